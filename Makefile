@@ -1,0 +1,49 @@
+# Two commands do everything on a fresh machine with Python 3.11: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types pytest slow bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## make .venv with everything that the demo and the tests need
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tensorveil needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## hide 30 % of a real tensor, complete it, show table and picture
+	$(BIN)/tensorveil demo --output demo-output
+
+test: lint types pytest ## lint, types and tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+pytest: setup
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+slow: setup ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+bench: setup ## measure against peers; see benchmarks/README.md
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "cmfrec>=3.5"
+	$(BIN)/python -m benchmarks
+
+lock: setup ## pin what pyproject.toml asks for
+	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra plots --extra tensorly --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+
+clean: ## remove what make made
+	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .pytest_cache
