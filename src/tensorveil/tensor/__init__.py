@@ -1,0 +1,7 @@
+"""The observed tensor: coordinates, values, shape, labels and bounds."""
+
+from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.synthetic import Problem, paper_problem, synthetic_cp, synthetic_tucker
+
+__all__ = ["Mode", "ObservedTensor", "Problem", "paper_problem", "synthetic_cp", "synthetic_tucker"]

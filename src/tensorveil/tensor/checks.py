@@ -1,0 +1,204 @@
+"""The rules that an observed tensor obeys, checked once, when it is built.
+
+No message here quotes the data: it says which rule is broken and which policy would settle it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+
+MIN_ORDER, MAX_ORDER = 2, 8
+MAX_SIZE = 2**31 - 1
+
+Duplicates = Literal["error", "mean", "sum", "first", "last"]
+Missing = Literal["error", "drop"]
+OutOfBounds = Literal["error", "clip", "drop"]
+FloatArray = NDArray[Any]
+IntArray = NDArray[np.int32]
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Refuse a word that is not among the choices."""
+    words = get_args(choices)
+    if value not in words:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, words))}; got {value!r}.")
+
+
+def check_order(order: int, what: str) -> None:
+    """Refuse tensors of fewer than two or more than eight modes."""
+    if not MIN_ORDER <= order <= MAX_ORDER:
+        raise InputError(
+            f"{what} must have {MIN_ORDER} to {MAX_ORDER} modes; got {order}. "
+            "Give one index column per mode, two to eight of them."
+        )
+
+
+def as_columns(coords: Any) -> IntArray:
+    """Coordinates (n, order), or a tuple of 1-D columns, as an int32 C-contiguous (order, n) array."""
+    if isinstance(coords, tuple) and coords and all(isinstance(column, np.ndarray) for column in coords):
+        columns = list(coords)
+        if any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
+            raise InputError("coords, given as a tuple of columns, must hold 1-D arrays of one length.")
+    else:
+        try:
+            array = np.asarray(coords)
+        except ValueError:
+            array = np.empty(0, object)
+        if array.size == 0 and array.dtype.kind != "O":
+            raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
+        if array.ndim != 2:
+            raise InputError("coords must be 2-D, one row per entry and one column per mode.")
+        columns = list(array.T)
+    return pack_columns(columns)
+
+
+def pack_columns(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> IntArray:
+    """Columns of indices as one int32 (order, n) array; no copy if they already are one."""
+    check_order(len(columns), "coords")
+    if len(columns[0]) == 0:
+        raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
+    if isinstance(columns, np.ndarray) and columns.dtype == np.int32 and columns.flags.c_contiguous:
+        for axis in range(len(columns)):
+            _check_range(columns[axis], axis)
+        return columns
+    packed = np.empty((len(columns), len(columns[0])), np.int32)
+    for axis, column in enumerate(columns):
+        packed[axis] = _whole_numbers(np.asarray(column), axis)
+    return packed
+
+
+def _whole_numbers(column: NDArray[Any], axis: int) -> NDArray[Any]:
+    """Check that a column holds non-negative whole numbers that fit int32."""
+    if column.dtype.kind == "f":
+        # Text formats and MATLAB hand indices over as floats: exact ones lose nothing.
+        if not (np.isfinite(column).all() and (np.trunc(column) == column).all()):
+            raise InputError(
+                f"coords of mode {axis} must be integers; got fractional or missing numbers. "
+                "Give 0-based indices, or read them as labels."
+            )
+    elif column.dtype.kind not in "iu":
+        raise InputError(
+            f"coords of mode {axis} must be integers; got {_kind(column)}. "
+            "Encode labels first, e.g. with ObservedTensor.from_frame."
+        )
+    _check_range(column, axis)
+    return column
+
+
+def _check_range(column: NDArray[Any], axis: int) -> None:
+    if column.min() < 0:
+        raise InputError(
+            f"coords of mode {axis} must not be negative. Indices start at 0; subtract the smallest "
+            "index, or read the column as labels."
+        )
+    if column.max() >= MAX_SIZE:
+        raise InputError(
+            f"coords of mode {axis} must be below {MAX_SIZE}. Large ids are labels: read the column as "
+            "labels, e.g. with ObservedTensor.from_frame."
+        )
+
+
+def _kind(array: NDArray[Any]) -> str:
+    return {"b": "booleans", "c": "complex numbers", "M": "dates", "m": "durations"}.get(
+        array.dtype.kind, "text or objects"
+    )
+
+
+def as_shape(shape: Sequence[int] | None, columns: IntArray) -> tuple[int, ...]:
+    """The declared shape, checked against the indices, or the smallest shape that holds them."""
+    largest = columns.max(axis=1)
+    if shape is None:
+        return tuple(int(top) + 1 for top in largest)
+    sizes = check_shape(shape)
+    if len(sizes) != len(columns):
+        raise InputError(
+            f"shape must have one size per mode; got {len(sizes)} sizes for {len(columns)} modes."
+        )
+    for axis, (size, top) in enumerate(zip(sizes, largest, strict=True)):
+        if top >= size:
+            raise InputError(
+                f"coords of mode {axis} must be below its size in shape, {size}. Indices start at 0; "
+                "enlarge shape or correct the indices."
+            )
+    return sizes
+
+
+def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """A shape as plain integers, each from 1 to 2**31 - 1."""
+    try:
+        sizes = tuple(int(size) for size in shape)
+        whole = all(size == given for size, given in zip(sizes, shape, strict=True))
+    except (TypeError, ValueError):
+        whole = False
+    if not whole or any(not 1 <= size <= MAX_SIZE for size in sizes):
+        raise InputError(f"shape must hold integers from 1 to {MAX_SIZE}. Try shape=(100, 50, 12).")
+    check_order(len(sizes), "shape")
+    return sizes
+
+
+def as_values(values: ArrayLike, n_entries: int | None = None) -> FloatArray:
+    """Values as a 1-D float array: float32 stays, every other number becomes float64."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"values must be numbers; got {_kind(array)}. Convert the values to floats.")
+    if array.ndim != 1:
+        raise InputError("values must be 1-D, one number per entry.")
+    if n_entries is not None and len(array) != n_entries:
+        raise InputError("values must have one number per row of coords; the lengths differ.")
+    if array.dtype == np.float32:
+        return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def check_finite(values: FloatArray) -> None:
+    """Refuse NaN and infinities; min and max need no temporary array and NaN shows in both."""
+    if not len(values):
+        return
+    low, high = values.min(), values.max()
+    if np.isnan(low):
+        raise InputError(
+            "values must not contain NaN. Remove missing entries, or pass missing='drop' to leave them out."
+        )
+    if np.isinf(low) or np.isinf(high):
+        raise InputError("values must not contain infinities. Remove or replace those entries.")
+
+
+def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
+    """Bounds as (low, high), both finite and low below high."""
+    if bounds is None:
+        return None
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise InputError("bounds must be two finite numbers (low, high). Try bounds=(1, 5).")
+    if low >= high:
+        raise InputError(
+            f"bounds must have the lower one first and below the upper; got ({low:g}, {high:g}). "
+            f"Try bounds=({min(low, high):g}, {max(low, high) + (low == high):g})."
+        )
+    return low, high
+
+
+def inside(values: FloatArray, bounds: tuple[float, float] | None) -> bool:
+    """Whether every value lies within the bounds."""
+    if bounds is None or not len(values):
+        return True
+    return bool(values.min() >= bounds[0] and values.max() <= bounds[1])
+
+
+def check_inside(values: FloatArray, bounds: tuple[float, float] | None, remedy: str) -> None:
+    """Refuse values outside the bounds."""
+    if not inside(values, bounds):
+        assert bounds is not None
+        raise InputError(f"values must lie within bounds ({bounds[0]:g}, {bounds[1]:g}). {remedy}")

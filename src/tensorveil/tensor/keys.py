@@ -1,0 +1,93 @@
+"""Coordinates as 64-bit keys: the fast way to find and merge duplicated entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray
+
+KEY_BITS = 63
+KeyArray = NDArray[np.int64]
+
+
+def linear_keys(columns: NDArray[Any], shape: tuple[int, ...]) -> list[KeyArray]:
+    """Row-major linear indices; several keys, most significant first, if one would overflow 63 bits."""
+    keys: list[KeyArray] = []
+    room = 0
+    for column, size in zip(columns, shape, strict=True):
+        if keys and room * size < 2**KEY_BITS:
+            keys[-1] *= size
+            keys[-1] += column
+            room *= size
+        else:
+            keys.append(column.astype(np.int64))
+            room = size
+    return keys
+
+
+def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
+    """Whether two entries share their coordinates."""
+    keys = linear_keys(columns, shape)
+    if len(keys) == 1:
+        key = keys[0]
+        if _strictly_increasing(key):
+            return False
+        key.sort()
+        return not _strictly_increasing(key)
+    order = np.lexsort(keys[::-1])
+    return not _group_starts([key[order] for key in keys]).all()
+
+
+def _strictly_increasing(key: KeyArray, chunk: int = 1 << 20) -> bool:
+    """Compare neighbours in chunks: unsorted keys are found out at once, temporaries stay small."""
+    for start in range(0, len(key) - 1, chunk):
+        part = key[start : start + chunk + 1]
+        if not (part[1:] > part[:-1]).all():
+            return False
+    return True
+
+
+def _group_starts(keys: list[KeyArray]) -> NDArray[np.bool_]:
+    starts = np.zeros(len(keys[0]), bool)
+    starts[0] = True
+    for key in keys:
+        starts[1:] |= key[1:] != key[:-1]
+    return starts
+
+
+def merge_duplicates(
+    columns: IntArray, values: FloatArray, shape: tuple[int, ...], policy: Duplicates
+) -> tuple[IntArray, FloatArray]:
+    """Settle duplicated coordinates by the policy; an entry stays where its coordinates first stood."""
+    if not has_duplicates(columns, shape):
+        return columns, values
+    if policy == "error":
+        raise InputError(
+            "coords must not be duplicated: two entries share their coordinates. Remove one, or pass "
+            "duplicates='mean', 'sum', 'first' or 'last' to merge them."
+        )
+    keys = linear_keys(columns, shape)
+    order = np.lexsort(keys[::-1])  # stable: equal coordinates keep their order
+    starts = np.flatnonzero(_group_starts([key[order] for key in keys]))
+    del keys
+    first = order[starts]
+    merged = _merged_values(values[order], starts, policy)
+    place = np.argsort(first)
+    return np.ascontiguousarray(columns[:, first[place]]), merged[place]
+
+
+def _merged_values(values: FloatArray, starts: NDArray[np.intp], policy: Duplicates) -> FloatArray:
+    """One value for every group of equal coordinates."""
+    if policy == "first":
+        return np.asarray(values[starts])
+    ends = np.append(starts[1:], len(values))
+    if policy == "last":
+        return np.asarray(values[ends - 1])
+    total = np.add.reduceat(values, starts, dtype=np.float64)
+    if policy == "mean":
+        total /= ends - starts
+    return total.astype(values.dtype)

@@ -1,0 +1,184 @@
+"""A mode of a tensor: its name and, if it has them, the labels of its indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+
+IntArray = NDArray[np.int32]
+LABEL_KINDS = "iufbMmT"
+
+
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """One mode of a tensor: a name and optional labels, one per index.
+
+    Labels are strings (kept as numpy `StringDType`), numbers or dates. They must be unique, and none
+    may be missing.
+
+    >>> users = Mode("user", ["ann", "bob", "eve"])
+    >>> users.encode(["eve", "ann"]).tolist()
+    [2, 0]
+    >>> users.decode([1]).tolist()
+    ['bob']
+    """
+
+    name: str
+    labels: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InputError("Mode name must be a non-empty string. Try Mode('user').")
+        if self.labels is not None:
+            object.__setattr__(self, "labels", _checked_labels(self.labels, self.name))
+
+    @classmethod
+    def trusted(cls, name: str, labels: NDArray[Any] | None) -> Mode:
+        """Build a mode from labels known to be unique and complete, without checking again."""
+        mode = object.__new__(cls)
+        object.__setattr__(mode, "name", name)
+        if labels is not None:
+            labels.flags.writeable = False
+        object.__setattr__(mode, "labels", labels)
+        return mode
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mode):
+            return NotImplemented
+        if self.name != other.name or (self.labels is None) != (other.labels is None):
+            return False
+        return self.labels is None or bool(np.array_equal(self.labels, other.labels))  # type: ignore[arg-type]
+
+    def __hash__(self) -> int:
+        return hash((self.name, None if self.labels is None else len(self.labels)))
+
+    def __repr__(self) -> str:
+        # Labels may be names of people: a repr ends up in logs, so it only says that there are some.
+        return f"Mode({self.name!r}{'' if self.labels is None else ', labels=...'})"
+
+    def encode(self, labels: ArrayLike) -> IntArray:
+        """Indices of these labels (one label or many); an unknown label is an `InputError`."""
+        if self.labels is None:
+            raise InputError(f"mode {self.name!r} has no labels to encode. Use its indices directly.")
+        wanted = np.atleast_1d(np.asarray(labels))
+        if wanted.ndim != 1:
+            raise InputError(f"labels of mode {self.name!r} must be one label or a flat sequence of labels.")
+        found = _positions(self.labels, wanted)
+        if found is None or (found < 0).any():
+            raise InputError(
+                f"labels contains a label that mode {self.name!r} does not know. "
+                "Encode only labels that were in the tensor when it was built."
+            )
+        return found
+
+    def decode(self, indices: ArrayLike) -> NDArray[Any]:
+        """Labels of these indices; without labels, the indices themselves."""
+        positions = np.atleast_1d(np.asarray(indices))
+        if positions.size and positions.dtype.kind not in "iu":
+            raise InputError(f"indices of mode {self.name!r} must be integers.")
+        positions = positions.astype(np.int64, copy=False)
+        if self.labels is None:
+            return positions
+        if positions.size and (positions.min() < 0 or positions.max() >= len(self.labels)):
+            raise InputError(
+                f"indices of mode {self.name!r} must lie between 0 and its number of labels - 1."
+            )
+        return np.asarray(self.labels[positions])
+
+
+def _checked_labels(labels: ArrayLike, name: str) -> NDArray[Any]:
+    """Labels as a read-only array of one kind, unique and complete."""
+    array = _label_array(labels, name)
+    if array.ndim != 1:
+        raise InputError(f"labels of mode {name!r} must be a flat sequence, one label per index.")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise InputError(f"labels of mode {name!r} contain a missing label. Give every index a label.")
+    if array.dtype.kind in "Mm" and np.isnat(array).any():
+        raise InputError(f"labels of mode {name!r} contain a missing label. Give every index a label.")
+    unique = len(set(array.tolist())) if array.dtype.kind == "T" else len(np.unique(array))
+    if unique != len(array):
+        raise InputError(f"labels of mode {name!r} must be unique, one per index. Make them distinct.")
+    array.flags.writeable = False
+    return array
+
+
+def _label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
+    """Copy labels into an array of numbers, dates or numpy strings."""
+    array = np.asarray(labels)
+    if array.dtype.kind == "U":
+        return _text(array)
+    if array.dtype.kind == "O":
+        items = array.ravel().tolist()
+        if any(item is None or item != item for item in items):
+            raise InputError(f"labels of mode {name!r} contain a missing label. Give every index a label.")
+        if all(isinstance(item, str) for item in items):
+            return _text(array)
+    # np.asarray(["a", 1]) quietly gives strings, so the mixture shows only as an object array.
+    if array.dtype.kind not in LABEL_KINDS:
+        raise InputError(f"labels of mode {name!r} must be all strings, all numbers or all dates.")
+    return array.copy()
+
+
+def _text(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(np.dtypes.StringDType())
+
+
+def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:
+    """Position of every wanted label, -1 where it is unknown, None where the kinds do not match."""
+    if labels.dtype.kind == "T":
+        if wanted.size and wanted.dtype.kind not in "UTO":
+            return None
+        index = {label: place for place, label in enumerate(labels.tolist())}
+        return np.fromiter((index.get(label, -1) for label in wanted.tolist()), np.int32, len(wanted))
+    if wanted.dtype.kind not in LABEL_KINDS or (labels.dtype.kind in "Mm") != (wanted.dtype.kind in "Mm"):
+        return None
+    if not len(labels):
+        return np.full(len(wanted), -1, np.int32)
+    order = np.argsort(labels, kind="stable")
+    place = np.minimum(np.searchsorted(labels, wanted, sorter=order), len(labels) - 1)
+    candidate = order[place]
+    return np.where(labels[candidate] == wanted, candidate, -1).astype(np.int32)
+
+
+def checked_modes(modes: Sequence[str | Mode] | None, shape: tuple[int, ...]) -> tuple[Mode, ...]:
+    """Complete the names, and check names and label counts against the shape."""
+    if modes is None:
+        return tuple(Mode.trusted(f"mode_{axis}", None) for axis in range(len(shape)))
+    if isinstance(modes, str | Mode) or len(modes) != len(shape):
+        raise InputError(
+            f"modes must name each of the {len(shape)} modes once. Try modes={example_names(len(shape))}."
+        )
+    result = tuple(mode if isinstance(mode, Mode) else Mode(mode) for mode in modes)
+    names = [mode.name for mode in result]
+    if len(set(names)) != len(names):
+        raise InputError("modes must have different names. Rename the repeated one.")
+    for mode, size in zip(result, shape, strict=True):
+        if mode.labels is not None and len(mode.labels) != size:
+            raise InputError(
+                f"labels of mode {mode.name!r} must be as many as its size in shape. "
+                "Give one label per index, or leave shape out."
+            )
+    return result
+
+
+def example_names(order: int) -> list[str]:
+    """Names to show in a remedy."""
+    return (["user", "item", "day"] + [f"mode_{axis}" for axis in range(3, 9)])[:order]
+
+
+def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
+    """Axis of a mode given by position or by name."""
+    if isinstance(mode, str):
+        names = [item.name for item in modes]
+        if mode in names:
+            return names.index(mode)
+        raise InputError(f"mode must be one of {names}; got {mode!r}.")
+    if isinstance(mode, bool | float) or not -len(modes) <= int(mode) < len(modes):
+        raise InputError(f"mode must be a name or lie between 0 and {len(modes) - 1}; got {mode!r}.")
+    return int(mode) % len(modes)

@@ -1,0 +1,308 @@
+"""The observed tensor: the known entries of a tensor whose other entries are missing, not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor import checks, keys
+from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds
+from tensorveil.tensor.modes import Mode, checked_modes, find_axis
+
+
+class ObservedTensor:
+    """Observed entries of a tensor of order 2 to 8: coordinates and values; what is not listed is missing.
+
+    Parameters
+    ----------
+    coords
+        Integer array (n, order), one row of 0-based indices per entry, or a tuple of 1-D numpy columns.
+    values
+        One number per entry; float32 stays float32, everything else becomes float64.
+    shape
+        Size of every mode; by default the smallest shape that holds the coordinates.
+    bounds
+        Declared (low, high) of the values. They are never read off the data.
+    modes
+        Names or `Mode` objects, one per mode.
+    duplicates
+        Entries with equal coordinates: "error" (default), "mean", "sum", "first" or "last".
+    missing
+        NaN values: "error" (default) or "drop".
+    out_of_bounds
+        Values outside `bounds`, after merging duplicates: "error" (default), "clip" or "drop".
+
+    >>> tensor = ObservedTensor([[0, 0, 1], [1, 2, 0]], [4.0, 2.5], shape=(2, 3, 2), bounds=(1, 5))
+    >>> tensor.shape, tensor.n_entries, tensor.density
+    ((2, 3, 2), 2, 0.16666666666666666)
+    """
+
+    __slots__ = ("_bounds", "_columns", "_modes", "_shape", "_values")
+
+    def __init__(
+        self,
+        coords: Any,
+        values: ArrayLike,
+        shape: Sequence[int] | None = None,
+        bounds: Sequence[float] | None = None,
+        modes: Sequence[str | Mode] | None = None,
+        *,
+        duplicates: Duplicates = "error",
+        missing: Missing = "error",
+        out_of_bounds: OutOfBounds = "error",
+    ) -> None:
+        columns = checks.as_columns(coords)
+        if _may_share(columns, coords):
+            columns = columns.copy()
+        numbers = np.array(checks.as_values(values, columns.shape[1]))
+        self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds)
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Sequence[NDArray[Any]] | NDArray[Any],
+        values: ArrayLike,
+        shape: Sequence[int] | None = None,
+        bounds: Sequence[float] | None = None,
+        modes: Sequence[str | Mode] | None = None,
+        *,
+        duplicates: Duplicates = "error",
+        missing: Missing = "error",
+        out_of_bounds: OutOfBounds = "error",
+    ) -> ObservedTensor:
+        """Build a tensor from one index column per mode, taking over the arrays where it can.
+
+        An int32 C-contiguous (order, n) array and float32 or float64 values are not copied: they belong
+        to the tensor from then on and become read-only. All checks are made, as by the constructor.
+        """
+        packed = checks.pack_columns(columns)
+        tensor = object.__new__(cls)
+        numbers = checks.as_values(values, packed.shape[1])
+        tensor._build(packed, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds)
+        return tensor
+
+    def _build(
+        self,
+        columns: IntArray,
+        values: FloatArray,
+        shape: Sequence[int] | None,
+        bounds: Sequence[float] | None,
+        modes: Sequence[str | Mode] | None,
+        duplicates: Duplicates,
+        missing: Missing,
+        out_of_bounds: OutOfBounds,
+    ) -> None:
+        checks.check_choice("duplicates", duplicates, Duplicates)
+        checks.check_choice("missing", missing, Missing)
+        checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
+        limits = checks.as_bounds(bounds)
+        if shape is None and modes is not None and not isinstance(modes, str | Mode):
+            shape = _shape_from_labels(modes, columns)
+        sizes = checks.as_shape(shape, columns)
+        named = checked_modes(modes, sizes)
+        if missing == "drop":
+            columns, values = _keep(columns, values, ~np.isnan(values))
+        checks.check_finite(values)
+        columns, values = keys.merge_duplicates(columns, values, sizes, duplicates)
+        columns, values = _apply_bounds(columns, values, limits, out_of_bounds)
+        self._set(columns, values, sizes, limits, named)
+
+    def _set(
+        self,
+        columns: IntArray,
+        values: FloatArray,
+        shape: tuple[int, ...],
+        bounds: tuple[float, float] | None,
+        modes: tuple[Mode, ...],
+    ) -> None:
+        columns.flags.writeable = False
+        values.flags.writeable = False
+        self._columns, self._values = columns, values
+        self._shape, self._bounds, self._modes = shape, bounds, modes
+
+    def _like(
+        self, columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None
+    ) -> ObservedTensor:
+        """Same shape and modes, other entries that are known to be sound."""
+        tensor = object.__new__(ObservedTensor)
+        tensor._set(columns, values, self._shape, bounds, self._modes)
+        return tensor
+
+    @property
+    def columns(self) -> IntArray:
+        """Coordinates by mode: int32, (order, n), C-contiguous, read-only."""
+        return self._columns
+
+    @property
+    def coords(self) -> IntArray:
+        """Coordinates by entry: (n, order), a view of `columns`."""
+        return self._columns.T
+
+    @property
+    def values(self) -> FloatArray:
+        """Values, float64 or float32, read-only."""
+        return self._values
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Size of every mode."""
+        return self._shape
+
+    @property
+    def order(self) -> int:
+        """Number of modes."""
+        return len(self._shape)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of observed entries."""
+        return len(self._values)
+
+    @property
+    def density(self) -> float:
+        """Observed share of all cells."""
+        return self.n_entries / float(np.prod(self._shape, dtype=np.float64))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Declared (low, high) of the values."""
+        return self._bounds
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Name and labels of every mode."""
+        return self._modes
+
+    def __len__(self) -> int:
+        return self.n_entries
+
+    def __repr__(self) -> str:
+        names = ", ".join(mode.name for mode in self._modes)
+        return (
+            f"ObservedTensor(shape={self._shape}, n_entries={self.n_entries}, bounds={self._bounds}, "
+            f"modes=[{names}], dtype={self._values.dtype})"
+        )
+
+    def axis(self, mode: int | str) -> int:
+        """Position of a mode given by name or position."""
+        return find_axis(self._modes, mode)
+
+    def take(self, index: ArrayLike | slice) -> ObservedTensor:
+        """Entries chosen by a boolean mask, by positions (each at most once) or by a slice; shape kept."""
+        if isinstance(index, slice):
+            chosen: Any = np.arange(self.n_entries)[index]
+        else:
+            chosen = np.asarray(index)
+        if chosen.ndim != 1:
+            raise InputError("index must be a flat mask or a flat array of positions.")
+        if chosen.dtype == bool:
+            if len(chosen) != self.n_entries:
+                raise InputError("index, as a mask, must have one item per entry of the tensor.")
+        else:
+            _check_positions(chosen, self.n_entries)
+        columns = np.ascontiguousarray(self._columns[:, chosen])
+        if columns.shape[1] == 0:
+            raise InputError("index must choose at least one entry; a tensor cannot be empty.")
+        return self._like(columns, self._values[chosen], self._bounds)
+
+    def with_values(self, values: ArrayLike, *, keep_bounds: bool = True) -> ObservedTensor:
+        """Same coordinates, other values; `keep_bounds=False` for values that may leave the bounds."""
+        numbers = np.array(checks.as_values(values, self.n_entries))
+        checks.check_finite(numbers)
+        bounds = self._bounds if keep_bounds else None
+        checks.check_inside(numbers, bounds, "Pass keep_bounds=False to give them up, or clip the values.")
+        return self._like(self._columns, numbers, bounds)
+
+    def with_bounds(
+        self, bounds: Sequence[float] | None, *, out_of_bounds: OutOfBounds = "error"
+    ) -> ObservedTensor:
+        """Same entries, other declared bounds (None: no bounds)."""
+        checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
+        limits = checks.as_bounds(bounds)
+        columns, values = _apply_bounds(self._columns, self._values, limits, out_of_bounds)
+        return self._like(columns, values, limits)
+
+    def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
+        """Same entries, other names or labels."""
+        tensor = object.__new__(ObservedTensor)
+        named = checked_modes(modes, self._shape)
+        tensor._set(self._columns, self._values, self._shape, self._bounds, named)
+        return tensor
+
+    def encode(self, *labels: ArrayLike) -> IntArray:
+        """Coordinates (n, order) of labels, one array or label per mode; unlabelled modes take indices."""
+        if len(labels) != self.order:
+            raise InputError(f"encode needs one array of labels per mode, {self.order}; got {len(labels)}.")
+        columns = [
+            mode.encode(column) if mode.labels is not None else np.atleast_1d(np.asarray(column))
+            for mode, column in zip(self._modes, labels, strict=True)
+        ]
+        if len({len(column) for column in columns}) != 1:
+            raise InputError("labels must have the same length for every mode.")
+        packed = checks.pack_columns(columns)
+        checks.as_shape(self._shape, packed)
+        return packed.T
+
+    def decode(self, coords: ArrayLike) -> tuple[NDArray[Any], ...]:
+        """Labels of coordinates (n, order), one array per mode; indices where a mode has no labels."""
+        packed = checks.as_columns(coords)
+        checks.as_shape(self._shape, packed)
+        return tuple(mode.decode(column) for mode, column in zip(self._modes, packed, strict=True))
+
+
+def _may_share(columns: IntArray, coords: Any) -> bool:
+    """Whether the caller could still write to the columns through the array handed in."""
+    return isinstance(coords, np.ndarray) and np.may_share_memory(columns, coords)
+
+
+def _shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[int, ...] | None:
+    """Labels settle the size of their mode."""
+    if len(modes) != len(columns):
+        return None
+    sizes = columns.max(axis=1) + 1
+    return tuple(
+        len(mode.labels) if isinstance(mode, Mode) and mode.labels is not None else int(size)
+        for mode, size in zip(modes, sizes, strict=True)
+    )
+
+
+def _keep(columns: IntArray, values: FloatArray, mask: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
+    """The entries that a policy keeps; at least one must remain."""
+    if mask.all():
+        return columns, values
+    if not mask.any():
+        raise InputError("values must keep at least one entry; the 'drop' policy leaves none.")
+    return np.ascontiguousarray(columns[:, mask]), values[mask]
+
+
+def _apply_bounds(
+    columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None, policy: OutOfBounds
+) -> tuple[IntArray, FloatArray]:
+    """Settle values outside the bounds by the policy."""
+    if bounds is None or checks.inside(values, bounds):
+        return columns, values
+    if policy == "clip":
+        return columns, np.clip(values, *bounds)
+    if policy == "drop":
+        return _keep(columns, values, (values >= bounds[0]) & (values <= bounds[1]))
+    remedy = "Widen the bounds, or pass out_of_bounds='clip' or 'drop'."
+    checks.check_inside(values, bounds, remedy)
+    return columns, values
+
+
+def _check_positions(index: NDArray[Any], n_entries: int) -> None:
+    """Positions must be whole, in range and different: repeated ones would duplicate entries."""
+    if index.size and index.dtype.kind not in "iu":
+        raise InputError("index must be a boolean mask or integer positions.")
+    if not index.size:
+        return
+    if index.min() < -n_entries or index.max() >= n_entries:
+        raise InputError("index must lie within the entries of the tensor.")
+    seen = np.zeros(n_entries, bool)
+    seen[index] = True
+    if np.count_nonzero(seen) != len(index):
+        raise InputError("index must not repeat a position: coordinates would be duplicated.")
