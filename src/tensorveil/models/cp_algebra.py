@@ -1,0 +1,52 @@
+"""What a CP model computes, on bare arrays: values at coordinates, regression designs, dense grids.
+
+R components; factors[m] has shape (I_m, R); columns has shape (order, n).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[Any]
+
+
+def cp_design(columns: NDArray[np.integer], factors: Sequence[Floats], mode: int) -> Floats:
+    """Give the (n, R) products of the other modes' rows: value = design . row of ``mode``."""
+    others = [m for m in range(len(factors)) if m != mode]
+    design: Floats = factors[others[0]][columns[others[0]]]
+    for m in others[1:]:
+        design *= factors[m][columns[m]]
+    return design
+
+
+def cp_values(columns: NDArray[np.integer], factors: Sequence[Floats]) -> Floats:
+    """Give the multilinear part at each coordinate."""
+    last = len(factors) - 1
+    values: Floats = np.einsum("nr,nr->n", cp_design(columns, factors, last), factors[last][columns[last]])
+    return values
+
+
+def cp_grid(rows: Sequence[Floats]) -> Floats:
+    """Give the dense tensor spanned by these rows, one (J_m, R) matrix per mode."""
+    shape = tuple(len(matrix) for matrix in rows)
+    half = _balanced_split(shape)
+    # Two Khatri-Rao halves and one matrix product: nearly all the work happens inside BLAS.
+    return (_khatri_rao(rows[:half]) @ _khatri_rao(rows[half:]).T).reshape(shape)
+
+
+def _balanced_split(shape: Sequence[int]) -> int:
+    """Choose where to cut the modes so that the two halves together stay small."""
+    cuts = range(1, len(shape))
+    return min(cuts, key=lambda cut: math.prod(shape[:cut]) + math.prod(shape[cut:]))
+
+
+def _khatri_rao(rows: Sequence[Floats]) -> Floats:
+    product = rows[0]
+    for matrix in rows[1:]:
+        product = (product[:, None, :] * matrix[None, :, :]).reshape(-1, product.shape[1])
+    return product

@@ -1,0 +1,64 @@
+"""Predictions of a whole model: offset + biases + multilinear part, clipped to the bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError, MemoryLimitError
+from tensorveil.models.contract import Floats, Multilinear
+from tensorveil.models.indexing import index_positions
+
+GIBIBYTE = 1 << 30
+
+
+def predict_columns(
+    model: Multilinear, columns: NDArray[np.int32], *, clip: bool = True, threads: int | None = None
+) -> Floats:
+    """Predict at checked (order, n) coordinate columns."""
+    values = np.asarray(model.multilinear(columns, threads))
+    values += baseline_at(model, columns)
+    return clipped(values, model.bounds if clip else None)
+
+
+def baseline_at(model: Multilinear, columns: NDArray[np.int32], *, without: int | None = None) -> Any:
+    """Give offset plus biases at each coordinate, leaving out the bias of mode ``without``."""
+    total: Any = model.dtype.type(model.offset)
+    for m, bias in enumerate(model.biases or ()):
+        if m != without:
+            total = total + bias[columns[m]]
+    return total
+
+
+def clipped(values: Floats, bounds: tuple[float, float] | None) -> Floats:
+    """Clip in place when bounds are declared."""
+    return values if bounds is None else np.clip(values, *bounds, out=values)
+
+
+def predict_slice(model: Multilinear, given: Mapping[Any, Any], *, clip: bool, max_bytes: int) -> Floats:
+    """Predict every cell that agrees with the given indices, over the remaining modes."""
+    fixed = index_positions(given, model.modes, model.shape, "given")
+    if len(fixed) == len(model.shape):
+        raise InputError("given fixes every mode, which leaves one cell. Use predict for single cells.")
+    free = [m for m in range(len(model.shape)) if m not in fixed]
+    check_memory([model.shape[m] for m in free], model.dtype, max_bytes)
+    picks = [slice(fixed[m], fixed[m] + 1) if m in fixed else slice(None) for m in range(len(model.shape))]
+    cells = model.grid([factor[pick] for factor, pick in zip(model.factors, picks, strict=True)])
+    cells += model.dtype.type(model.offset)
+    for m, bias in enumerate(model.biases or ()):
+        cells += bias[picks[m]].reshape([-1 if axis == m else 1 for axis in range(len(model.shape))])
+    return clipped(cells.reshape([model.shape[m] for m in free]), model.bounds if clip else None)
+
+
+def check_memory(shape: list[int], dtype: np.dtype[Any], max_bytes: int) -> None:
+    """Refuse to build an array larger than the caller allows."""
+    needed = math.prod(shape) * dtype.itemsize
+    if needed > max_bytes:
+        raise MemoryLimitError(
+            f"the dense array needs {needed:,} bytes; max_bytes is {max_bytes:,}. "
+            "Raise max_bytes, take one slice at a time with slice(...), or predict(coords) where needed."
+        )

@@ -1,0 +1,164 @@
+"""New rows for a fitted model: ridge regression against the other modes' fixed factors.
+
+With the other modes fixed, a prediction is linear in the row w of one mode (and in its bias b):
+value = known part + x . w + b. Under a Gaussian prior of precision ``regularization`` and noise of
+variance ``noise_variance`` the best row solves (X'X + penalty I) w = X'y with
+penalty = regularization * noise_variance, one small system per new row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.models.contract import Floats, Multilinear
+from tensorveil.models.evaluate import baseline_at
+from tensorveil.models.indexing import label_positions
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.modes import find_axis
+
+CHUNK = 1 << 16
+# EM on the noise variance settles to a few per cent within this many rounds.
+NOISE_ROUNDS = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NewRows:
+    """Rows (k, rank) of new indices of one mode, and their biases where the model has biases."""
+
+    rows: Floats
+    biases: Floats | None = None
+
+
+def solve_rows(
+    model: Multilinear,
+    tensor: ObservedTensor,
+    mode: str | int,
+    regularization: float | None,
+    noise_variance: float | None,
+) -> NewRows:
+    """Compute the rows of ``mode`` that explain the tensor best while the other modes stay fixed."""
+    position = find_axis(model.modes, mode)
+    columns = _matched_columns(model, tensor, position)
+    precision = _checked_precision(model, position, regularization)
+    if noise_variance is not None and not 0 < noise_variance < np.inf:
+        raise InputError("noise_variance must be positive, or None to estimate it. Try noise_variance=None.")
+    systems = _normal_equations(model, columns, tensor.values, position, tensor.shape[position])
+    solution = _solve(systems, precision, noise_variance)
+    rank = model.factors[position].shape[1]
+    biases = None if model.biases is None else solution[:, rank].astype(model.dtype)
+    return NewRows(rows=solution[:, :rank].astype(model.dtype), biases=biases)
+
+
+def appended_mode(known: Mode, new: Mode) -> Mode:
+    """Give the mode with the labels of the new rows after its own."""
+    if known.labels is None:
+        return known
+    if new.labels is None:
+        raise InputError(f"mode {known.name!r} has labels in the model, so the new rows need labels too.")
+    if (known.labels.dtype.kind == "T") != (new.labels.dtype.kind == "T"):
+        raise InputError(f"new labels of mode {known.name!r} must be of the model's kind, text or numbers.")
+    if not set(known.labels.tolist()).isdisjoint(new.labels.tolist()):
+        raise InputError(
+            f"the new rows of mode {known.name!r} include labels that the model already has. "
+            "Fold in only rows that are new; refit to update the others."
+        )
+    return Mode(known.name, np.concatenate([known.labels, new.labels]))
+
+
+def appended(parts: Sequence[Floats], position: int, new: Floats) -> tuple[Floats, ...]:
+    """Append new rows to one of the parts."""
+    return tuple(np.concatenate([p, new]) if m == position else p for m, p in enumerate(parts))
+
+
+def _matched_columns(model: Multilinear, tensor: ObservedTensor, position: int) -> NDArray[np.int32]:
+    """Give the tensor's columns in the model's indices: by label where both sides have labels."""
+    if tensor.order != len(model.shape):
+        raise InputError(f"tensor must have {len(model.shape)} modes like the model; got {tensor.order}.")
+    columns = []
+    for m, (known, new) in enumerate(zip(model.modes, tensor.modes, strict=True)):
+        column = tensor.columns[m]
+        if m != position:
+            if known.labels is not None and new.labels is not None:
+                # Only labels that occur need to be known; a mode may list more of them.
+                used, inverse = np.unique(column, return_inverse=True)
+                column = label_positions(new.labels[used], known, model.shape[m])[inverse]
+            elif tensor.shape[m] > model.shape[m]:
+                raise InputError(
+                    f"tensor is larger than the model in mode {known.name!r}. "
+                    "Fold in new rows of one mode at a time."
+                )
+        columns.append(column)
+    return np.ascontiguousarray(np.stack(columns), dtype=np.int32)
+
+
+def _checked_precision(model: Multilinear, position: int, regularization: float | None) -> float:
+    if regularization is None:
+        # The zero-mean Gaussian that would have produced the rows which the model already has.
+        mean_square = float(np.mean(np.square(model.factors[position], dtype=np.float64)))
+        return 1.0 / mean_square if mean_square > 0 else 1.0
+    if not 0 < regularization < np.inf:
+        raise InputError("regularization must be positive, or None to take it from the existing rows.")
+    return float(regularization)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Systems:
+    grams: Floats  # (k, R, R): X'X per row
+    moments: Floats  # (k, R): X'y per row
+    squares: float  # y'y over all rows
+    n_entries: int
+
+
+def _normal_equations(
+    model: Multilinear, columns: NDArray[np.int32], values: Floats, position: int, n_rows: int
+) -> _Systems:
+    order = np.argsort(columns[position], kind="stable")
+    rank = model.factors[position].shape[1] + (model.biases is not None)
+    grams, moments = np.zeros((n_rows, rank, rank)), np.zeros((n_rows, rank))
+    squares = 0.0
+    for start in range(0, len(order), CHUNK):
+        picked = order[start : start + CHUNK]
+        part = columns[:, picked]
+        x = model.design(part, position).astype(np.float64)
+        if model.biases is not None:
+            x = np.column_stack([x, np.ones(len(x))])
+        y = values[picked] - np.asarray(baseline_at(model, part, without=position), dtype=np.float64)
+        squares += float(y @ y)
+        edges = np.flatnonzero(np.diff(part[position])) + 1
+        for rows in np.split(np.arange(len(picked)), edges):
+            row = part[position, rows[0]]
+            grams[row] += x[rows].T @ x[rows]
+            moments[row] += x[rows].T @ y[rows]
+    return _Systems(grams=grams, moments=moments, squares=squares, n_entries=len(order))
+
+
+def _solve(systems: _Systems, precision: float, noise_variance: float | None) -> Floats:
+    """Solve every row's ridge system, estimating the noise variance by EM when it is not known."""
+    eigenvalues, vectors = np.linalg.eigh(systems.grams)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    rotated = np.einsum("krs,kr->ks", vectors, systems.moments)
+    if noise_variance is None:
+        noise_variance = _estimated_noise(systems, eigenvalues, rotated, precision)
+    solution: Floats = np.einsum("krs,ks->kr", vectors, rotated / (eigenvalues + precision * noise_variance))
+    return solution
+
+
+def _estimated_noise(systems: _Systems, eigenvalues: Floats, rotated: Floats, precision: float) -> float:
+    """Estimate the noise variance: expected squared residual under the rows' posterior."""
+    if systems.n_entries == 0:
+        return 1.0
+    total = systems.squares / systems.n_entries
+    # An exact fit would drive the estimate to zero; the floor keeps the systems solvable.
+    floor = max(total * 1e-10, np.finfo(np.float64).tiny)
+    variance = max(total, floor)
+    for _ in range(NOISE_ROUNDS):
+        rows = rotated / (eigenvalues + precision * variance)
+        residual = systems.squares - 2 * np.sum(rows * rotated) + np.sum(eigenvalues * rows**2)
+        spread = np.sum(eigenvalues * variance / (eigenvalues + precision * variance))
+        variance = max(float(residual + spread) / systems.n_entries, floor)
+    return variance

@@ -1,0 +1,61 @@
+"""Models from elsewhere: from a file, from TensorLy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tensorveil.errors import InputError
+from tensorveil.models.cp import CPModel
+from tensorveil.models.storage import read_model
+from tensorveil.models.tensorly_bridge import is_tucker, parts_of, weighted
+from tensorveil.models.tucker import TuckerModel
+from tensorveil.tensor import Mode
+
+
+def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
+    """Read a model that `save` wrote. Nothing in the file is executed.
+
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> CPModel(factors=([[1.0], [2.0]], [[3.0], [4.0]])).save(path)
+    >>> load_model(path)
+    CPModel(2x2, rank=1, float64, 5 parameters)
+    """
+    stored = read_model(path)
+    common: dict[str, Any] = {
+        "factors": stored.factors,
+        "offset": stored.offset,
+        "biases": stored.biases,
+        "modes": stored.modes,
+        "bounds": stored.bounds,
+    }
+    if stored.kind == "cp" and stored.core is None:
+        return CPModel(**common)
+    if stored.kind == "tucker" and stored.core is not None:
+        return TuckerModel(core=stored.core, **common)
+    raise InputError(
+        f"{os.fspath(path)} is a model of a kind that this tensorveil does not know. Upgrade it."
+    )
+
+
+def from_tensorly(
+    obj: Any,
+    modes: Sequence[Mode | str] | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> CPModel | TuckerModel:
+    """Make a model of a TensorLy CPTensor or TuckerTensor, or of a pair (weights or core, factors).
+
+    >>> from_tensorly(([2.0], ([[1.0]], [[3.0]]))).predict([[0, 0]]).round(6).tolist()
+    [6.0]
+    """
+    leading, factors = parts_of(obj)
+    if is_tucker(leading, factors):
+        return TuckerModel(core=leading, factors=tuple(factors), modes=modes, bounds=bounds)  # type: ignore[arg-type]
+    if leading is not None and leading.ndim > 1:
+        raise InputError(
+            f"obj must hold weights (one per component) or a core (one axis per mode); "
+            f"got {leading.ndim} axes."
+        )
+    return CPModel(factors=weighted(factors, leading), modes=modes, bounds=bounds)  # type: ignore[arg-type]

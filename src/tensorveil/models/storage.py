@@ -1,0 +1,183 @@
+"""Models in files: a zip of .npy arrays and a JSON header, readable without running anything from it.
+
+Members: ``header.json``; ``factor_0.npy``, ...; ``core.npy`` (Tucker); ``bias_0.npy``, ... (if any);
+``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text). ``numpy.load`` opens the arrays too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor import Mode
+
+FORMAT = "tensorveil-model"
+VERSION = 1
+HEADER = "header.json"
+# A fixed date makes equal models equal files, byte for byte.
+ZIP_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredModel:
+    """What a file says about a model, before it is made into one."""
+
+    kind: str
+    offset: float
+    bounds: tuple[float, float] | None
+    modes: tuple[Mode, ...]
+    factors: tuple[NDArray[Any], ...]
+    biases: tuple[NDArray[Any], ...] | None
+    core: NDArray[Any] | None = field(default=None)
+
+
+def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
+    """Write the file whole or not at all."""
+    arrays = {f"factor_{m}": factor for m, factor in enumerate(stored.factors)}
+    arrays |= {f"bias_{m}": bias for m, bias in enumerate(stored.biases or ())}
+    if stored.core is not None:
+        arrays["core"] = stored.core
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": stored.kind,
+        "order": len(stored.factors),
+        "offset": stored.offset,
+        "bounds": stored.bounds,
+        "biases": stored.biases is not None,
+        "modes": [{"name": mode.name, "labels": _label_kind(mode)} for mode in stored.modes],
+    }
+    with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _add_json(archive, HEADER, header)
+        for name, array in arrays.items():
+            _add_array(archive, f"{name}.npy", array)
+        for m, mode in enumerate(stored.modes):
+            _add_labels(archive, m, mode)
+
+
+def read_model(path: str | os.PathLike[str]) -> StoredModel:
+    """Read and check a model file."""
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"model file not found: {source}. Models are written by model.save(path).")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return _read_archive(archive, _checked_header(archive, source))
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OSError) as error:
+        raise InputError(
+            f"{source} is not a readable tensorveil model: the file is damaged or of another kind. "
+            "Write it again with model.save(path)."
+        ) from error
+
+
+@contextlib.contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that takes its name only when everything has been written."""
+    if not path.parent.is_dir():
+        raise InputError(f"folder not found: {path.parent}. Make it first.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file, such as model.npz.")
+    # Beside the target, because a rename is atomic only within one file system.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        with partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _add_json(archive: zipfile.ZipFile, name: str, content: Any) -> None:
+    info = zipfile.ZipInfo(name, ZIP_DATE)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, json.dumps(content))
+
+
+def _add_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    info = zipfile.ZipInfo(name, ZIP_DATE)
+    with archive.open(info, "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def _label_kind(mode: Mode) -> str | None:
+    """Say how labels are stored: numbers and dates as an array, text as JSON."""
+    if mode.labels is None:
+        return None
+    return "text" if mode.labels.dtype.kind == "T" else "array"
+
+
+def _add_labels(archive: zipfile.ZipFile, m: int, mode: Mode) -> None:
+    if mode.labels is None:
+        return
+    if _label_kind(mode) == "text":
+        _add_json(archive, f"labels_{m}.json", mode.labels.tolist())
+    else:
+        _add_array(archive, f"labels_{m}.npy", mode.labels)
+
+
+def _checked_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]:
+    if HEADER not in archive.namelist():
+        raise InputError(f"{source} is not a tensorveil model: it has no {HEADER}.")
+    header = json.loads(archive.read(HEADER))
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(f"{source} is not a tensorveil model: its header names another format.")
+    version = header.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise InputError(f"{source} has no valid format version. Write it again with model.save(path).")
+    if version > VERSION:
+        raise InputError(
+            f"{source} has format version {version}; this tensorveil reads up to {VERSION}. "
+            "Upgrade tensorveil."
+        )
+    return header
+
+
+def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> StoredModel:
+    order = range(int(header["order"]))
+    bounds = header["bounds"]
+    modes = tuple(
+        Mode(name=str(entry["name"]), labels=_read_labels(archive, m, entry["labels"]))
+        for m, entry in enumerate(header["modes"])
+    )
+    return StoredModel(
+        kind=str(header["kind"]),
+        offset=float(header["offset"]),
+        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+        modes=modes,
+        factors=tuple(_read_array(archive, f"factor_{m}") for m in order),
+        biases=tuple(_read_array(archive, f"bias_{m}") for m in order) if header["biases"] else None,
+        core=_read_array(archive, "core") if "core.npy" in archive.namelist() else None,
+    )
+
+
+def _read_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with archive.open(f"{name}.npy") as member:
+        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
+        member.read()  # reading to the end is what checks the member's CRC
+        return array
+
+
+def _read_labels(archive: zipfile.ZipFile, m: int, kind: str | None) -> NDArray[Any] | None:
+    if kind is None:
+        return None
+    if kind == "array":
+        return _read_array(archive, f"labels_{m}")
+    labels = json.loads(archive.read(f"labels_{m}.json"))
+    return np.array(labels, dtype=np.dtypes.StringDType())
