@@ -77,7 +77,7 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
             return _read_archive(archive, _checked_header(archive, source))
     except InputError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, TypeError, ValueError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError, OSError) as error:
         raise InputError(
             f"{source} is not a readable tensorveil model: the file is damaged or of another kind. "
             "Write it again with model.save(path)."

@@ -1,0 +1,44 @@
+"""Random models and a brute-force evaluation to hold them against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorveil.models import CPModel, TuckerModel
+
+LETTERS = "abcdefgh"
+
+
+def random_model(
+    kind, shape=(4, 5, 3), rank=2, *, offset=0.7, biases=True, seed=0, modes=None, bounds=None, dtype=None
+):
+    rng = np.random.default_rng(seed)
+    dtype = dtype or np.float64
+    factors = tuple(rng.normal(size=(size, rank)).astype(dtype) for size in shape)
+    common = {
+        "factors": factors,
+        "offset": offset,
+        "biases": tuple(rng.normal(size=size).astype(dtype) for size in shape) if biases else None,
+        "modes": modes,
+        "bounds": bounds,
+    }
+    if kind == "cp":
+        return CPModel(**common)
+    return TuckerModel(core=rng.normal(size=(rank,) * len(shape)).astype(dtype), **common)
+
+
+def brute_force(model, clip=True):
+    """Every cell, straight from the definition."""
+    cells = np.empty(model.shape)
+    for index in np.ndindex(*model.shape):
+        rows = [factor[i].astype(float) for factor, i in zip(model.factors, index, strict=True)]
+        if isinstance(model, CPModel):
+            value = np.prod(rows, axis=0).sum()
+        else:
+            value = model.core.astype(float)
+            for row in reversed(rows):
+                value = value @ row
+        if model.biases is not None:
+            value += sum(bias[i] for bias, i in zip(model.biases, index, strict=True))
+        cells[index] = value + model.offset
+    return np.clip(cells, *model.bounds) if clip and model.bounds else cells
