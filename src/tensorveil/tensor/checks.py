@@ -69,11 +69,11 @@ def pack_columns(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> IntArray:
         return columns
     packed = np.empty((len(columns), len(columns[0])), np.int32)
     for axis, column in enumerate(columns):
-        packed[axis] = _whole_numbers(np.asarray(column), axis)
+        packed[axis] = whole_numbers(np.asarray(column), axis)
     return packed
 
 
-def _whole_numbers(column: NDArray[Any], axis: int) -> NDArray[Any]:
+def whole_numbers(column: NDArray[Any], axis: int) -> NDArray[Any]:
     """Check that a column holds non-negative whole numbers that fit int32."""
     if column.dtype.kind == "f":
         # Text formats and MATLAB hand indices over as floats: exact ones lose nothing.

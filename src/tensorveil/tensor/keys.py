@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from tensorveil.errors import InputError
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray
 
 KEY_BITS = 63
+PARALLEL_SORT = 1 << 20
 KeyArray = NDArray[np.int64]
 
 
@@ -36,10 +39,22 @@ def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
         key = keys[0]
         if _strictly_increasing(key):
             return False
-        key.sort()
+        _sort(key)
         return not _strictly_increasing(key)
     order = np.lexsort(keys[::-1])
     return not _group_starts([key[order] for key in keys]).all()
+
+
+def _sort(key: KeyArray) -> None:
+    """Sort in place; long keys are cut at their quantiles first, and the parts sorted side by side."""
+    workers = min(os.cpu_count() or 1, 8)
+    if len(key) < PARALLEL_SORT or workers == 1:
+        key.sort()
+        return
+    cuts = [len(key) * part // workers for part in range(workers + 1)]
+    key.partition(cuts[1:-1])
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(lambda part: key[cuts[part] : cuts[part + 1]].sort(), range(workers)))
 
 
 def _strictly_increasing(key: KeyArray, chunk: int = 1 << 20) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,10 @@ from tensorveil.errors import InputError
 from tensorveil.tensor import checks, keys
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds
 from tensorveil.tensor.modes import Mode, checked_modes, find_axis
+from tensorveil.tensor.options import BuildOptions, DenseOptions, FrameOptions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ObservedTensor:
@@ -84,6 +88,55 @@ class ObservedTensor:
         numbers = checks.as_values(values, packed.shape[1])
         tensor._build(packed, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds)
         return tensor
+
+    @classmethod
+    def from_dense(
+        cls,
+        array: ArrayLike,
+        mask: ArrayLike | None = None,
+        missing: float = np.nan,
+        **options: Unpack[DenseOptions],
+    ) -> ObservedTensor:
+        """Observed cells of a dense array.
+
+        A cell is observed where `mask` is True or, without a mask, where it does not hold the value
+        `missing` (NaN by default; `missing=0` for data that mark missing cells with zeros). A numpy
+        masked array brings its own mask.
+
+        >>> ObservedTensor.from_dense([[1.0, np.nan], [3.0, 4.0]]).n_entries
+        3
+        """
+        from tensorveil.tensor.arrays import dense_to_tensor
+
+        return dense_to_tensor(array, mask, missing, **options)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, **options: Unpack[BuildOptions]) -> ObservedTensor:
+        """Stored entries of a scipy sparse matrix or array of any format; stored zeros are observed."""
+        from tensorveil.tensor.arrays import sparse_to_tensor
+
+        return sparse_to_tensor(matrix, **options)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        modes: Sequence[str | Mode] | None = None,
+        value: str | None = None,
+        *,
+        labels: bool = True,
+        **options: Unpack[FrameOptions],
+    ) -> ObservedTensor:
+        """Rows of a pandas, polars or Arrow table, one entry per row.
+
+        The value column is `value`, else the column called "value", else the last one; the mode columns
+        are `modes`, else all others. Mode columns are labels, integers too: the labels that occur are
+        sorted and numbered. `labels=False` takes integer columns as 0-based indices instead. A `Mode`
+        with labels in `modes` brings its own numbering, e.g. `modes=train.modes` for a test set.
+        """
+        from tensorveil.tensor.frames import as_table, table_to_tensor
+
+        return table_to_tensor(as_table(frame), modes, value, labels=labels, **options)
 
     def _build(
         self,
@@ -252,6 +305,48 @@ class ObservedTensor:
         packed = checks.as_columns(coords)
         checks.as_shape(self._shape, packed)
         return tuple(mode.decode(column) for mode, column in zip(self._modes, packed, strict=True))
+
+    def to_dense(self, fill: float = np.nan, *, max_bytes: int = 2**31) -> FloatArray:
+        """Dense array with `fill` in the missing cells; refused above `max_bytes`."""
+        from tensorveil.tensor.arrays import tensor_to_dense
+
+        return tensor_to_dense(self, fill, max_bytes)
+
+    def to_scipy(self) -> Any:
+        """Scipy COO array of a tensor of order 2."""
+        from tensorveil.tensor.arrays import tensor_to_scipy
+
+        return tensor_to_scipy(self)
+
+    def to_arrow(self, value: str = "value") -> Any:
+        """Arrow table: one column per mode (labels, or indices) and the value column.
+
+        The schema's metadata keep shape, bounds and labels, so that `from_frame` restores the tensor.
+        """
+        from tensorveil.tensor.frames import tensor_to_table
+
+        return tensor_to_table(self, value)
+
+    def to_pandas(self, value: str = "value") -> Any:
+        """Pandas data frame, one row per entry."""
+        from tensorveil.tensor.frames import tensor_to_pandas
+
+        return tensor_to_pandas(self, value)
+
+    def to_polars(self, value: str = "value") -> Any:
+        """Polars data frame, one row per entry."""
+        from tensorveil.tensor.frames import tensor_to_polars
+
+        return tensor_to_polars(self, value)
+
+    def write(self, path: str | Path, format: str | None = None) -> None:  # noqa: A002
+        """Write to a file; the format follows from the name (.npz keeps everything; see `read`).
+
+        The file appears complete or not at all.
+        """
+        from tensorveil.tensor.files import write
+
+        write(self, path, format)
 
 
 def _may_share(columns: IntArray, coords: Any) -> bool:

@@ -1,0 +1,101 @@
+"""The project's own file: a NumPy archive without pickled objects that keeps the whole tensor.
+
+Members: `about` (UTF-8 JSON: version, shape, bounds, modes), `index_0` ... (smallest unsigned type),
+`values`, and per labelled mode `labels_k`, or `labels_k_text` with `labels_k_ends` for strings.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.observed import ObservedTensor
+
+if TYPE_CHECKING:
+    from tensorveil.tensor.files.formats import Source
+
+VERSION = 1
+
+
+def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
+    """Write all that the tensor knows."""
+    about = {
+        "tensorveil": VERSION,
+        "shape": tensor.shape,
+        "bounds": tensor.bounds,
+        "modes": [mode.name for mode in tensor.modes],
+    }
+    members: dict[str, NDArray[Any]] = {
+        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
+        "values": tensor.values,
+    }
+    for axis, mode in enumerate(tensor.modes):
+        members[f"index_{axis}"] = tensor.columns[axis].astype(np.min_scalar_type(tensor.shape[axis] - 1))
+        if mode.labels is not None:
+            members |= _label_members(f"labels_{axis}", mode.labels)
+    with path.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **members)
+
+
+def _label_members(key: str, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    if labels.dtype.kind != "T":
+        return {key: labels}
+    parts = [label.encode() for label in labels.tolist()]
+    ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    return {f"{key}_text": np.frombuffer(b"".join(parts), np.uint8), f"{key}_ends": ends}
+
+
+def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
+    """Read and check; names in `source.modes` replace the stored ones."""
+    facts: dict[str, Any] | None = None
+    with suppress(zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, TypeError):
+        facts = _read_members(path)
+    if facts is None:
+        raise InputError(
+            "path must be a tensorveil .npz file. The file is damaged, or another program wrote it: load "
+            "its arrays with numpy and pass them to ObservedTensor or ObservedTensor.from_dense."
+        )
+    if source.modes is not None:
+        facts["modes"] = source.modes
+    facts |= {key: item for key, item in options.items() if key not in facts or item is not None}
+    return ObservedTensor.from_columns(facts.pop("columns"), facts.pop("values"), **facts)
+
+
+def _read_members(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        about = json.loads(archive["about"].tobytes())
+        if about["tensorveil"] != VERSION:
+            raise ValueError
+        values = archive["values"]
+        names = about["modes"]
+        columns = np.empty((len(names), len(values)), np.int32)
+        for axis in range(len(names)):
+            columns[axis] = archive[f"index_{axis}"]
+        modes = [Mode(name, _read_labels(archive, f"labels_{axis}")) for axis, name in enumerate(names)]
+        return {
+            "columns": columns,
+            "values": values,
+            "shape": about["shape"],
+            "bounds": about["bounds"],
+            "modes": modes,
+        }
+
+
+def _read_labels(archive: Any, key: str) -> NDArray[Any] | None:
+    if key in archive:
+        return np.asarray(archive[key])
+    if f"{key}_text" not in archive:
+        return None
+    text, ends = archive[f"{key}_text"].tobytes(), archive[f"{key}_ends"].tolist()
+    starts = [0, *ends[:-1]]
+    parts = [text[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    return np.array(parts, dtype=np.dtypes.StringDType())

@@ -1,0 +1,139 @@
+"""FROSTT .tns: per line 1-based indices and the value, separated by blanks; '#' starts a comment."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.tensor import checks
+from tensorveil.tensor.files.text import is_gzip, opened
+from tensorveil.tensor.observed import ObservedTensor
+
+if TYPE_CHECKING:
+    from tensorveil.tensor.files.formats import Source
+
+BLOCK = 1 << 25
+TABS = bytes.maketrans(b"\t\r", b"  ")
+
+
+def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
+    """Parse the file in blocks of lines, so that memory holds the arrays and one block of text."""
+    base = 1 if source.index_base is None else source.index_base
+    columns: list[list[Any]] = []
+    values: list[Any] = []
+    for table in _tables(path):
+        if not columns:
+            columns = [[] for _ in range(table.num_columns - 1)]
+        for axis, parts in enumerate(columns):
+            parts.append(_indices(table.column(axis).to_numpy(), axis, base))
+        values.append(table.column(len(columns)).to_numpy())
+    if not values:
+        raise InputError("path must hold at least one entry; got an empty input. Check the file.")
+    packed = np.empty((len(columns), sum(map(len, values))), np.int32)
+    for axis, parts in enumerate(columns):
+        np.concatenate(parts, out=packed[axis])
+        parts.clear()
+    return ObservedTensor.from_columns(packed, np.concatenate(values), modes=source.modes, **options)
+
+
+def _tables(path: Path) -> Iterator[Any]:
+    """The file's blocks as Arrow tables."""
+    width: int | None = None
+    damaged = False
+    try:
+        with gzip.open(path, "rb") if is_gzip(path) else path.open("rb") as file:
+            for block in _clean_blocks(file):
+                if width is None:
+                    width = block.split(b"\n", 1)[0].count(b" ") + 1
+                    checks.check_order(width - 1, "path")
+                yield _parse(block, width)
+    except (OSError, EOFError, gzip.zlib.error):  # type: ignore[attr-defined]
+        damaged = True
+    if damaged:
+        raise InputError("path must be a readable .tns file. The file is damaged or cut short.")
+
+
+def _clean_blocks(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
+    """Whole lines with single blanks between the fields; comments and empty lines removed."""
+    rest = b""
+    while chunk := file.read(BLOCK):
+        cut = chunk.rfind(b"\n") + 1
+        if not cut:
+            rest += chunk
+            continue
+        block, rest = _clean(rest + chunk[:cut]), chunk[cut:]
+        if block:
+            yield block
+    if last := _clean(rest):
+        yield last
+
+
+def _clean(block: bytes) -> bytes:
+    """Plain files pass through untouched: each step is one fast search."""
+    if b"#" in block:
+        block = re.sub(rb"#[^\n]*", b"", block)
+    if b"\t" in block or b"\r" in block:
+        block = block.translate(TABS)
+    while b"  " in block:
+        block = block.replace(b"  ", b" ")
+    if b"\n " in block or b" \n" in block:
+        block = block.replace(b"\n ", b"\n").replace(b" \n", b"\n")
+    return block.strip(b" \n")
+
+
+def _parse(block: bytes, width: int) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = [str(axis) for axis in range(width)]
+    kinds = {name: pa.int64() for name in names[:-1]} | {names[-1]: pa.float64()}
+    table = None
+    with suppress(pa.ArrowException):  # Arrow's own message quotes the line at fault
+        table = csv.read_csv(
+            pa.BufferReader(block),
+            read_options=csv.ReadOptions(column_names=names),
+            parse_options=csv.ParseOptions(delimiter=" ", quote_char=False),
+            convert_options=csv.ConvertOptions(column_types=kinds, null_values=[]),
+        )
+    if table is None:
+        raise InputError(
+            "path must hold lines of whole-number indices and one number, as many fields in every line. "
+            "A line breaks this rule: coordinates must be integers, values must be numbers."
+        )
+    return table
+
+
+def _indices(column: Any, axis: int, base: int) -> Any:
+    """0-based int32 indices of one block."""
+    if column.min() < base:
+        raise InputError(
+            f"coords of mode {axis} must not be negative: .tns indices start at {base}. "
+            "Pass index_base=0 if the file counts from 0."
+        )
+    return checks.whole_numbers(column - base, axis).astype(np.int32)
+
+
+def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
+    """1-based indices and values. The format knows no labels, so labelled tensors are refused."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if any(mode.labels is not None for mode in tensor.modes):
+        raise InputError(
+            "format 'tns' cannot hold labels. Write .npz or .parquet, or drop them: "
+            "tensor.with_modes(None).write(path)."
+        )
+    options = csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
+    with opened(path, name) as file:
+        for start in range(0, tensor.n_entries, BLOCK // 16):
+            part = slice(start, start + BLOCK // 16)
+            arrays = [pa.array(column[part].astype(np.int64) + 1) for column in tensor.columns]
+            arrays.append(pa.array(tensor.values[part]))
+            csv.write_csv(pa.table(arrays, names=[str(axis) for axis in range(len(arrays))]), file, options)

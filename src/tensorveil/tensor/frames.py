@@ -1,0 +1,274 @@
+"""Tables in and out: pandas, polars, Arrow, and everything that speaks the Arrow stream protocol."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorveil.errors import InputError, MissingDependencyError
+from tensorveil.tensor import checks
+from tensorveil.tensor.labels import encode_column, missing_label
+from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.observed import ObservedTensor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VALUE = "value"
+METADATA = b"tensorveil"
+
+
+def as_table(frame: Any) -> pa.Table:
+    """Any data frame as an Arrow table."""
+    import pyarrow as pa
+
+    if isinstance(frame, pa.Table):
+        return frame
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    failed = False
+    try:
+        if type(frame).__module__.split(".")[0] == "pandas":
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError):
+        failed = True  # Arrow's own message quotes the data
+    if failed:
+        raise InputError(
+            "frame must have one kind of data per column: all strings, all numbers or all dates. "
+            "Convert the mixed column first."
+        )
+    raise InputError(
+        "frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values)."
+    )
+
+
+def choose_columns(
+    names: Sequence[str], modes: Sequence[str | Mode] | None, value: str | None
+) -> tuple[list[str], str]:
+    """Names of the mode columns and of the value column."""
+    if len(set(names)) != len(names):
+        raise InputError("frame must have different column names. Rename the repeated one.")
+    if not names:
+        raise InputError("frame must have columns: one per mode, and one for the value.")
+    if value is None:
+        chosen = [_name(mode) for mode in modes] if modes is not None else []
+        rest = [name for name in names if name not in chosen]
+        value = VALUE if VALUE in rest else (rest or names)[-1]
+    elif value not in names:
+        raise InputError(f"value must name a column of the frame; there is none called {value!r}.")
+    if modes is None:
+        picked = [name for name in names if name != value]
+    else:
+        if isinstance(modes, str | Mode):
+            raise InputError("modes must be a list of column names. Try modes=['user', 'item'].")
+        picked = [_name(mode) for mode in modes]
+        for name in picked:
+            if name not in names:
+                raise InputError(f"modes must name columns of the frame; there is none called {name!r}.")
+        if len(set(picked)) != len(picked) or value in picked:
+            raise InputError("modes must name different columns, and not the value column.")
+    checks.check_order(len(picked), "modes")
+    return picked, value
+
+
+def _name(mode: str | Mode) -> str:
+    return mode.name if isinstance(mode, Mode) else mode
+
+
+def table_to_tensor(
+    table: pa.Table,
+    modes: Sequence[str | Mode] | None,
+    value: str | None,
+    *,
+    labels: bool,
+    index_base: int = 0,
+    **options: Any,
+) -> ObservedTensor:
+    """Encode the mode columns (each in its own thread) and build the tensor."""
+    stored = stored_description(table.schema) if modes is None and value is None else None
+    if stored is not None:
+        modes, options = stored.modes, stored.options | options
+        value = stored.value
+    names, value = choose_columns(table.column_names, modes, value)
+    given = list(modes) if modes is not None else names
+    table = _without_nulls(table.select([*names, value]), names, value, options)
+    indexed = [not labels or (stored is not None and not stored.labelled[i]) for i in range(len(names))]
+    columns = np.empty((len(names), table.num_rows), np.int32)
+
+    def encode(axis: int) -> Mode:
+        mode, column = given[axis], table.column(axis)
+        known = mode.labels if isinstance(mode, Mode) else None
+        if known is None and indexed[axis]:
+            columns[axis] = _indices(column, axis, index_base)
+            return Mode.trusted(names[axis], None)
+        found = encode_column(column, names[axis], known, columns[axis])
+        return Mode.trusted(names[axis], found)
+
+    # Arrow and numpy release the lock in their loops, so columns really run side by side.
+    with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
+        encoded = list(pool.map(encode, range(len(names))))
+    numbers = _numbers(table.column(len(names)), value)
+    options.setdefault("shape", None)
+    shape = _known_shape(encoded, columns) if options["shape"] is None else options.pop("shape")
+    options.pop("shape", None)
+    return ObservedTensor.from_columns(columns, numbers, shape, modes=encoded, **options)
+
+
+def _known_shape(modes: list[Mode], columns: Any) -> tuple[int, ...]:
+    return tuple(
+        int(column.max()) + 1 if mode.labels is None else len(mode.labels)
+        for mode, column in zip(modes, columns, strict=True)
+    )
+
+
+def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any]) -> pa.Table:
+    """Settle nulls by the policy on missing entries."""
+    if not table.num_rows:
+        raise InputError("frame must hold at least one row; got an empty input. Check the source.")
+    if not any(column.null_count for column in table.columns):
+        return table
+    if options.get("missing") == "drop":
+        table = table.drop_null()
+        if not table.num_rows:
+            raise InputError("frame must keep at least one row; missing='drop' leaves none.")
+        return table
+    for name in names:
+        if table.column(name).null_count:
+            raise missing_label(name)
+    raise InputError(
+        f"column {value!r} must not contain missing values (nulls). Remove such rows, or pass "
+        "missing='drop' to leave them out."
+    )
+
+
+def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
+    """A column of indices, 0-based from here on."""
+    import pyarrow as pa
+
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise InputError(
+            f"coords of mode {axis} must be integers; got {column.type}. Pass labels=True to encode labels."
+        )
+    array = column.to_numpy()
+    if array.dtype.kind == "u":
+        array = array.astype(np.float64 if array.dtype.itemsize == 8 else np.int64)
+    return checks.whole_numbers(array - base if base else array, axis)
+
+
+def _numbers(column: pa.ChunkedArray, name: str) -> Any:
+    """The value column as a float array that the tensor may own."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_decimal(column.type) or types.is_boolean(column.type):
+        column = column.cast(pa.float64())
+    if not (types.is_integer(column.type) or types.is_floating(column.type)):
+        raise InputError(
+            f"column {name!r} must hold numbers to serve as values; got {column.type}. "
+            "Name the value column with value=..., or convert it."
+        )
+    array = column.to_numpy()
+    return array if array.flags.owndata or column.num_chunks > 1 else array.copy()
+
+
+class StoredDescription:
+    """What our own tables say about themselves: modes, labels, shape and bounds."""
+
+    def __init__(self, text: bytes) -> None:
+        try:
+            facts = json.loads(text)
+            self.value: str = facts["value"]
+            self.labelled = [item is not None for item in facts["labels"]]
+            self.modes = [
+                Mode(name, None if packed is None else _unpack_labels(packed, name))
+                for name, packed in zip(facts["modes"], facts["labels"], strict=True)
+            ]
+            self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
+        except (ValueError, KeyError, TypeError):
+            self.modes = []
+        if not self.modes:
+            raise InputError(
+                "the table's tensorveil description is damaged. Pass modes and value to ignore it."
+            )
+
+
+def stored_description(schema: pa.Schema) -> StoredDescription | None:
+    """The description that `to_arrow` left in the schema, if there is one."""
+    text = (schema.metadata or {}).get(METADATA)
+    return None if text is None else StoredDescription(text)
+
+
+def _pack_labels(labels: Any) -> str:
+    """Labels as base64 text of a compressed Arrow stream: exact, and safe in any metadata."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    table = pa.table({"labels": pa.array(labels)})
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _unpack_labels(text: str, name: str) -> Any:
+    import pyarrow as pa
+
+    from tensorveil.tensor.labels import to_numpy_labels
+
+    table = pa.ipc.open_stream(base64.b64decode(text)).read_all()
+    return to_numpy_labels(table.column(0).combine_chunks(), name)
+
+
+def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
+    """One column per mode (labels, or indices where there are none) and the value column."""
+    import pyarrow as pa
+
+    names = [mode.name for mode in tensor.modes]
+    if value in names:
+        raise InputError(f"value must not be the name of a mode; got {value!r}. Try value='amount'.")
+    arrays = []
+    for mode, column in zip(tensor.modes, tensor.columns, strict=True):
+        if mode.labels is None:
+            arrays.append(pa.array(column))
+        else:
+            coded = pa.DictionaryArray.from_arrays(pa.array(column), pa.array(mode.labels))
+            arrays.append(coded if mode.labels.dtype.kind == "T" else coded.dictionary_decode())
+    facts = {
+        "value": value,
+        "modes": names,
+        "labels": [None if mode.labels is None else _pack_labels(mode.labels) for mode in tensor.modes],
+        "shape": tensor.shape,
+        "bounds": tensor.bounds,
+    }
+    table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])
+    return table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
+
+
+def tensor_to_pandas(tensor: ObservedTensor, value: str = VALUE) -> Any:
+    """A pandas data frame; string labels become categories."""
+    _require("pandas")
+    return tensor_to_table(tensor, value).replace_schema_metadata(None).to_pandas()
+
+
+def tensor_to_polars(tensor: ObservedTensor, value: str = VALUE) -> Any:
+    """A polars data frame; string labels become categories."""
+    polars = _require("polars")
+    return polars.from_arrow(tensor_to_table(tensor, value))
+
+
+def _require(package: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingDependencyError(
+            f'{package} is not installed. Run: pip install "tensorveil[frames]"'
+        ) from None

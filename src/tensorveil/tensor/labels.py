@@ -1,0 +1,143 @@
+"""Columns of labels to columns of indices, through Arrow dictionaries.
+
+Labels come out sorted, so that the encoding depends on the set of labels and not on the order of rows.
+Only the dictionary is sorted, which is short compared with the column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.checks import MAX_SIZE, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def encode_column(column: pa.ChunkedArray, name: str, known: NDArray[Any] | None, out: IntArray) -> Any:
+    """Write the index of every label into `out`; return the labels (those given, or sorted new ones)."""
+    if column.null_count:
+        raise missing_label(name)
+    column = _as_dictionary(column, name)
+    dictionary = column.chunk(0).dictionary if column.num_chunks else None
+    if dictionary is None or not len(dictionary):
+        raise InputError(f"column {name!r} must hold at least one row; got an empty input. Check the source.")
+    if dictionary.null_count:
+        raise missing_label(name)
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    if known is not None:
+        rank, labels = _known_ranks(dictionary, known, name), known
+    else:
+        rank, labels = _sorted_ranks(dictionary, codes, name)
+    place = 0
+    for part in codes:
+        np.take(rank, part, out=out[place : place + len(part)], mode="clip")
+        place += len(part)
+    if known is not None and out.min() < 0:
+        raise InputError(
+            f"column {name!r} contains a label that the given mode does not know. "
+            "Encode with the modes of a tensor that holds all labels, or give the mode by name only."
+        )
+    return labels
+
+
+def missing_label(name: str) -> InputError:
+    """The error for nulls among labels."""
+    return InputError(
+        f"column {name!r} must not contain missing labels (nulls). Fill them, or pass missing='drop' to "
+        "leave such rows out."
+    )
+
+
+def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Dictionary-encode a column, with one dictionary for all chunks."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(column.type):
+        return pa.table({"": column}).unify_dictionaries().column(0)
+    if _is_view(column.type):
+        column = column.cast(pa.large_string())
+    kind = column.type
+    if not (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+    ):
+        raise InputError(
+            f"column {name!r} must hold strings, numbers or dates to serve as labels; got {kind}. "
+            "Convert it, or leave it out of modes."
+        )
+    return column.dictionary_encode()
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string_view(kind))
+
+
+def _sorted_ranks(
+    dictionary: pa.Array, codes: list[NDArray[Any]], name: str
+) -> tuple[IntArray, NDArray[Any]]:
+    """Rank of every dictionary item among the labels that occur, and those labels, sorted."""
+    import pyarrow.compute as pc
+
+    if len(dictionary) >= MAX_SIZE:
+        raise InputError(f"column {name!r} must hold fewer than {MAX_SIZE} different labels.")
+    order = pc.array_sort_indices(dictionary).to_numpy()
+    # A categorical column may declare labels that no row uses; the encoding must not depend on that.
+    used = np.zeros(len(dictionary), bool)
+    for part in codes:
+        used[part] = True
+    order = order[used[order]]
+    rank = np.full(len(dictionary), -1, np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    labels = to_numpy_labels(dictionary.take(_indices(order)), name)
+    if labels.dtype.kind == "f" and np.isnan(labels).any():
+        raise missing_label(name)
+    return rank, labels
+
+
+def _indices(order: NDArray[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(order)
+
+
+def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArray:
+    """Position of every dictionary item among the known labels, -1 if unknown."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    items = to_numpy_labels(dictionary, name)
+    if (items.dtype.kind == "T") != (known.dtype.kind == "T"):
+        return np.full(len(items), -1, np.int32)
+    try:
+        found = pc.index_in(pa.array(items).cast(pa.array(known).type), value_set=pa.array(known))
+    except pa.ArrowInvalid:
+        return np.full(len(items), -1, np.int32)
+    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
+
+
+def to_numpy_labels(labels: pa.Array, name: str) -> NDArray[Any]:
+    """Arrow labels as numpy: strings as StringDType, numbers and dates as they are."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_string(labels.type) or types.is_large_string(labels.type) or _is_view(labels.type):
+        return np.array(labels.to_numpy(zero_copy_only=False), dtype=np.dtypes.StringDType())
+    if types.is_timestamp(labels.type) and labels.type.tz is not None:
+        labels = labels.cast(pa.timestamp(labels.type.unit))  # numpy has no zones: UTC instants
+    array = np.array(labels.to_numpy(zero_copy_only=False))
+    if array.dtype.kind == "O":
+        raise InputError(f"column {name!r} must hold strings, numbers or dates to serve as labels.")
+    return array
