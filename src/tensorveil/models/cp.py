@@ -130,9 +130,7 @@ class CPModel:
 
     def predict_labels(self, labels: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
         """Predict at labels: a frame or mapping with a column per mode, or one sequence per mode."""
-        return predict_columns(
-            self, labelled_columns(labels, self.modes, self.shape), clip=clip, threads=threads
-        )
+        return predict_columns(self, labelled_columns(labels, self.modes, self.shape), clip=clip, threads=threads)
 
     def slice(self, given: Mapping[Any, Any], *, clip: bool = True, max_bytes: int = GIBIBYTE) -> Floats:
         """Predict every cell at ``given`` {mode: index or label}, over the remaining modes in order.

@@ -89,8 +89,7 @@ def _matched_columns(model: Multilinear, tensor: ObservedTensor, position: int) 
                 column = label_positions(new.labels[used], known, model.shape[m])[inverse]
             elif tensor.shape[m] > model.shape[m]:
                 raise InputError(
-                    f"tensor is larger than the model in mode {known.name!r}. "
-                    "Fold in new rows of one mode at a time."
+                    f"tensor is larger than the model in mode {known.name!r}. Fold in new rows of one mode at a time."
                 )
         columns.append(column)
     return np.ascontiguousarray(np.stack(columns), dtype=np.int32)

@@ -89,9 +89,7 @@ def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
 
 def labelled_columns(labels: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
     """Turn a frame, a mapping or one sequence per mode into checked (order, n) columns."""
-    per_mode = [
-        label_positions(column, modes[m], shape[m]) for m, column in enumerate(_by_mode(labels, modes))
-    ]
+    per_mode = [label_positions(column, modes[m], shape[m]) for m, column in enumerate(_by_mode(labels, modes))]
     if len({len(column) for column in per_mode}) > 1:
         raise InputError("labels must have the same length in every mode.")
     return np.ascontiguousarray(np.stack(per_mode))

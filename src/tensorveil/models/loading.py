@@ -35,9 +35,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         return CPModel(**common)
     if stored.kind == "tucker" and stored.core is not None:
         return TuckerModel(core=stored.core, **common)
-    raise InputError(
-        f"{os.fspath(path)} is a model of a kind that this tensorveil does not know. Upgrade it."
-    )
+    raise InputError(f"{os.fspath(path)} is a model of a kind that this tensorveil does not know. Upgrade it.")
 
 
 def from_tensorly(
@@ -55,7 +53,6 @@ def from_tensorly(
         return TuckerModel(core=leading, factors=tuple(factors), modes=modes, bounds=bounds)  # type: ignore[arg-type]
     if leading is not None and leading.ndim > 1:
         raise InputError(
-            f"obj must hold weights (one per component) or a core (one axis per mode); "
-            f"got {leading.ndim} axes."
+            f"obj must hold weights (one per component) or a core (one axis per mode); got {leading.ndim} axes."
         )
     return CPModel(factors=weighted(factors, leading), modes=modes, bounds=bounds)  # type: ignore[arg-type]

@@ -39,9 +39,7 @@ def rank_candidates(
     target = find_axis(model.modes, along)
     fixed = index_positions(given, model.modes, model.shape, "given")
     if target in fixed:
-        raise InputError(
-            f"mode {model.modes[target].name!r} is both given and ranked along. Drop it from given."
-        )
+        raise InputError(f"mode {model.modes[target].name!r} is both given and ranked along. Drop it from given.")
     scores = _scores(model, fixed, target)
     allowed = np.ones(len(scores), dtype=bool)
     if exclude is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode
+from tensorveil.tensor.files.atomic import replacing
 
 FORMAT = "tensorveil-model"
 VERSION = 1
@@ -91,17 +91,8 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"folder not found: {path.parent}. Make it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, such as model.npz.")
-    # Beside the target, because a rename is atomic only within one file system.
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
-        with partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary, temporary.open("xb") as file:
+        yield file
 
 
 def _add_json(archive: zipfile.ZipFile, name: str, content: Any) -> None:
@@ -143,8 +134,7 @@ def _checked_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]
         raise InputError(f"{source} has no valid format version. Write it again with model.save(path).")
     if version > VERSION:
         raise InputError(
-            f"{source} has format version {version}; this tensorveil reads up to {VERSION}. "
-            "Upgrade tensorveil."
+            f"{source} has format version {version}; this tensorveil reads up to {VERSION}. Upgrade tensorveil."
         )
     return header
 

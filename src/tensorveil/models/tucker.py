@@ -117,9 +117,7 @@ class TuckerModel:
         """Give the multilinear part at checked (order, n) columns, without offset, biases and clipping."""
         # After the first contraction a cell holds all of the core but its last mode.
         width = math.prod(self.core.shape[:-1])
-        return in_chunks(
-            lambda part: tucker_values(part, self.core, self.factors), columns, width, self.dtype
-        )
+        return in_chunks(lambda part: tucker_values(part, self.core, self.factors), columns, width, self.dtype)
 
     def design(self, columns: NDArray[np.int32], mode: int) -> Floats:
         """Give (n, rank) such that the multilinear part is design . row of ``mode``."""
@@ -135,9 +133,7 @@ class TuckerModel:
 
     def predict_labels(self, labels: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
         """Predict at labels: a frame or mapping with a column per mode, or one sequence per mode."""
-        return predict_columns(
-            self, labelled_columns(labels, self.modes, self.shape), clip=clip, threads=threads
-        )
+        return predict_columns(self, labelled_columns(labels, self.modes, self.shape), clip=clip, threads=threads)
 
     def slice(self, given: Mapping[Any, Any], *, clip: bool = True, max_bytes: int = GIBIBYTE) -> Floats:
         """Predict every cell at ``given`` {mode: index or label}, over the remaining modes in order.

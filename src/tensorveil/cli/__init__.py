@@ -1,0 +1,1 @@
+"""The `tensorveil` command: one file per verb."""

@@ -1,0 +1,104 @@
+"""What the verbs share: common options, option types, and printing. Light to import: click only."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass
+class State:
+    """What error handling needs to know of the options; the one mutable thing here."""
+
+    debug: bool = False
+
+
+def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and isinstance(context.obj, State):
+        context.obj.debug = True
+
+
+def common_options(function: Function) -> Function:
+    """Add --json and --debug."""
+    debug = click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show tracebacks of errors."
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, everything else on stderr.")
+    return as_json(debug(function))
+
+
+def reading_options(function: Function) -> Function:
+    """Add the options that say how a tensor file is to be read."""
+    options = [
+        click.option(
+            "--modes",
+            callback=split_names,
+            metavar="NAME,NAME,...",
+            help="Columns that are the modes, in order: user,film,day.",
+        ),
+        click.option("--value", help="Column that holds the value [default: 'value', else the last one]."),
+        click.option("--format", "file_format", help="File format, where the name does not tell it."),
+        click.option("--indices", is_flag=True, help="Mode columns hold 0-based indices; otherwise they are labels."),
+    ]
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+
+
+def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
+    """Parse comma-separated names."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise click.BadParameter("give names separated by commas, such as user,film,day.")
+    return names
+
+
+def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int | tuple[int, ...] | None:
+    """Parse one rank, or one per mode separated by commas."""
+    if text is None:
+        return None
+    try:
+        ranks = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(
+            f"rank must be a whole number, or one per mode; got {text!r}. Try 8 or 4,4,4."
+        ) from None
+    if min(ranks) < 1:
+        raise click.BadParameter(f"rank must be at least 1; got {min(ranks)}. Try 8.")
+    return ranks[0] if len(ranks) == 1 else ranks
+
+
+def console(*, as_json: bool = False) -> Console:
+    """Give the console for people: stdout, or stderr when stdout is for a machine."""
+    from rich.console import Console
+
+    # soft_wrap off and a generous width when piped: tables stay whole in logs.
+    stream = sys.stderr if as_json else sys.stdout
+    width = None if stream.isatty() else 110
+    return Console(file=stream, width=width, highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document on stdout."""
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def tensorveil_version() -> str:
+    """Give the installed version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("tensorveil")
+    except PackageNotFoundError:
+        return "unknown"

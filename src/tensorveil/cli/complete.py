@@ -1,0 +1,146 @@
+"""`tensorveil complete FILE`: fit a model and fill in what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensorveil.cli.common import common_options, console, print_json, reading_options, split_ranks
+
+if TYPE_CHECKING:
+    from tensorveil.cli.completing import Plan
+
+FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "threads")
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder to make: model.npz, filled entries, summary.json.",
+)
+@click.option("--method", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model.")
+@click.option(
+    "--rank",
+    callback=split_ranks,
+    metavar="RANK[,RANK...]",
+    help="Rank; for Tucker also one per mode: 4,4,4 [default: 8 for cp, 4 for tucker].",
+)
+@click.option("--solver", type=click.Choice(["bayes", "als", "sgd"]), help="How to fit [default: bayes].")
+@click.option(
+    "--baseline",
+    type=click.Choice(["mean", "biases", "none"]),
+    help="What is subtracted first: the mean, or the mean and a bias per index [default: mean].",
+)
+@click.option("--sweeps", type=click.IntRange(min=1), help="Passes over the data, at most.")
+@click.option("--regularization", type=click.FloatRange(min=0), help="Ridge weight (als, sgd).")
+@click.option("--restarts", type=click.IntRange(min=1), help="Fits from different starts; the best is kept.")
+@click.option(
+    "--validation",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Share of entries held out to judge the fit and to stop in time.",
+)
+@click.option("--bounds", type=float, nargs=2, metavar="LOW HIGH", help="Where values can lie; predictions too.")
+@click.option(
+    "--out-of-bounds", type=click.Choice(["error", "clip", "drop"]), help="Values outside --bounds [default: error]."
+)
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "mean", "sum", "first", "last"]),
+    help="Cells that are listed more than once [default: error].",
+)
+@click.option("--missing", type=click.Choice(["error", "drop"]), help="Entries without a value [default: error].")
+@click.option(
+    "--at",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Fill only the cells listed in this table, rather than all missing ones.",
+)
+@click.option("--no-fill", is_flag=True, help="Write the model and the summary only.")
+@click.option(
+    "--max-cells",
+    type=click.IntRange(min=1),
+    default=20_000_000,
+    show_default=True,
+    help="Largest number of cells of a tensor of which all missing ones are filled.",
+)
+@click.option(
+    "--filled-format", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True, help="Filled file."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of initialisation and shuffling.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
+@click.option("--force", is_flag=True, help="Replace an earlier result in OUTPUT.")
+@reading_options
+@common_options
+def complete(as_json: bool, **options: Any) -> None:
+    """Fit a model to the entries in FILE and fill in the missing ones.
+
+    OUTPUT appears when everything is done; if anything fails, nothing is left behind.
+
+    \b
+    Examples:
+      tensorveil complete ratings.csv -o result --bounds 1 5
+      tensorveil complete trips.parquet --modes from,to,hour --value trips --rank 16 \\
+          --solver als --validation 0.1 -o result
+      tensorveil complete sensors.tns --method tucker --rank 6,6,4 --at wanted.csv -o result --json
+    """
+    from tensorveil.cli.completing import run_completion
+
+    plan = make_plan(options)
+    summary = run_completion(plan)
+    if as_json:
+        print_json(summary)
+    else:
+        _show(summary, plan)
+
+
+def make_plan(options: dict[str, Any]) -> Plan:
+    """Sort the options by what they concern."""
+    from tensorveil.cli.completing import Plan
+
+    if options["at"] and options["no_fill"]:
+        raise click.UsageError("--at and --no-fill exclude each other.")
+    fit = {name: options[name] for name in FIT_OPTIONS} | {
+        "rank": options["rank"],
+        "validation_fraction": options["validation"],
+        "random_state": options["seed"],
+    }
+    reading = {name: options[name] for name in ("modes", "value", "file_format", "indices")}
+    policies = {name: options[name] for name in ("bounds", "out_of_bounds", "duplicates", "missing")}
+    return Plan(
+        file=options["file"],
+        output=options["output"],
+        method=options["method"],
+        fit={name: setting for name, setting in fit.items() if setting is not None},
+        reading=reading | policies,
+        at=options["at"],
+        fill=not options["no_fill"],
+        max_cells=options["max_cells"],
+        filled_name=f"filled.{options['filled_format']}",
+        value_name=options["value"] or "value",
+        force=options["force"],
+    )
+
+
+def _show(summary: dict[str, Any], plan: Plan) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    out = console()
+    data, fit = summary["data"], summary["fit"]
+    table = Table(show_header=False)
+    shape = " x ".join(f"{size:,}" for size in data["shape"])
+    table.add_row("data", f"{shape}, {data['entries']:,} entries ({data['density']:.3%} observed)")
+    table.add_row("model", f"{summary['method']}, rank {summary['rank']}, {summary['parameters']:,} parameters")
+    table.add_row("fit", f"{fit['seconds']:.2f} s, {fit['records']} sweeps")
+    table.add_row("RMSE on the entries", f"{fit['train_rmse']:.5g}")
+    if fit["validation_rmse"] is not None:
+        table.add_row("RMSE on the held-out part", f"{fit['validation_rmse']:.5g}")
+    if summary["filled"] is not None:
+        table.add_row("filled", f"{summary['filled']:,} cells")
+    out.print(table)
+    out.print(f"written: {escape(', '.join(str(plan.output / name) for name in summary['files']))}", soft_wrap=True)

@@ -1,0 +1,97 @@
+"""Entry point: the group of verbs, and what becomes of errors.
+
+Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a rule; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from tensorveil.cli.common import State
+from tensorveil.cli.complete import complete
+from tensorveil.cli.demo import demo
+from tensorveil.cli.doctor import doctor
+from tensorveil.cli.info import info
+from tensorveil.cli.predict import predict
+from tensorveil.errors import TensorveilError
+
+OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 130 interrupted.",
+)
+@click.version_option(package_name="tensorveil", message="tensorveil %(version)s")
+def cli() -> None:
+    """Complete sparse tensors: fill in what was not observed from what was.
+
+    \b
+    Try it:
+      tensorveil demo --output demo-output
+      tensorveil info ratings.csv
+      tensorveil complete ratings.csv --method cp --rank 8 --bounds 1 5 --output result
+      tensorveil predict result/model.npz --at questions.csv --output answers.csv
+    """
+
+
+for verb in (info, complete, predict, demo, doctor):
+    cli.add_command(verb)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    # A polite kill unwinds the stack, so that half-written folders are removed on the way out.
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    state = State()
+    try:
+        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
+        return code if isinstance(code, int) else OK
+    except Exception as error:
+        if state.debug:
+            traceback.print_exc()
+        return _explain(error)
+    except KeyboardInterrupt:
+        return _say("Interrupted; nothing was written.", INTERRUPTED)
+
+
+def _explain(error: Exception) -> int:
+    """Print one clear message and choose the exit code."""
+    if isinstance(error, click.Abort):
+        return _say("Interrupted; nothing was written.", INTERRUPTED)
+    if isinstance(error, click.ClickException):
+        error.show()
+        return BAD_INPUT
+    if isinstance(error, TensorveilError):
+        return _say(f"Error: {error}", BAD_INPUT)
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output has left; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNEXPECTED
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        missing = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError)
+        return _say(f"Error: {error.strerror}{where}", BAD_INPUT if missing else UNEXPECTED)
+    # The text of a foreign error may quote the data, so only its kind is shown.
+    return _say(f"Error: unexpected {type(error).__name__}. Add --debug to see where it happened.", UNEXPECTED)
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(message, err=True)
+    return code
+
+
+def _terminated(*_: Any) -> None:
+    sys.exit(128 + signal.SIGTERM)

@@ -1,0 +1,51 @@
+"""`tensorveil predict MODEL --at FILE -o OUT`: predictions of a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tensorveil.cli.common import common_options, console, print_json
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--at",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Table of cells: one column per mode, with labels (or 0-based indices where there are none).",
+)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Table to write: .csv, .tsv or .parquet.",
+)
+@click.option("--value", default="value", show_default=True, help="Name of the column of predictions.")
+@click.option("--force", is_flag=True, help="Replace OUTPUT if it exists.")
+@common_options
+def predict(model: Path, at: Path, output: Path, value: str, force: bool, as_json: bool) -> None:
+    """Predict the cells listed in a table with a model that `complete` saved.
+
+    \b
+    Example:
+      tensorveil predict result/model.npz --at questions.csv --output answers.csv
+    """
+    from tensorveil.cli.tables import cells_table, read_cells, write_cells
+    from tensorveil.errors import InputError
+    from tensorveil.models import load_model
+    from tensorveil.models.evaluate import predict_columns
+
+    if output.exists() and not force:
+        raise InputError(f"--output: {output} already exists. Choose another name, or add --force.")
+    fitted = load_model(model)
+    columns = read_cells(at, fitted.modes, fitted.shape)
+    values = predict_columns(fitted, columns)
+    write_cells(output, cells_table(columns, values, fitted.modes, value))
+    if as_json:
+        print_json({"output": str(output), "predictions": len(values)})
+    else:
+        console().print(f"{len(values):,} predictions written to {output}", markup=False, soft_wrap=True)

@@ -1,0 +1,101 @@
+"""True against predicted values, one panel per method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError, MissingDependencyError
+
+PANEL_INCHES = 3.1
+CELLS_ACROSS = 42
+INK, GRID = "#222222", "#d9d9d9"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Panel:
+    """Predictions of one method for the same held-out values."""
+
+    name: str
+    predicted: NDArray[Any]
+    rmse: float
+
+
+def save_true_against_predicted(
+    path: str | os.PathLike[str],
+    true: NDArray[Any],
+    panels: Sequence[Panel],
+    *,
+    title: str,
+    value_label: str = "value",
+) -> None:
+    """Draw one panel per method, on shared axes, into an image file (PNG, SVG or PDF by its name)."""
+    if not panels:
+        raise InputError("panels must hold at least one method.")
+    figure_class, log_norm = _matplotlib()
+    # The object interface: no pyplot, so no global state and no window system.
+    size = (PANEL_INCHES * len(panels) + 1.2, PANEL_INCHES + 1.35)
+    figure = figure_class(figsize=size, dpi=150, layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(panels), sharex=True, sharey=True))
+    low, high = _limits(true, panels)
+    norm = log_norm(vmin=1, vmax=_fullest(true, panels, low, high))
+    for axis, panel in zip(axes, panels, strict=True):
+        drawn = _draw_panel(axis, true, panel, low, high, norm)
+    axes[0].set_ylabel(f"predicted {value_label}", color=INK)
+    figure.supxlabel(f"true {value_label} (held out)", fontsize=10, color=INK)
+    bar = figure.colorbar(drawn, ax=list(axes), pad=0.01, aspect=28)
+    bar.set_label("held-out entries per cell", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
+    figure.suptitle(title, fontsize=12, color=INK)
+    figure.savefig(Path(path))
+
+
+def _draw_panel(axis: Any, true: NDArray[Any], panel: Panel, low: float, high: float, norm: Any) -> Any:
+    """Draw one panel: counts in hexagons, and the line on which predictions are right."""
+    axis.plot([low, high], [low, high], color="#c0392b", linewidth=1.1, zorder=3, label="exact")
+    extent = (low, high, low, high)
+    drawn = axis.hexbin(
+        true, panel.predicted, gridsize=CELLS_ACROSS, extent=extent, mincnt=1, norm=norm, cmap="viridis", linewidths=0
+    )
+    axis.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    axis.set_title(f"{panel.name}\nRMSE {panel.rmse:.3f}", fontsize=10, color=INK)
+    axis.grid(color=GRID, linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=8, colors=INK)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
+    return drawn
+
+
+def _limits(true: NDArray[Any], panels: Sequence[Panel]) -> tuple[float, float]:
+    """Give common limits with a little air around."""
+    everything = [true, *(panel.predicted for panel in panels)]
+    low = min(float(np.min(values)) for values in everything)
+    high = max(float(np.max(values)) for values in everything)
+    air = 0.03 * (high - low) or 1.0
+    return low - air, high + air
+
+
+def _fullest(true: NDArray[Any], panels: Sequence[Panel], low: float, high: float) -> float:
+    """Give the common end of the colour scale: about the fullest cell of the best panel."""
+    best = min(panels, key=lambda panel: panel.rmse)
+    edges = np.linspace(low, high, CELLS_ACROSS + 1)
+    counts, _, _ = np.histogram2d(true, best.predicted, bins=(edges, edges))
+    return max(2.0, float(counts.max()))
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    try:
+        from matplotlib.colors import LogNorm
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "pictures need matplotlib. Install it with: pip install 'tensorveil[plots]'"
+        ) from error
+    return Figure, LogNorm
