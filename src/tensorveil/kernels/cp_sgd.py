@@ -1,0 +1,73 @@
+"""Stochastic gradient descent for CP: x ~ offset + sum_m bias_m[i_m] + sum_r prod_m A_m[i_m, r].
+
+One entry changes the rows of all its modes at once, from their old values. For the objective
+sum (x - prediction)^2 + lam * sum |row|^2, the gradient with respect to row a of one entry is -2 e h + 2 lam a with
+e the error and h the product of the other rows; so with learning rate eta
+
+    a <- (1 - decay) a + step * e * h,      step = 2 eta,  decay = 2 eta lam,
+
+and a bias, whose h is 1, likewise. This is the one place where the factor 2 is accounted for: callers pass step and
+decay.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tensorveil.kernels import vector as v
+from tensorveil.kernels.padded import Padded
+from tensorveil.kernels.threads import workers
+from tensorveil.kernels.tiles import Tiles
+
+Array = NDArray[Any]
+
+
+def cp_sgd_pass(
+    layout: Tiles,
+    factors: Padded,
+    biases: tuple[Array, ...] = (),
+    offset: float = 0.0,
+    step: float = 0.01,
+    decay: float = 0.0,
+    pass_index: int = 0,
+) -> float:
+    """Visit every entry once, changing ``factors`` and ``biases`` in place.
+
+    Returns the sum of the squared errors met on the way, each before its own update. The result is a pure function
+    of the arguments: threads never share a row.
+    """
+    real = factors.dtype.type
+    row = v.wide_token(factors.arrays[0].shape[1], factors.dtype)
+    data = (row, layout.coords, layout.values, layout.starts, layout.bases)
+    numbers = (real(offset), real(1.0 - decay), real(step))
+    total = 0.0
+    with workers(layout.threads) as run:
+        for stratum in layout.schedule(pass_index):
+            tasks = [partial(_visit, *data, tiles, factors.arrays, biases, *numbers) for tiles in stratum]
+            total += sum(run(tasks))
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _visit(
+    row: v.Token, coords: Array, values: Array, starts: Array, bases: Array, tiles: Array, factors: tuple[Array, ...],
+    biases: tuple[Array, ...], offset: Any, keep: Any, step: Any,
+) -> float:  # fmt: skip
+    total = 0.0
+    for tile in tiles:
+        base = v.column(factors, bases, tile)
+        for p in range(starts[tile], starts[tile + 1]):
+            index = v.shift(base, v.column(factors, coords, p))
+            rows = v.load_rows(row, factors, index)
+            rest = v.others(rows)
+            error = values[p] - v.sum_at(offset, biases, index) - v.total(v.mul(rows[0], rest[0]))
+            gain = step * error
+            v.store_rows(factors, index, v.blend(keep, rows, gain, rest))
+            v.blend_at(keep, biases, index, gain)
+            total += np.float64(error) * np.float64(error)
+    return total
