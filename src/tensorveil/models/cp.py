@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.models import tensorly_bridge as bridge
 from tensorveil.models.checks import check_biases, check_matrices, check_order, checked_offset, float_arrays
-from tensorveil.models.chunks import in_chunks
 from tensorveil.models.contract import Floats
 from tensorveil.models.cp_algebra import cp_design, cp_grid, cp_values
 from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_slice
@@ -114,7 +113,7 @@ class CPModel:
 
     def multilinear(self, columns: NDArray[np.int32], threads: int | None = None) -> Floats:
         """Give the multilinear part at checked (order, n) columns, without offset, biases and clipping."""
-        return in_chunks(lambda part: cp_values(part, self.factors), columns, self.rank, self.dtype)
+        return cp_values(columns, self.factors, threads)
 
     def design(self, columns: NDArray[np.int32], mode: int) -> Floats:
         """Give (n, rank) such that the multilinear part is design . row of ``mode``."""

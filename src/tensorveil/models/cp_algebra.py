@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.models.gather import needed_rows
+
 Floats = NDArray[Any]
 
 
@@ -24,11 +26,13 @@ def cp_design(columns: NDArray[np.integer], factors: Sequence[Floats], mode: int
     return design
 
 
-def cp_values(columns: NDArray[np.integer], factors: Sequence[Floats]) -> Floats:
+def cp_values(columns: NDArray[np.int32], factors: Sequence[Floats], threads: int | None) -> Floats:
     """Give the multilinear part at each coordinate."""
-    last = len(factors) - 1
-    values: Floats = np.einsum("nr,nr->n", cp_design(columns, factors, last), factors[last][columns[last]])
-    return values
+    if not columns.shape[1]:
+        return np.empty(0, dtype=factors[0].dtype)
+    from tensorveil.kernels.predict import cp_predict  # here, because compiled code takes time to load
+
+    return cp_predict(*needed_rows(columns, factors), threads)
 
 
 def cp_grid(rows: Sequence[Floats]) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.models import tensorly_bridge as bridge
 from tensorveil.models.checks import check_biases, check_matrices, check_order, checked_offset, float_arrays
-from tensorveil.models.chunks import in_chunks
 from tensorveil.models.contract import Floats
 from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_slice
 from tensorveil.models.folding import NewRows, appended, appended_mode, solve_rows
@@ -115,9 +113,7 @@ class TuckerModel:
 
     def multilinear(self, columns: NDArray[np.int32], threads: int | None = None) -> Floats:
         """Give the multilinear part at checked (order, n) columns, without offset, biases and clipping."""
-        # After the first contraction a cell holds all of the core but its last mode.
-        width = math.prod(self.core.shape[:-1])
-        return in_chunks(lambda part: tucker_values(part, self.core, self.factors), columns, width, self.dtype)
+        return tucker_values(columns, self.core, self.factors, threads)
 
     def design(self, columns: NDArray[np.int32], mode: int) -> Floats:
         """Give (n, rank) such that the multilinear part is design . row of ``mode``."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.models.gather import needed_rows
+
 Floats = NDArray[Any]
 
 
@@ -27,11 +29,14 @@ def tucker_design(columns: NDArray[np.integer], core: Floats, factors: Sequence[
     return design
 
 
-def tucker_values(columns: NDArray[np.integer], core: Floats, factors: Sequence[Floats]) -> Floats:
+def tucker_values(columns: NDArray[np.int32], core: Floats, factors: Sequence[Floats], threads: int | None) -> Floats:
     """Give the multilinear part at each coordinate."""
-    design = tucker_design(columns, core, factors, 0)
-    values: Floats = np.einsum("nr,nr->n", design, factors[0][columns[0]])
-    return values
+    if not columns.shape[1]:
+        return np.empty(0, dtype=core.dtype)
+    from tensorveil.kernels.predict import tucker_predict  # here, because compiled code takes time to load
+
+    columns, rows = needed_rows(columns, factors)
+    return tucker_predict(columns, core, rows, threads)
 
 
 def tucker_grid(core: Floats, rows: Sequence[Floats]) -> Floats:

@@ -29,8 +29,15 @@ def random_model(
 
 def brute_force(model, clip=True):
     """Every cell, straight from the definition."""
-    cells = np.empty(model.shape)
-    for index in np.ndindex(*model.shape):
+    coords = np.argwhere(np.ones(model.shape, dtype=bool))
+    cells = brute_force_at(model, coords).reshape(model.shape)
+    return np.clip(cells, *model.bounds) if clip and model.bounds else cells
+
+
+def brute_force_at(model, coords):
+    """Unclipped values at coordinates, one by one."""
+    values = []
+    for index in coords:
         rows = [factor[i].astype(float) for factor, i in zip(model.factors, index, strict=True)]
         if isinstance(model, CPModel):
             value = np.prod(rows, axis=0).sum()
@@ -40,5 +47,5 @@ def brute_force(model, clip=True):
                 value = value @ row
         if model.biases is not None:
             value += sum(bias[i] for bias, i in zip(model.biases, index, strict=True))
-        cells[index] = value + model.offset
-    return np.clip(cells, *model.bounds) if clip and model.bounds else cells
+        values.append(value + model.offset)
+    return np.array(values)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_cases import brute_force, random_model
+from model_cases import brute_force, brute_force_at, random_model
 
 from tensorveil.errors import InputError, MemoryLimitError
-from tensorveil.models import CPModel, TuckerModel, chunks
+from tensorveil.models import CPModel, TuckerModel
 from tensorveil.tensor import Mode
 
 shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
@@ -16,7 +16,7 @@ shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
 @given(
     kind=st.sampled_from(["cp", "tucker"]),
     shape=shapes,
-    rank=st.integers(1, 3),
+    rank=st.sampled_from([1, 3]),
     biases=st.booleans(),
     bounds=st.sampled_from([None, (-0.5, 1.0)]),
     seed=st.integers(0, 100),
@@ -49,12 +49,13 @@ def test_design_is_linear_in_the_row(kind):
         np.testing.assert_allclose((model.design(columns, mode) * rows).sum(1), model.multilinear(columns))
 
 
-def test_chunks_do_not_show(kind, monkeypatch):
-    model = random_model(kind)
-    coords = np.argwhere(np.ones(model.shape, dtype=bool))
-    whole = model.predict(coords)
-    monkeypatch.setattr(chunks, "CHUNK_BYTES", 100)
-    np.testing.assert_allclose(model.predict(coords), whole, rtol=1e-14)
+@pytest.mark.parametrize("n", [1, 5, 400])
+def test_few_and_many_predictions_agree_for_any_threads(kind, n):
+    model = random_model(kind, (40, 50, 30))
+    coords = np.random.default_rng(2).integers(0, model.shape, size=(n, 3))
+    expected = brute_force_at(model, coords)
+    for threads in (1, 2, None):
+        np.testing.assert_allclose(model.predict(coords, threads=threads), expected, atol=1e-12)
 
 
 def test_no_coordinates_give_no_predictions(kind):
