@@ -15,9 +15,7 @@ from tensorveil.tensor.observed import ObservedTensor
 DENSE_LIMIT = 2**31  # bytes
 
 
-def dense_to_tensor(
-    array: ArrayLike, mask: ArrayLike | None, missing: float, **options: Any
-) -> ObservedTensor:
+def dense_to_tensor(array: ArrayLike, mask: ArrayLike | None, missing: float, **options: Any) -> ObservedTensor:
     """Observed cells of a dense array: those the mask keeps, or those that do not hold the missing value."""
     cells = np.ma.getdata(array) if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
     if isinstance(array, np.ma.MaskedArray) and mask is None:

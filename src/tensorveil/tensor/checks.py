@@ -43,8 +43,6 @@ def as_columns(coords: Any) -> IntArray:
     """Coordinates (n, order), or a tuple of 1-D columns, as an int32 C-contiguous (order, n) array."""
     if isinstance(coords, tuple) and coords and all(isinstance(column, np.ndarray) for column in coords):
         columns = list(coords)
-        if any(column.ndim != 1 or len(column) != len(columns[0]) for column in columns):
-            raise InputError("coords, given as a tuple of columns, must hold 1-D arrays of one length.")
     else:
         try:
             array = np.asarray(coords)
@@ -61,6 +59,8 @@ def as_columns(coords: Any) -> IntArray:
 def pack_columns(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> IntArray:
     """Columns of indices as one int32 (order, n) array; no copy if they already are one."""
     check_order(len(columns), "coords")
+    if any(np.ndim(column) != 1 or len(column) != len(columns[0]) for column in columns):
+        raise InputError("coords, given as columns, must hold 1-D arrays of one length.")
     if len(columns[0]) == 0:
         raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
     if isinstance(columns, np.ndarray) and columns.dtype == np.int32 and columns.flags.c_contiguous:
@@ -117,9 +117,7 @@ def as_shape(shape: Sequence[int] | None, columns: IntArray) -> tuple[int, ...]:
         return tuple(int(top) + 1 for top in largest)
     sizes = check_shape(shape)
     if len(sizes) != len(columns):
-        raise InputError(
-            f"shape must have one size per mode; got {len(sizes)} sizes for {len(columns)} modes."
-        )
+        raise InputError(f"shape must have one size per mode; got {len(sizes)} sizes for {len(columns)} modes.")
     for axis, (size, top) in enumerate(zip(sizes, largest, strict=True)):
         if top >= size:
             raise InputError(

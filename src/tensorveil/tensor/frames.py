@@ -45,9 +45,7 @@ def as_table(frame: Any) -> pa.Table:
             "frame must have one kind of data per column: all strings, all numbers or all dates. "
             "Convert the mixed column first."
         )
-    raise InputError(
-        "frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values)."
-    )
+    raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
 
 
 def choose_columns(
@@ -116,17 +114,8 @@ def table_to_tensor(
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), value)
-    options.setdefault("shape", None)
-    shape = _known_shape(encoded, columns) if options["shape"] is None else options.pop("shape")
-    options.pop("shape", None)
-    return ObservedTensor.from_columns(columns, numbers, shape, modes=encoded, **options)
-
-
-def _known_shape(modes: list[Mode], columns: Any) -> tuple[int, ...]:
-    return tuple(
-        int(column.max()) + 1 if mode.labels is None else len(mode.labels)
-        for mode, column in zip(modes, columns, strict=True)
-    )
+    # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
+    return ObservedTensor.from_columns(columns, numbers, modes=encoded, **options)
 
 
 def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any]) -> pa.Table:
@@ -195,9 +184,7 @@ class StoredDescription:
         except (ValueError, KeyError, TypeError):
             self.modes = []
         if not self.modes:
-            raise InputError(
-                "the table's tensorveil description is damaged. Pass modes and value to ignore it."
-            )
+            raise InputError("the table's tensorveil description is damaged. Pass modes and value to ignore it.")
 
 
 def stored_description(schema: pa.Schema) -> StoredDescription | None:
@@ -232,7 +219,7 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
 
     names = [mode.name for mode in tensor.modes]
     if value in names:
-        raise InputError(f"value must not be the name of a mode; got {value!r}. Try value='amount'.")
+        raise InputError(f"value must not be the name of a mode; got {value!r}. Rename the mode with with_modes(...).")
     arrays = []
     for mode, column in zip(tensor.modes, tensor.columns, strict=True):
         if mode.labels is None:
@@ -269,6 +256,4 @@ def _require(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise MissingDependencyError(
-            f'{package} is not installed. Run: pip install "tensorveil[frames]"'
-        ) from None
+        raise MissingDependencyError(f'{package} is not installed. Run: pip install "tensorveil[frames]"') from None

@@ -85,9 +85,7 @@ def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(kind))
 
 
-def _sorted_ranks(
-    dictionary: pa.Array, codes: list[NDArray[Any]], name: str
-) -> tuple[IntArray, NDArray[Any]]:
+def _sorted_ranks(dictionary: pa.Array, codes: list[NDArray[Any]], name: str) -> tuple[IntArray, NDArray[Any]]:
     """Rank of every dictionary item among the labels that occur, and those labels, sorted."""
     import pyarrow.compute as pc
 

@@ -15,7 +15,7 @@ IntArray = NDArray[np.int32]
 LABEL_KINDS = "iufbMmT"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Mode:
     """One mode of a tensor: a name and optional labels, one per index.
 
@@ -32,11 +32,11 @@ class Mode:
     name: str
     labels: NDArray[Any] | None = None
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
+    def __init__(self, name: str, labels: ArrayLike | None = None) -> None:
+        if not isinstance(name, str) or not name:
             raise InputError("Mode name must be a non-empty string. Try Mode('user').")
-        if self.labels is not None:
-            object.__setattr__(self, "labels", _checked_labels(self.labels, self.name))
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "labels", None if labels is None else _checked_labels(labels, name))
 
     @classmethod
     def trusted(cls, name: str, labels: NDArray[Any] | None) -> Mode:
@@ -86,9 +86,7 @@ class Mode:
         if self.labels is None:
             return positions
         if positions.size and (positions.min() < 0 or positions.max() >= len(self.labels)):
-            raise InputError(
-                f"indices of mode {self.name!r} must lie between 0 and its number of labels - 1."
-            )
+            raise InputError(f"indices of mode {self.name!r} must lie between 0 and its number of labels - 1.")
         return np.asarray(self.labels[positions])
 
 
@@ -151,9 +149,7 @@ def checked_modes(modes: Sequence[str | Mode] | None, shape: tuple[int, ...]) ->
     if modes is None:
         return tuple(Mode.trusted(f"mode_{axis}", None) for axis in range(len(shape)))
     if isinstance(modes, str | Mode) or len(modes) != len(shape):
-        raise InputError(
-            f"modes must name each of the {len(shape)} modes once. Try modes={example_names(len(shape))}."
-        )
+        raise InputError(f"modes must name each of the {len(shape)} modes once. Try modes={example_names(len(shape))}.")
     result = tuple(mode if isinstance(mode, Mode) else Mode(mode) for mode in modes)
     names = [mode.name for mode in result]
     if len(set(names)) != len(names):

@@ -177,9 +177,7 @@ class ObservedTensor:
         self._columns, self._values = columns, values
         self._shape, self._bounds, self._modes = shape, bounds, modes
 
-    def _like(
-        self, columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None
-    ) -> ObservedTensor:
+    def _like(self, columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None) -> ObservedTensor:
         """Same shape and modes, other entries that are known to be sound."""
         tensor = object.__new__(ObservedTensor)
         tensor._set(columns, values, self._shape, bounds, self._modes)
@@ -270,9 +268,7 @@ class ObservedTensor:
         checks.check_inside(numbers, bounds, "Pass keep_bounds=False to give them up, or clip the values.")
         return self._like(self._columns, numbers, bounds)
 
-    def with_bounds(
-        self, bounds: Sequence[float] | None, *, out_of_bounds: OutOfBounds = "error"
-    ) -> ObservedTensor:
+    def with_bounds(self, bounds: Sequence[float] | None, *, out_of_bounds: OutOfBounds = "error") -> ObservedTensor:
         """Same entries, other declared bounds (None: no bounds)."""
         checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
         limits = checks.as_bounds(bounds)

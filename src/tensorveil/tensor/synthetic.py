@@ -113,9 +113,7 @@ def synthetic_cp(
     for size in sizes:
         factor = rng.standard_normal((size, rank))
         factors.append(factor / np.linalg.norm(factor, axis=0))
-    return _plant(
-        rng, "cp", tuple(factors), None, snr, snr_definition, missing, n_entries, held_out, scaling, dtype
-    )
+    return _plant(rng, "cp", tuple(factors), None, snr, snr_definition, missing, n_entries, held_out, scaling, dtype)
 
 
 def synthetic_tucker(
@@ -151,9 +149,7 @@ def synthetic_tucker(
         np.linalg.qr(rng.standard_normal((size, width)))[0] for size, width in zip(sizes, ranks, strict=True)
     )
     core = rng.standard_normal(ranks)
-    return _plant(
-        rng, "tucker", factors, core, snr, snr_definition, missing, n_entries, held_out, scaling, dtype
-    )
+    return _plant(rng, "tucker", factors, core, snr, snr_definition, missing, n_entries, held_out, scaling, dtype)
 
 
 def paper_problem(
@@ -170,9 +166,7 @@ def paper_problem(
     """
     checks.check_choice("kind", kind, Kind)
     make = synthetic_cp if kind == "cp" else synthetic_tucker
-    return make(
-        (20, 20, 20), 3, snr=snr, snr_definition=snr_definition, missing=missing, random_state=random_state
-    )
+    return make((20, 20, 20), 3, snr=snr, snr_definition=snr_definition, missing=missing, random_state=random_state)
 
 
 def _check_rank(rank: int, name: str) -> None:
@@ -265,9 +259,7 @@ def _unravel(picked: NDArray[np.int64], shape: tuple[int, ...], columns: NDArray
         picked, columns[axis] = np.divmod(picked, shape[axis])
 
 
-def _low_rank_at(
-    columns: NDArray[np.int32], factors: tuple[FloatArray, ...], core: FloatArray | None
-) -> FloatArray:
+def _low_rank_at(columns: NDArray[np.int32], factors: tuple[FloatArray, ...], core: FloatArray | None) -> FloatArray:
     """Values of the planted tensor at coordinates, in chunks."""
     result = np.empty(columns.shape[1])
     width = factors[0].shape[1] if core is None else core.size
@@ -278,9 +270,7 @@ def _low_rank_at(
     return result
 
 
-def _chunk_at(
-    columns: NDArray[np.int32], factors: tuple[FloatArray, ...], core: FloatArray | None
-) -> FloatArray:
+def _chunk_at(columns: NDArray[np.int32], factors: tuple[FloatArray, ...], core: FloatArray | None) -> FloatArray:
     rows = [factor[column] for factor, column in zip(factors, columns, strict=True)]
     if core is None:
         product = rows[0]

@@ -69,9 +69,7 @@ def _pick(variables: dict[str, NDArray[Any]], name: str | None) -> NDArray[Any]:
     """The named variable, or the only one."""
     if name is not None:
         if name not in variables:
-            raise InputError(
-                f"variable must be a numeric variable of the file; there is none called {name!r}."
-            )
+            raise InputError(f"variable must be a numeric variable of the file; there is none called {name!r}.")
         return variables[name]
     if len(variables) != 1:
         raise InputError(
@@ -96,9 +94,7 @@ def _load_version5(path: Path) -> dict[str, NDArray[Any]]:
     import scipy.io
 
     content = None
-    with suppress(
-        ValueError, TypeError, OSError, EOFError, NotImplementedError, KeyError, zlib.error, IndexError
-    ):
+    with suppress(ValueError, TypeError, OSError, EOFError, NotImplementedError, KeyError, zlib.error, IndexError):
         content = scipy.io.loadmat(path)
     if content is None:
         raise _damaged()

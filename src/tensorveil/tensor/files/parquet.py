@@ -35,9 +35,7 @@ def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> Observed
     table = None
     with suppress(pa.ArrowException, OSError):
         # partitioning=None: folder names like "year=2023" are no columns of the file.
-        table = pq.read_table(
-            path, columns=[*names, value], read_dictionary=text, memory_map=True, partitioning=None
-        )
+        table = pq.read_table(path, columns=[*names, value], read_dictionary=text, memory_map=True, partitioning=None)
     if table is None:
         raise damaged
     # Parquet returns columns in file order.

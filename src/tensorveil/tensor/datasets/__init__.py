@@ -1,0 +1,6 @@
+"""Named datasets, read from the data folder; one of them ships with the package."""
+
+from tensorveil.tensor.datasets.catalogue import list_datasets, load_dataset, load_side_data
+from tensorveil.tensor.datasets.entry import DatasetInfo
+
+__all__ = ["DatasetInfo", "list_datasets", "load_dataset", "load_side_data"]

@@ -1,0 +1,115 @@
+"""Splits for measuring completion. Both parts keep the full shape, labels and bounds.
+
+random_split   entries at random: how well missing cells are filled in. The usual figure, and the
+               kindest: every slice is seen in training.
+slice_split    whole indices of a mode: how well new users, items or sensors are served (cold start).
+time_split     the latest part of an ordered mode: how well the future is predicted.
+k_fold         random_split k times, every entry held out once: figures with an error bar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.observed import ObservedTensor
+
+RandomState = int | np.random.Generator | None
+
+
+class Split(NamedTuple):
+    """Two parts of one tensor that share no entry."""
+
+    train: ObservedTensor
+    held_out: ObservedTensor
+
+
+def random_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: RandomState = None) -> Split:
+    """Hold out a share of the entries, drawn uniformly.
+
+    >>> tensor = ObservedTensor([[i, j] for i in range(10) for j in range(10)], range(100))
+    >>> train, held_out = random_split(tensor, 0.2, random_state=0)
+    >>> len(train), len(held_out), held_out.shape
+    (80, 20, (10, 10))
+    """
+    _check_fraction(fraction)
+    count = round(fraction * tensor.n_entries)
+    picked = np.random.default_rng(random_state).permutation(tensor.n_entries)[:count]
+    mask = np.zeros(tensor.n_entries, bool)
+    mask[picked] = True
+    return _by_mask(tensor, mask)
+
+
+def slice_split(
+    tensor: ObservedTensor,
+    mode: int | str,
+    fraction: float | None = None,
+    *,
+    indices: ArrayLike | None = None,
+    random_state: RandomState = None,
+) -> Split:
+    """Hold out whole indices of a mode: a share of those that have entries, or the ones given."""
+    axis = tensor.axis(mode)
+    column = tensor.columns[axis]
+    if (fraction is None) == (indices is None):
+        raise InputError("slice_split needs either fraction or indices. Try fraction=0.2.")
+    if fraction is not None:
+        _check_fraction(fraction)
+        present = np.unique(column)
+        count = round(fraction * len(present))
+        chosen = np.random.default_rng(random_state).permutation(present)[:count]
+    else:
+        chosen = np.atleast_1d(np.asarray(indices))
+        if chosen.dtype.kind not in "iu" or chosen.min() < 0 or chosen.max() >= tensor.shape[axis]:
+            raise InputError("indices must be integers within the size of the mode. Encode labels first.")
+    held = np.zeros(tensor.shape[axis], bool)
+    held[chosen] = True
+    return _by_mask(tensor, held[column])
+
+
+def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -> Split:
+    """Hold out the latest indices of an ordered mode, as many as come closest to the share of entries.
+
+    Numbers and dates among the labels settle the order; otherwise the indices do.
+    """
+    _check_fraction(fraction)
+    axis = tensor.axis(mode)
+    labels = tensor.modes[axis].labels
+    size = tensor.shape[axis]
+    order = np.argsort(labels) if labels is not None and labels.dtype.kind in "iufM" else np.arange(size)
+    counts = np.bincount(tensor.columns[axis], minlength=size)[order]
+    present = np.flatnonzero(counts)
+    if len(present) < 2:
+        raise InputError("mode must have entries at two indices at least to be split in time.")
+    # held_if[k]: entries held out if the k-th occupied index and all later ones are; k = 0 leaves no training.
+    held_if = np.cumsum(counts[present][::-1])[::-1]
+    best = 1 + int(np.argmin(np.abs(held_if[1:] - fraction * tensor.n_entries)))
+    held = np.zeros(size, bool)
+    held[order[present[best] :]] = True
+    return _by_mask(tensor, held[tensor.columns[axis]])
+
+
+def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None) -> Iterator[Split]:
+    """Every entry is held out exactly once, in k random parts of equal size (give or take one entry)."""
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
+        raise InputError(f"k must be an integer of at least 2; got {k!r}. Try k=5.")
+    if k > tensor.n_entries:
+        raise InputError("k must not exceed the number of entries. Try a smaller k.")
+    fold = np.arange(tensor.n_entries) % k
+    np.random.default_rng(random_state).shuffle(fold)
+    return (_by_mask(tensor, fold == part) for part in range(k))
+
+
+def _check_fraction(fraction: float) -> None:
+    if not isinstance(fraction, int | float | np.number) or not 0 < fraction < 1:
+        raise InputError(f"fraction must lie between 0 and 1; got {fraction!r}. Try fraction=0.2.")
+
+
+def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_]) -> Split:
+    if held.all() or not held.any():
+        raise InputError("the split must leave entries in both parts. Choose another fraction or indices.")
+    return Split(tensor.take(~held), tensor.take(held))
