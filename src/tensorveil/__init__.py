@@ -1,1 +1,97 @@
-"""tensorveil."""
+"""tensorveil: complete sparse tensors and matrices, fast, from Python and from the shell.
+
+>>> import tensorveil as tv
+>>> tensor = tv.load_dataset("covid19-serology")
+>>> tensor.shape
+(438, 6, 11)
+
+Names are imported when they are first used, so that ``import tensorveil`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tensorveil.completion import CP, Tucker
+    from tensorveil.errors import (
+        DataNotFoundError,
+        InputError,
+        MemoryLimitError,
+        MissingDependencyError,
+        NotFittedError,
+        TensorveilError,
+    )
+    from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
+    from tensorveil.tensor import (
+        Mode,
+        ObservedTensor,
+        list_datasets,
+        load_dataset,
+        paper_problem,
+        read,
+        synthetic_cp,
+        synthetic_tucker,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "tensorveil.completion": ("CP", "Tucker"),
+    "tensorveil.errors": (
+        "DataNotFoundError",
+        "InputError",
+        "MemoryLimitError",
+        "MissingDependencyError",
+        "NotFittedError",
+        "TensorveilError",
+    ),
+    "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
+    "tensorveil.tensor": (
+        "Mode",
+        "ObservedTensor",
+        "list_datasets",
+        "load_dataset",
+        "paper_problem",
+        "read",
+        "synthetic_cp",
+        "synthetic_tucker",
+    ),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "CP",
+    "CPModel",
+    "DataNotFoundError",
+    "InputError",
+    "MemoryLimitError",
+    "MissingDependencyError",
+    "Mode",
+    "NotFittedError",
+    "ObservedTensor",
+    "TensorveilError",
+    "Tucker",
+    "TuckerModel",
+    "from_tensorly",
+    "list_datasets",
+    "load_dataset",
+    "load_model",
+    "paper_problem",
+    "read",
+    "synthetic_cp",
+    "synthetic_tucker",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tensorveil' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,214 @@
+"""The line every fit follows: tensor -> task -> solver, perhaps several starts -> model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from tensorveil.completion import settings as rules
+from tensorveil.completion.params import Params
+from tensorveil.completion.progress import bar
+from tensorveil.errors import InputError, NotFittedError
+from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
+from tensorveil.solvers.task import Array, Baseline, Progress, Record, Solution, Task
+from tensorveil.solvers.watch import Watch, rmse
+from tensorveil.tensor import ObservedTensor
+
+Model = TypeVar("Model", CPModel, TuckerModel)
+
+
+class Completion(Params, Generic[Model]):
+    """What CP and Tucker have in common; see those classes for the parameters."""
+
+    rank: Any
+    solver: str
+    baseline: Baseline
+    sweeps: int | None
+    regularization: float | None
+    learning_rate: float | None
+    schedule: str | None
+    noise_variance: float | None
+    tol: float | None
+    validation_fraction: float
+    patience: int
+    restarts: int
+    shape: Sequence[int] | None
+    dtype: Any
+    threads: int | None
+    random_state: Any
+    verbose: bool
+
+    model_: Model
+    history_: list[Record]
+
+    def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def _core(self) -> bool:
+        raise NotImplementedError
+
+    def _model(self, solution: Solution, tensor: ObservedTensor) -> Model:
+        raise NotImplementedError
+
+    def _given(self) -> dict[str, Any]:
+        names = ("sweeps", "tol", "regularization", "learning_rate", "schedule", "noise_variance")
+        return {name: getattr(self, name) for name in names}
+
+    def fit(
+        self,
+        tensor: ObservedTensor | Any,
+        values: Any = None,
+        *,
+        validation: ObservedTensor | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit the model to an observed tensor, or to coordinates (n, order) and their values.
+
+        ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
+        entries; ``progress`` is called with a `Record` after every sweep.
+        """
+        observed = as_tensor(tensor, values, self.shape)
+        self._check()
+        settings, solve = rules.solver_settings(self.solver, self._given())
+        ranks = self._ranks(observed.shape)
+        rng = np.random.default_rng(self.random_state)
+        train, held = self._hold_out(observed, validation, rng)
+        dtype = rules.fit_dtype(self.dtype, self.solver, observed.values.dtype)
+        task = Task(
+            columns=train.columns, values=train.values, shape=observed.shape, ranks=ranks, core=self._core(),
+            baseline=self.baseline, dtype=dtype, threads=self.threads, seed=0,
+        )  # fmt: skip
+        with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
+            fits = [
+                self._fit_once(solve, settings, replace(task, seed=int(rng.integers(2**62))), held, report, restart)
+                for restart in range(self.restarts)
+            ]
+        solution, watch = min(fits, key=lambda fit: _badness(fit[1]))
+        self.history_ = [record for _, each in fits for record in each.history]
+        self.n_iter_ = len(watch.history)
+        self.noise_variance_ = solution.noise_variance
+        self.n_features_in_ = observed.order
+        self.model_ = self._model(solution, observed)
+        return self
+
+    def _fit_once(
+        self,
+        solve: rules.Solve,
+        settings: Any,
+        task: Task,
+        held: ObservedTensor | None,
+        report: Progress | None,
+        restart: int,
+    ) -> tuple[Solution, Watch]:
+        evaluate = None
+        if held is not None:
+            evaluate = lambda solution: rmse(self._model(solution, held).predict(held.coords), held.values)  # noqa: E731
+        watch = Watch(
+            iterations=settings.sweeps, tol=settings.tol, patience=self.patience, evaluate=evaluate, progress=report,
+            restart=restart,
+        )  # fmt: skip
+        return solve(task, settings, watch), watch
+
+    def _check(self) -> None:
+        rules.choose("baseline", self.baseline, ("none", "mean", "biases"))
+        rules.whole_number("restarts", self.restarts, 1, 1)
+        rules.whole_number("patience", self.patience, 1, 5)
+        if self.threads is not None:
+            rules.whole_number("threads", self.threads, 1, 2)
+        fraction = rules.number("validation_fraction", self.validation_fraction, at_least=0.0, remedy=0.1)
+        if fraction >= 1:
+            raise InputError("validation_fraction must be below 1. Try validation_fraction=0.1.")
+
+    def _hold_out(
+        self, tensor: ObservedTensor, validation: ObservedTensor | None, rng: np.random.Generator
+    ) -> tuple[ObservedTensor, ObservedTensor | None]:
+        """Return what is fitted and what is watched."""
+        if validation is not None:
+            if validation.shape != tensor.shape:
+                raise InputError("validation must have the same shape as the tensor that is fitted.")
+            return tensor, validation
+        n_held = int(self.validation_fraction * tensor.n_entries)
+        if n_held == 0:
+            return tensor, None
+        mask = np.zeros(tensor.n_entries, dtype=bool)
+        mask[rng.choice(tensor.n_entries, n_held, replace=False)] = True
+        return tensor.take(~mask), tensor.take(mask)
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"{type(self).__name__} must be fitted first. Try .fit(tensor).")
+        return self.model_
+
+    def predict(self, coords: ObservedTensor | Any) -> Array:
+        """Predict at (n, order) coordinates, or at those of an observed tensor."""
+        return self._fitted().predict(coords.coords if isinstance(coords, ObservedTensor) else coords)
+
+    def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
+        """Return the root mean squared error on a tensor, or on coordinates and values."""
+        observed = as_tensor(tensor, values, self._fitted().shape)
+        return rmse(self.predict(observed), observed.values)
+
+    def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
+        """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
+        observed = as_tensor(tensor, values, self._fitted().shape)
+        truth = observed.values.astype(np.float64)
+        total = float(np.sum((truth - truth.mean()) ** 2))
+        error = float(np.sum((truth - self.predict(observed)) ** 2))
+        if total == 0.0:
+            return 1.0 if error == 0.0 else 0.0
+        return 1.0 - error / total
+
+    def slice(self, given: Mapping[Any, Any]) -> Array:
+        """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
+        return self._fitted().slice(given)
+
+    def dense(self, **options: Any) -> Array:
+        """Reconstruct every cell, if that fits in memory; see the model's ``dense``."""
+        return self._fitted().dense(**options)
+
+    def top(self, n: int = 10, **options: Any) -> Ranking:
+        """Return the best n candidates for a row; see the model's ``top``."""
+        return self._fitted().top(n, **options)
+
+    def solve_rows(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> NewRows:
+        """Compute rows for new indices of a mode without changing the model; see the model's ``solve_rows``."""
+        return self._fitted().solve_rows(tensor, mode, **self._ridge(options))
+
+    def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
+        """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
+        self.model_ = self._fitted().fold_in(tensor, mode, **self._ridge(options))
+        return self
+
+    def _ridge(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"noise_variance": self.noise_variance_, **options}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file; read it with `tensorveil.load_model`."""
+        self._fitted().save(path)
+
+    def to_tensorly(self, **options: Any) -> Any:
+        """Return the fitted model as TensorLy's tensor of the same kind."""
+        return self._fitted().to_tensorly(**options)
+
+
+def as_tensor(tensor: ObservedTensor | Any, values: Any, shape: Sequence[int] | None) -> ObservedTensor:
+    """Return an observed tensor from one, or from coordinates and values as scikit-learn passes them."""
+    if isinstance(tensor, ObservedTensor):
+        if values is not None:
+            raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
+        return tensor
+    if values is None:
+        raise InputError("values must be given with coordinates. Try fit(ObservedTensor(coords, values)).")
+    return ObservedTensor(tensor, values, shape=shape)
+
+
+def _badness(watch: Watch) -> float:
+    """Rank fits: by validation error, else by evidence, else by training error."""
+    last = watch.history[-1]
+    if last.validation_rmse is not None:
+        return watch.best_error
+    return -last.bound if last.bound is not None else last.train_rmse

@@ -1,0 +1,100 @@
+"""The Tucker estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tensorveil.completion.estimator import Completion
+from tensorveil.completion.settings import tucker_ranks
+from tensorveil.errors import InputError
+from tensorveil.models import TuckerModel
+from tensorveil.solvers.task import Baseline, Solution
+from tensorveil.tensor import ObservedTensor
+
+
+class Tucker(Completion[TuckerModel]):
+    """Complete a tensor by a small core multiplied by one matrix per mode.
+
+    Parameters
+    ----------
+    rank
+        Size of the core: one number for all modes (cut to the size of smaller modes), or one per mode.
+    core_regularization
+        Penalty on squared core entries (als: default 1, sgd: 0.001).
+
+    The other parameters and the attributes are those of `CP`; the model is a `TuckerModel`. The solver "bayes" takes
+    cores of up to 1024 elements.
+
+    Examples
+    --------
+    >>> import numpy as np, tensorveil as tv
+    >>> coords = np.argwhere(np.ones((4, 3, 2)))
+    >>> values = (coords[:, 0] + 1.0) * (coords[:, 1] + 1) * (coords[:, 2] + 1)
+    >>> tensor = tv.ObservedTensor(coords[::2], values[::2], shape=(4, 3, 2))
+    >>> model = tv.Tucker(rank=(1, 1, 1), solver="als", regularization=1e-6, random_state=0).fit(tensor)
+    >>> model.model_.core.shape
+    (1, 1, 1)
+    """
+
+    def __init__(
+        self,
+        rank: int | Sequence[int] = 4,
+        *,
+        solver: str = "bayes",
+        baseline: Baseline = "mean",
+        sweeps: int | None = None,
+        regularization: float | None = None,
+        core_regularization: float | None = None,
+        learning_rate: float | None = None,
+        schedule: str | None = None,
+        noise_variance: float | None = None,
+        tol: float | None = None,
+        validation_fraction: float = 0.0,
+        patience: int = 5,
+        restarts: int = 1,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        threads: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rank = rank
+        self.solver = solver
+        self.baseline = baseline
+        self.sweeps = sweeps
+        self.regularization = regularization
+        self.core_regularization = core_regularization
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.noise_variance = noise_variance
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.restarts = restarts
+        self.shape = shape
+        self.dtype = dtype
+        self.threads = threads
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return tucker_ranks(self.rank, shape)
+
+    def _core(self) -> bool:
+        return True
+
+    def _given(self) -> dict[str, Any]:
+        return {**super()._given(), "core_regularization": self.core_regularization}
+
+    def _model(self, solution: Solution, tensor: ObservedTensor) -> TuckerModel:
+        if solution.core is None:
+            raise InputError("a Tucker model must have a core.")
+        return TuckerModel(
+            core=solution.core,
+            factors=solution.factors,
+            offset=solution.offset,
+            biases=solution.biases,
+            modes=tensor.modes,
+            bounds=tensor.bounds,
+        )

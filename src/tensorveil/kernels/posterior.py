@@ -1,0 +1,83 @@
+"""Gaussian posteriors of all rows of all modes, stacked so that one compiled function serves every order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posterior:
+    """Moments of every row f of every mode, updated in place.
+
+    Row i of mode m stands at ``starts[m] + i``: ``mean[., :ranks[m]]`` is E[f], ``second[., :t]`` the lower
+    triangle of E[ff'] row by row (t = r(r+1)/2), ``bias`` and ``bias_variance`` those of the row's bias.
+    """
+
+    shape: tuple[int, ...]
+    ranks: tuple[int, ...]
+    starts: Array
+    mean: Array
+    second: Array
+    bias: Array
+    bias_variance: Array
+
+    def rows(self, mode: int) -> slice:
+        """Return where the rows of one mode stand."""
+        return slice(int(self.starts[mode]), int(self.starts[mode]) + self.shape[mode])
+
+    def factor(self, mode: int) -> Array:
+        """Return the means of one mode's rows, sharing memory."""
+        return self.mean[self.rows(mode), : self.ranks[mode]]
+
+    def squares(self, mode: int) -> Array:
+        """Return sum over rows of E[f_r^2], per component."""
+        diagonal = diagonal_positions(self.ranks[mode])
+        total: Array = self.second[self.rows(mode)][:, diagonal].sum(axis=0)
+        return total
+
+    def rescale(self, mode: int, scales: Array) -> None:
+        """Multiply the components of one mode's rows."""
+        rank = self.ranks[mode]
+        low, high = np.tril_indices(rank)
+        self.mean[self.rows(mode), :rank] *= scales
+        self.second[self.rows(mode), : len(low)] *= scales[low] * scales[high]
+
+
+def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, rng: np.random.Generator) -> Posterior:
+    """Return a start: normal means of standard deviation ``spread``, a tenth of their variance as uncertainty."""
+    total, widest = sum(shape), max(ranks)
+    starts = np.concatenate([[0], np.cumsum(shape)[:-1]]).astype(np.int64)
+    posterior = Posterior(
+        shape=tuple(shape),
+        ranks=tuple(ranks),
+        starts=starts,
+        mean=np.zeros((total, widest)),
+        second=np.zeros((total, triangle(widest))),
+        bias=np.zeros(total),
+        bias_variance=np.zeros(total),
+    )
+    for mode, rank in enumerate(ranks):
+        low, high = np.tril_indices(rank)
+        rows = posterior.rows(mode)
+        posterior.mean[rows, :rank] = spread * rng.standard_normal((shape[mode], rank))
+        posterior.second[rows, : len(low)] = posterior.mean[rows][:, low] * posterior.mean[rows][:, high]
+        posterior.second[rows, diagonal_positions(rank)] += 0.1 * spread**2
+    return posterior
+
+
+def triangle(rank: int) -> int:
+    """Return how many numbers a symmetric matrix of this size has."""
+    return rank * (rank + 1) // 2
+
+
+def diagonal_positions(rank: int) -> Array:
+    """Return where the diagonal stands in the packed lower triangle."""
+    steps = np.arange(rank)
+    return steps * (steps + 3) // 2

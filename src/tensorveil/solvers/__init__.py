@@ -1,0 +1,1 @@
+"""Solvers: sgd, als and bayes, one file each, for CP and Tucker of any order."""

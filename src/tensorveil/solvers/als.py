@@ -1,0 +1,79 @@
+"""Alternating least squares for CP and Tucker: every row (and the core) solved exactly, given everything else.
+
+The objective is sum (x - prediction)^2 + regularization * (sum of squared factor entries), for Tucker plus
+core_regularization * (sum of squared core entries), on values centred and scaled to unit variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorveil.kernels.cp_als import cp_als_mode
+from tensorveil.kernels.padded import Padded, pad, unpad
+from tensorveil.kernels.rows import Rows, build_all_rows
+from tensorveil.kernels.tucker_als import tucker_als_mode
+from tensorveil.kernels.tucker_core import tucker_core
+from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
+from tensorveil.solvers.watch import Watch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ALS:
+    """Settings of alternating least squares."""
+
+    sweeps: int = 50
+    tol: float = 1e-4
+    regularization: float = 1.0
+    core_regularization: float = 1.0
+
+
+def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
+    """Fit by sweeps over the modes (and the core)."""
+    scaling = standard_scaling(task)
+    values = scaling.apply(task.values, task.dtype)
+    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    rng = np.random.default_rng(task.seed)
+    spread = start_spread(task)
+    factors = pad([spread * rng.standard_normal(s) for s in zip(task.shape, task.ranks, strict=True)], task.dtype)
+    core = rng.standard_normal(task.ranks).astype(task.dtype) if task.core else None
+    biases: tuple[Array, ...] = ()
+    if task.baseline == "biases":
+        biases = tuple(np.zeros(size, task.dtype) for size in task.shape)
+    for _ in range(settings.sweeps):
+        residual = _sweep(rows, factors, core, biases, settings, task.threads)
+        error = float(np.sqrt(max(residual, 0.0) / len(values))) * scaling.scale
+        if watch.step(
+            train_rmse=error, criterion=error, size=error, solution=lambda: _solution(factors, core, biases, scaling)
+        ):
+            break
+    return watch.result(lambda: _solution(factors, core, biases, scaling))
+
+
+def _sweep(
+    rows: tuple[Rows, ...],
+    factors: Padded,
+    core: Array | None,
+    biases: tuple[Array, ...],
+    settings: ALS,
+    threads: int | None,
+) -> float:
+    """Solve the rows of every mode, then the core; return the residual sum of squares."""
+    residual = 0.0
+    ridge = settings.regularization
+    for mode, grouped in enumerate(rows):
+        if core is None:
+            residual = cp_als_mode(grouped, factors, mode, biases, ridge=ridge, threads=threads)
+        else:
+            residual = tucker_als_mode(grouped, core, factors, mode, biases, ridge=ridge, threads=threads)
+    if core is not None:
+        fewest = min(rows, key=lambda grouped: grouped.shape[grouped.mode])
+        residual = tucker_core(fewest, core, factors, biases, ridge=settings.core_regularization, threads=threads)
+    return residual
+
+
+def _solution(factors: Padded, core: Array | None, biases: tuple[Array, ...], scaling: Scaling) -> Solution:
+    return scaling.undo(
+        tuple(unpad(factors)), None if core is None else core.copy(), tuple(b.copy() for b in biases) or None
+    )

@@ -1,0 +1,180 @@
+"""Noise-aware variational Bayes for CP and Tucker.
+
+Rows have Gaussian posteriors; each component's precision alpha is estimated (automatic relevance: a component that the
+data do not support shrinks to nothing); the variance s2 is that of the residual, and never less than the noise variance
+declared as known. Bishop (1999) for relevance determination in factor models, Zhao, Zhang and Cichocki (2015) for CP.
+
+The variance starts well below that of the data: from a large variance all components are explained away as noise in the
+first sweeps and do not come back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.kernels.bayes_cp import cp_bayes_mode
+from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
+from tensorveil.kernels.posterior import Posterior, random_posterior
+from tensorveil.kernels.rows import Rows, build_all_rows
+from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
+from tensorveil.solvers.watch import Watch
+
+_START_SPREAD = 0.5
+_START_VARIANCE = 0.3
+_LARGEST_ALPHA = 1e8
+_SMALLEST_VARIANCE = 1e-10
+# The core's covariance has this number squared of elements.
+LARGEST_CORE = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bayes:
+    """Settings of the variational solver."""
+
+    sweeps: int = 100
+    tol: float = 1e-5
+    noise_variance: float = 0.0
+
+
+@dataclass(kw_only=True)
+class _State:
+    """Everything that is estimated, on the scale of unit variance."""
+
+    posterior: Posterior
+    core: CorePosterior | None
+    alpha: list[Array]
+    beta: list[float] | None
+    variance: float
+    residual: float = 0.0
+    logdet: float = 0.0
+
+
+def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
+    """Fit by coordinate ascent on the evidence bound; ``watch`` sees the bound as criterion."""
+    scaling = standard_scaling(task)
+    floor = max(settings.noise_variance / scaling.scale**2, _SMALLEST_VARIANCE)
+    values = scaling.apply(task.values, np.dtype(np.float64))
+    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    state = _start(task, floor)
+    n = len(values)
+    for _ in range(settings.sweeps):
+        _sweep(state, rows, task.threads)
+        state.variance = max(state.residual / n, floor)
+        bound = _bound(state, n)
+        _balance(state)
+        _relevance(state)
+        error = np.sqrt(max(state.residual, 0.0) / n) * scaling.scale
+        solution = lambda: _solution(state, scaling)  # noqa: E731
+        if watch.step(train_rmse=float(error), criterion=bound, size=n, bound=bound, solution=solution):
+            break
+    return watch.result(lambda: _solution(state, scaling))
+
+
+def _start(task: Task, floor: float) -> _State:
+    rng = np.random.default_rng(task.seed)
+    size = int(np.prod(task.ranks)) if task.core else 0
+    if size > LARGEST_CORE:
+        raise InputError(
+            f'rank must give a core of at most {LARGEST_CORE} elements for solver="bayes"; got {size}. '
+            'Try a smaller rank, or solver="als".'
+        )
+    posterior = random_posterior(task.shape, task.ranks, _START_SPREAD, rng)
+    core = None
+    if task.core:
+        core = CorePosterior(mean=rng.standard_normal(task.ranks), covariance=np.zeros((size, size)))
+    return _State(
+        posterior=posterior,
+        core=core,
+        alpha=[np.ones(r) for r in task.ranks],
+        beta=[1.0] * task.order if task.baseline == "biases" else None,
+        variance=max(_START_VARIANCE, floor),
+    )
+
+
+def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
+    """Update the rows of every mode, then the core."""
+    state.logdet = 0.0
+    for mode, grouped in enumerate(rows):
+        beta = None if state.beta is None else state.beta[mode]
+        if state.core is None:
+            state.residual, logdet = cp_bayes_mode(
+                grouped, state.posterior, state.alpha[mode], state.variance, beta, threads
+            )
+        else:
+            sums, logdet = tucker_bayes_mode(
+                grouped, state.posterior, state.core, state.alpha[mode], state.variance, beta, threads
+            )
+        state.logdet += logdet
+    if state.core is not None:
+        # The last mode's sums hold for the core too: they involve the other modes only, and its own new rows.
+        state.residual, logdet = tucker_bayes_core(sums, state.core, 1.0, state.variance)
+        state.logdet += logdet
+
+
+def _bound(state: _State, n: int) -> float:
+    """Return the evidence lower bound, up to a constant."""
+    posterior = state.posterior
+    bound = -0.5 * n * np.log(state.variance) - 0.5 * state.residual / state.variance + 0.5 * state.logdet
+    for mode, size in enumerate(posterior.shape):
+        alpha = state.alpha[mode]
+        bound += 0.5 * size * np.sum(np.log(alpha) + 1) - 0.5 * np.sum(alpha * posterior.squares(mode))
+        if state.beta is not None:
+            square, spread = _bias_squares(posterior, mode)
+            bound += 0.5 * (size * (np.log(state.beta[mode]) + 1) - state.beta[mode] * square + np.log(spread).sum())
+    if state.core is not None:
+        bound += 0.5 * (state.core.mean.size - _core_square(state.core))
+    return float(bound)
+
+
+def _bias_squares(posterior: Posterior, mode: int) -> tuple[float, Array]:
+    rows = posterior.rows(mode)
+    spread = posterior.bias_variance[rows]
+    return float(np.sum(posterior.bias[rows] ** 2 + spread)), spread
+
+
+def _core_square(core: CorePosterior) -> float:
+    return float(np.sum(core.mean**2) + np.trace(core.covariance))
+
+
+def _balance(state: _State) -> None:
+    """Move scale between the modes (CP), or between core and modes (Tucker), where the model does not see it."""
+    posterior = state.posterior
+    modes = range(len(posterior.shape))
+    if state.core is not None:
+        scale = np.sqrt(_core_square(state.core) / state.core.mean.size)
+        state.core.mean /= scale
+        state.core.covariance /= scale**2
+        for mode in modes:
+            posterior.rescale(mode, np.full(posterior.ranks[mode], scale ** (1.0 / len(posterior.shape))))
+        return
+    powers = np.stack([posterior.squares(m) / posterior.shape[m] for m in modes]) + 1e-300
+    common = np.exp(np.log(powers).mean(axis=0))
+    for mode in modes:
+        posterior.rescale(mode, np.sqrt(common / powers[mode]))
+
+
+def _relevance(state: _State) -> None:
+    """Re-estimate the precisions: per component over all modes (CP), per component and mode (Tucker)."""
+    posterior = state.posterior
+    modes = range(len(posterior.shape))
+    squares = [posterior.squares(m) for m in modes]
+    if state.core is None:
+        alpha = np.minimum(sum(posterior.shape) / sum(squares), _LARGEST_ALPHA)
+        state.alpha = [alpha] * len(posterior.shape)
+    else:
+        state.alpha = [np.minimum(posterior.shape[m] / squares[m], _LARGEST_ALPHA) for m in modes]
+    if state.beta is not None:
+        state.beta = [min(posterior.shape[m] / _bias_squares(posterior, m)[0], _LARGEST_ALPHA) for m in modes]
+
+
+def _solution(state: _State, scaling: Scaling) -> Solution:
+    posterior = state.posterior
+    modes = range(len(posterior.shape))
+    biases = None
+    if state.beta is not None:
+        biases = tuple(posterior.bias[posterior.rows(m)].copy() for m in modes)
+    core = None if state.core is None else state.core.mean.copy()
+    return scaling.undo(tuple(posterior.factor(m).copy() for m in modes), core, biases, state.variance)

@@ -1,0 +1,126 @@
+"""Stochastic gradient descent for CP and Tucker on objectives (6) and (7) of Wei, Li, Mao and Wang (2021).
+
+Per entry, f = (x - prediction)^2 + lambda * (squared norms of the rows it touches) [+ lambda_g * |core|^2], and every
+row moves by -learning_rate * gradient. Two schedules:
+
+- ``tiled``: entries in cache-sized tiles, several threads, all rows of an entry moved at once from the same residual,
+  values centred and scaled; the learning rate grows while the error falls and is halved when it rises.
+- ``published``: one entry after the other in a new random order each pass, the modes one after the other and then the
+  core, each at the then current residual; a fixed learning rate, values not scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.kernels.cp_sgd import cp_sgd_pass
+from tensorveil.kernels.padded import Padded, pad, unpad
+from tensorveil.kernels.published import cp_sgd_published, tucker_sgd_published
+from tensorveil.kernels.tiles import build_tiles
+from tensorveil.kernels.tucker_sgd import tucker_sgd_pass
+from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
+from tensorveil.solvers.watch import Watch
+
+Schedule = Literal["tiled", "published"]
+Pass = Callable[[int, float], float]
+
+_GROW, _SHRINK = 1.05, 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD:
+    """Settings of stochastic gradient descent; the papers say passes for what is called sweeps here."""
+
+    sweeps: int = 100
+    tol: float = 1e-4
+    learning_rate: float = 0.005
+    regularization: float = 0.01
+    core_regularization: float = 0.001
+    schedule: Schedule = "tiled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What the passes change in place."""
+
+    factors: Padded
+    core: Array | None
+    biases: tuple[Array, ...]
+
+
+def solve_sgd(task: Task, settings: SGD, watch: Watch) -> Solution:
+    """Fit by passes over the entries."""
+    published = settings.schedule == "published"
+    scaling = _centring(task) if published else standard_scaling(task)
+    rng = np.random.default_rng(task.seed)
+    state = _start(task, rng, spread=start_spread(task))
+    one_pass = (_published_pass if published else _tiled_pass)(task, settings, scaling, state, rng)
+    rate, last = settings.learning_rate, np.inf
+    for sweep in range(settings.sweeps):
+        error = _checked_error(one_pass(sweep, 2 * rate), task) * scaling.scale
+        if not published:
+            rate, last = rate * (_GROW if error < last else _SHRINK), error
+        if watch.step(train_rmse=error, criterion=error, size=error, solution=lambda: _solution(state, scaling)):
+            break
+    return watch.result(lambda: _solution(state, scaling))
+
+
+def _tiled_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng: np.random.Generator) -> Pass:
+    """Return a function that visits all entries tile by tile and returns the sum of squared errors."""
+    row_bytes = max(array.shape[1] for array in state.factors.arrays) * task.dtype.itemsize
+    values = scaling.apply(task.values, task.dtype)
+    tiles = build_tiles(task.columns, values, task.shape, row_bytes, task.threads, int(rng.integers(2**62)), task.dtype)
+
+    def one_pass(sweep: int, step: float) -> float:
+        decay, core_decay = step * settings.regularization, step * settings.core_regularization
+        if state.core is None:
+            return cp_sgd_pass(tiles, state.factors, state.biases, 0.0, step, decay, sweep)
+        return tucker_sgd_pass(tiles, state.core, state.factors, state.biases, 0.0, step, decay, core_decay, sweep)
+
+    return one_pass
+
+
+def _published_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng: np.random.Generator) -> Pass:
+    """Return a function that visits all entries one after the other in a new random order."""
+    data = (task.columns, scaling.apply(task.values, task.dtype))
+
+    def one_pass(sweep: int, step: float) -> float:
+        order = rng.permutation(len(data[1]))
+        decay, core_decay = step * settings.regularization, step * settings.core_regularization
+        if state.core is None:
+            return cp_sgd_published(*data, order, state.factors, state.biases, 0.0, step, decay)
+        return tucker_sgd_published(*data, order, state.core, state.factors, state.biases, 0.0, step, decay, core_decay)
+
+    return one_pass
+
+
+def _centring(task: Task) -> Scaling:
+    """The papers do not scale the values."""
+    return Scaling(offset=0.0 if task.baseline == "none" else float(task.values.mean(dtype=np.float64)), scale=1.0)
+
+
+def _start(task: Task, rng: np.random.Generator, spread: float) -> _State:
+    shapes = zip(task.shape, task.ranks, strict=True)
+    return _State(
+        factors=pad([spread * rng.standard_normal(shape) for shape in shapes], task.dtype),
+        core=rng.standard_normal(task.ranks).astype(task.dtype) if task.core else None,
+        biases=tuple(np.zeros(size, task.dtype) for size in task.shape) if task.baseline == "biases" else (),
+    )
+
+
+def _checked_error(total: float, task: Task) -> float:
+    if not np.isfinite(total):
+        raise InputError(
+            "learning_rate must be small enough for the fit to stay finite; it diverged. Try a tenth of learning_rate."
+        )
+    return float(np.sqrt(total / len(task.values)))
+
+
+def _solution(state: _State, scaling: Scaling) -> Solution:
+    core = None if state.core is None else state.core.copy()
+    return scaling.undo(tuple(unpad(state.factors)), core, tuple(b.copy() for b in state.biases) or None)
