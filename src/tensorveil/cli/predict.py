@@ -48,4 +48,4 @@ def predict(model: Path, at: Path, output: Path, value: str, force: bool, as_jso
     if as_json:
         print_json({"output": str(output), "predictions": len(values)})
     else:
-        console().print(f"{len(values):,} predictions written to {output}", markup=False, soft_wrap=True)
+        console().print(f"predictions: {len(values):,}, written to {output}", markup=False, soft_wrap=True)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from tensorveil.cli import main as entry
+from tensorveil.errors import InputError, MemoryLimitError, MissingDependencyError
+
+VERBS = ["info", "complete", "predict", "demo", "doctor"]
+HEAVY = ["numpy", "numba", "scipy", "pyarrow", "rich", "pandas", "matplotlib", "tensorly", "sklearn"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], *([verb, "--help"] for verb in VERBS)])
+def test_help_explains_and_gives_examples(arguments, capsys):
+    assert entry.run(arguments) == 0
+    text = capsys.readouterr().out
+    assert "tensorveil " in text
+    assert "Example" in text or "Try it" in text
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = (
+        "import sys; from tensorveil.cli.main import run; run(['--help']); "
+        f"heavy = [name for name in {HEAVY} if name in sys.modules]; sys.exit(str(heavy) if heavy else 0)"
+    )
+    start = time.perf_counter()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert time.perf_counter() - start < 5.0  # generous: other tests may run beside this one
+
+
+def test_version_is_printed(capsys):
+    assert entry.run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("tensorveil ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["complete"], "Missing argument"),
+        (["nonsense"], "No such command"),
+        (["info", "absent.csv"], "does not exist"),
+        (["complete", __file__, "-o", "x", "--rank", "0"], "rank must be at least 1; got 0"),
+        (["complete", __file__, "-o", "x", "--rank", "a"], "rank must be a whole number"),
+        (["complete", __file__, "-o", "x", "--modes", "a,,b"], "separated by commas"),
+        (["complete", __file__, "-o", "x", "--validation", "1.5"], "validation"),
+        (["complete", __file__, "-o", "x", "--at", __file__, "--no-fill"], "exclude each other"),
+    ],
+)
+def test_wrong_usage_leaves_with_2_and_one_message(arguments, words, capsys):
+    assert entry.run(arguments) == 2
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (InputError("rank must be at least 1; got 0. Try rank=8."), 2, "Try rank=8"),
+        (MissingDependencyError("pip install it"), 2, "pip install it"),
+        (MemoryLimitError("too large"), 2, "too large"),
+        (PermissionError(13, "Permission denied", "/x"), 2, "Permission denied: /x"),
+        (OSError(28, "No space left on device"), 1, "No space left"),
+        (RuntimeError("secret 42"), 1, "unexpected RuntimeError"),
+        (KeyboardInterrupt(), 130, "Interrupted"),
+        (click.Abort(), 130, "Interrupted"),
+    ],
+)
+def test_errors_become_one_message_and_an_exit_code(error, code, words, capsys, monkeypatch):
+    def fail():
+        raise error
+
+    monkeypatch.setattr("tensorveil.cli.doctor.examine", fail)
+    assert entry.run(["doctor"]) == code
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+    assert "secret" not in captured.err  # a foreign message may quote the data
+    if isinstance(error, Exception) and not isinstance(error, click.Abort):
+        assert entry.run(["doctor", "--debug"]) == code
+        assert "Traceback" in capsys.readouterr().err
+
+
+def test_main_leaves_with_the_exit_code(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["tensorveil", "nonsense"])
+    with pytest.raises(SystemExit) as caught:
+        entry.main()
+    assert caught.value.code == 2
