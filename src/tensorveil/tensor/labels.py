@@ -59,6 +59,8 @@ def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
     types = pa.types
     if types.is_dictionary(column.type):
+        if _is_view(column.type.value_type):  # as polars writes categories; Arrow cannot sort views
+            column = pa.chunked_array([_without_view(chunk) for chunk in column.chunks])
         return pa.table({"": column}).unify_dictionaries().column(0)
     if _is_view(column.type):
         column = column.cast(pa.large_string())
@@ -83,6 +85,12 @@ def _is_view(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string_view(kind))
+
+
+def _without_view(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()))
 
 
 def _sorted_ranks(dictionary: pa.Array, codes: list[NDArray[Any]], name: str) -> tuple[IntArray, NDArray[Any]]:

@@ -108,12 +108,13 @@ def synthetic_cp(
     """
     sizes = checks.check_shape(shape)
     _check_rank(rank, "rank")
+    count = _n_observed(sizes, missing, n_entries, held_out)
     rng = np.random.default_rng(random_state)
     factors = []
     for size in sizes:
         factor = rng.standard_normal((size, rank))
         factors.append(factor / np.linalg.norm(factor, axis=0))
-    return _plant(rng, "cp", tuple(factors), None, snr, snr_definition, missing, n_entries, held_out, scaling, dtype)
+    return _plant(rng, "cp", tuple(factors), None, snr, snr_definition, count, held_out, scaling, dtype)
 
 
 def synthetic_tucker(
@@ -144,12 +145,13 @@ def synthetic_tucker(
         _check_rank(width, "rank")
         if width > size:
             raise InputError(f"rank must not exceed the size of its mode, {size}; got {width}.")
+    count = _n_observed(sizes, missing, n_entries, held_out)
     rng = np.random.default_rng(random_state)
     factors = tuple(
         np.linalg.qr(rng.standard_normal((size, width)))[0] for size, width in zip(sizes, ranks, strict=True)
     )
     core = rng.standard_normal(ranks)
-    return _plant(rng, "tucker", factors, core, snr, snr_definition, missing, n_entries, held_out, scaling, dtype)
+    return _plant(rng, "tucker", factors, core, snr, snr_definition, count, held_out, scaling, dtype)
 
 
 def paper_problem(
@@ -181,8 +183,7 @@ def _plant(
     core: FloatArray | None,
     snr: float,
     snr_definition: SnrDefinition,
-    missing: float,
-    n_entries: int | None,
+    count: int,
     held_out: float,
     scaling: Scaling,
     dtype: Any,
@@ -191,7 +192,6 @@ def _plant(
     checks.check_choice("scaling", scaling, Scaling)
     shape = tuple(len(factor) for factor in factors)
     cells = math.prod(shape)
-    count = _n_observed(cells, missing, n_entries, held_out)
     picked = _draw_cells(rng, cells, count)
     columns = np.empty((len(shape), count), np.int32)
     _unravel(picked, shape, columns)
@@ -223,8 +223,9 @@ def _plant(
     )
 
 
-def _n_observed(cells: int, missing: float, n_entries: int | None, held_out: float) -> int:
-    """How many cells are observed."""
+def _n_observed(shape: tuple[int, ...], missing: float, n_entries: int | None, held_out: float) -> int:
+    """How many cells are observed; asked before anything of the tensor's size is drawn."""
+    cells = math.prod(shape)
     if cells >= 2**63:
         raise InputError("shape must have fewer than 2**63 cells. Choose smaller modes.")
     if not 0 < held_out < 1:
