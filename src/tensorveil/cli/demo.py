@@ -60,7 +60,7 @@ def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
         column.justify = "right"
     best = min(summary["methods"], key=lambda method: method["rmse"])
     for method in summary["methods"]:
-        errors = [f"{method['rmse']:.3f}", f"{method['r2']:.3f}"]
+        errors = [f"{method['rmse']:.3f}", f"{round(method['r2'], 3) + 0.0:.3f}"]
         costs = [f"{method['parameters']:,}", f"{method['seconds']:.2f}"]
         table.add_row(method["name"], *errors, *costs, style="bold green" if method is best else None)
     out.print(table)

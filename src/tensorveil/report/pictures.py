@@ -38,15 +38,16 @@ def save_true_against_predicted(
     """Draw one panel per method, on shared axes, into an image file (PNG, SVG or PDF by its name)."""
     if not panels:
         raise InputError("panels must hold at least one method.")
-    figure_class, log_norm = _matplotlib()
+    figure_class, colors = _matplotlib()
     # The object interface: no pyplot, so no global state and no window system.
-    size = (PANEL_INCHES * len(panels) + 1.2, PANEL_INCHES + 1.35)
+    size = (PANEL_INCHES * len(panels) + 1.2, PANEL_INCHES + 1.0)
     figure = figure_class(figsize=size, dpi=150, layout="constrained")
     axes = np.atleast_1d(figure.subplots(1, len(panels), sharex=True, sharey=True))
     low, high = _limits(true, panels)
-    norm = log_norm(vmin=1, vmax=_fullest(true, panels, low, high))
+    scale = (_colour_map(colors), colors.LogNorm(vmin=1, vmax=_fullest(true, panels, low, high)))
     for axis, panel in zip(axes, panels, strict=True):
-        drawn = _draw_panel(axis, true, panel, low, high, norm)
+        drawn = _draw_panel(axis, true, panel, low, high, scale)
+    axes[0].legend(loc="upper left", fontsize=8, frameon=False)
     axes[0].set_ylabel(f"predicted {value_label}", color=INK)
     figure.supxlabel(f"true {value_label} (held out)", fontsize=10, color=INK)
     bar = figure.colorbar(drawn, ax=list(axes), pad=0.01, aspect=28)
@@ -56,12 +57,20 @@ def save_true_against_predicted(
     figure.savefig(Path(path))
 
 
-def _draw_panel(axis: Any, true: NDArray[Any], panel: Panel, low: float, high: float, norm: Any) -> Any:
+def _draw_panel(axis: Any, true: NDArray[Any], panel: Panel, low: float, high: float, scale: Any) -> Any:
     """Draw one panel: counts in hexagons, and the line on which predictions are right."""
-    axis.plot([low, high], [low, high], color="#c0392b", linewidth=1.1, zorder=3, label="exact")
+    axis.plot([low, high], [low, high], color="#c0392b", linewidth=1.1, zorder=3, label="predicted = true")
     extent = (low, high, low, high)
+    cmap, norm = scale
     drawn = axis.hexbin(
-        true, panel.predicted, gridsize=CELLS_ACROSS, extent=extent, mincnt=1, norm=norm, cmap="viridis", linewidths=0
+        true,
+        panel.predicted,
+        gridsize=CELLS_ACROSS,
+        extent=extent,
+        mincnt=1,
+        norm=norm,
+        cmap=cmap,
+        linewidths=0.1,
     )
     axis.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     axis.set_title(f"{panel.name}\nRMSE {panel.rmse:.3f}", fontsize=10, color=INK)
@@ -90,12 +99,17 @@ def _fullest(true: NDArray[Any], panels: Sequence[Panel], low: float, high: floa
     return max(2.0, float(counts.max()))
 
 
+def _colour_map(colors: Any) -> Any:
+    """Give light to dark blue: the fuller a cell, the darker, and a single entry still shows."""
+    return colors.LinearSegmentedColormap.from_list("counts", ["#c6dbef", "#6baed6", "#2171b5", "#08306b"])
+
+
 def _matplotlib() -> tuple[Any, Any]:
     try:
-        from matplotlib.colors import LogNorm
+        from matplotlib import colors
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError(
             "pictures need matplotlib. Install it with: pip install 'tensorveil[plots]'"
         ) from error
-    return Figure, LogNorm
+    return Figure, colors
