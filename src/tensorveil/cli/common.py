@@ -92,13 +92,3 @@ def console(*, as_json: bool = False) -> Console:
 def print_json(content: Any) -> None:
     """Print one JSON document on stdout."""
     click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
-
-
-def tensorveil_version() -> str:
-    """Give the installed version."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("tensorveil")
-    except PackageNotFoundError:
-        return "unknown"

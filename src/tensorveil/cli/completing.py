@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.cli.common import tensorveil_version
+from tensorveil import __version__
 from tensorveil.cli.inputs import read_tensor
 from tensorveil.cli.progress import fit_progress
 from tensorveil.cli.staging import check_target, staged_folder
@@ -99,7 +99,7 @@ def summarise(
     validation = [record["validation_rmse"] for record in history if record.get("validation_rmse") is not None]
     filled = [] if cells is None else [plan.filled_name]
     return {
-        "tensorveil": tensorveil_version(),
+        "tensorveil": __version__,
         "file": plan.file,
         "method": plan.method,
         "options": plain(plan.fit),

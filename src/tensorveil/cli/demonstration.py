@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.cli.common import tensorveil_version
+from tensorveil import __version__
 from tensorveil.cli.progress import fit_progress
 from tensorveil.cli.staging import check_target, staged_folder
 from tensorveil.cli.tables import cells_table, write_cells
@@ -149,7 +149,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Give what summary.json says."""
     return {
-        "tensorveil": tensorveil_version(),
+        "tensorveil": __version__,
         "dataset": "covid19-serology",
         "shape": list(tensor.shape),
         "entries": tensor.n_entries,

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from tensorveil.cli.common import common_options, console, print_json, tensorveil_version
+from tensorveil import __version__
+from tensorveil.cli.common import common_options, console, print_json
 
 CORE = ("numpy", "scipy", "numba", "llvmlite", "pyarrow", "click", "rich")
 EXTRAS = {"pandas": "frames", "polars": "frames", "h5py": "matlab", "matplotlib": "plots", "tensorly": "tensorly"}
@@ -46,7 +47,7 @@ def examine() -> dict[str, Any]:
     if kernels["error"]:
         problems.append(f"the compiled kernels do not work: {kernels['error']}")
     return {
-        "tensorveil": tensorveil_version(),
+        "tensorveil": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "versions": versions,

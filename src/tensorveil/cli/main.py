@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from tensorveil import __version__
 from tensorveil.cli.common import State
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
@@ -29,7 +30,7 @@ OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 130 interrupted.",
 )
-@click.version_option(package_name="tensorveil", message="tensorveil %(version)s")
+@click.version_option(__version__, message="tensorveil %(version)s")
 def cli() -> None:
     """Complete sparse tensors: fill in what was not observed from what was.
 
