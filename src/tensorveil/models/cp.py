@@ -169,8 +169,9 @@ class CPModel:
     ) -> NewRows:
         """Compute rows of ``mode`` for the tensor's indices of it, all other modes staying as they are.
 
-        Ridge regression with penalty ``regularization * noise_variance``. By default ``regularization``
-        is one over the mean square of the existing rows, and the noise variance is estimated.
+        Ridge regression. By default the rows are drawn towards the mean and the spread of the existing
+        rows; with ``regularization`` towards zero, with penalty ``regularization * noise_variance``. The
+        noise variance is estimated when it is not given.
         """
         return solve_rows(self, tensor, mode, regularization, noise_variance)
 

@@ -1,9 +1,10 @@
 """New rows for a fitted model: ridge regression against the other modes' fixed factors.
 
-With the other modes fixed, a prediction is linear in the row w of one mode (and in its bias b):
-value = known part + x . w + b. Under a Gaussian prior of precision ``regularization`` and noise of
-variance ``noise_variance`` the best row solves (X'X + penalty I) w = X'y with
-penalty = regularization * noise_variance, one small system per new row.
+With the other modes fixed, a prediction is linear in the row w of one mode (and in its bias):
+value = known part + x . w. Under a Gaussian prior w ~ N(m, S S') and noise of a given variance the best row
+is m + S z, where z solves the ridge system (S'X'XS + variance I) z = S'X'(y - X m): one small system per row.
+By default the prior is that of the rows which the model already has; with ``regularization`` given it is
+N(0, I / regularization), which is plain ridge regression with penalty regularization * variance.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ def solve_rows(
     """Compute the rows of ``mode`` that explain the tensor best while the other modes stay fixed."""
     position = find_axis(model.modes, mode)
     columns = _matched_columns(model, tensor, position)
-    precision = _checked_precision(model, position, regularization)
+    prior = _row_prior(model, position) if regularization is None else _zero_prior(model, position, regularization)
     if noise_variance is not None and not 0 < noise_variance < np.inf:
         raise InputError("noise_variance must be positive, or None to estimate it. Try noise_variance=None.")
     systems = _normal_equations(model, columns, tensor.values, position, tensor.shape[position])
-    solution = _solve(systems, precision, noise_variance)
+    solution = _solve(systems, prior, noise_variance)
     rank = model.factors[position].shape[1]
     biases = None if model.biases is None else solution[:, rank].astype(model.dtype)
     return NewRows(rows=solution[:, :rank].astype(model.dtype), biases=biases)
@@ -95,14 +96,34 @@ def _matched_columns(model: Multilinear, tensor: ObservedTensor, position: int) 
     return np.ascontiguousarray(np.stack(columns), dtype=np.int32)
 
 
-def _checked_precision(model: Multilinear, position: int, regularization: float | None) -> float:
-    if regularization is None:
-        # The zero-mean Gaussian that would have produced the rows which the model already has.
-        mean_square = float(np.mean(np.square(model.factors[position], dtype=np.float64)))
-        return 1.0 / mean_square if mean_square > 0 else 1.0
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Prior:
+    mean: Floats  # (R,)
+    root: Floats  # (R, R): the covariance is root root'
+
+
+def _row_prior(model: Multilinear, position: int) -> _Prior:
+    """Give the Gaussian that the existing rows of the mode (with their biases) look drawn from."""
+    rows = model.factors[position].astype(np.float64)
+    if model.biases is not None:
+        rows = np.column_stack([rows, model.biases[position]])
+    size, rank = rows.shape
+    mean = rows.mean(axis=0)
+    centred = rows - mean
+    # Few rows say little about a covariance: lean on its diagonal, and that on the columns' mean size.
+    trust = size / (size + rank)
+    covariance = trust * (centred.T @ centred / size) + (1 - trust) * np.diag(np.mean(rows**2, axis=0))
+    if not rows.any():
+        covariance = np.eye(rank)  # rows of zeros tell nothing
+    eigenvalues, vectors = np.linalg.eigh(covariance)
+    return _Prior(mean=mean, root=vectors * np.sqrt(np.maximum(eigenvalues, 0.0)))
+
+
+def _zero_prior(model: Multilinear, position: int, regularization: float) -> _Prior:
     if not 0 < regularization < np.inf:
-        raise InputError("regularization must be positive, or None to take it from the existing rows.")
-    return float(regularization)
+        raise InputError("regularization must be positive, or None to learn the prior from the existing rows.")
+    rank = model.factors[position].shape[1] + (model.biases is not None)
+    return _Prior(mean=np.zeros(rank), root=np.eye(rank) / np.sqrt(regularization))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,28 +157,28 @@ def _normal_equations(
     return _Systems(grams=grams, moments=moments, squares=squares, n_entries=len(order))
 
 
-def _solve(systems: _Systems, precision: float, noise_variance: float | None) -> Floats:
+def _solve(systems: _Systems, prior: _Prior, noise_variance: float | None) -> Floats:
     """Solve every row's ridge system, estimating the noise variance by EM when it is not known."""
-    eigenvalues, vectors = np.linalg.eigh(systems.grams)
+    shifted = systems.moments - systems.grams @ prior.mean
+    squares = systems.squares - np.sum((systems.moments + shifted) @ prior.mean)
+    eigenvalues, vectors = np.linalg.eigh(prior.root.T @ systems.grams @ prior.root)
     eigenvalues = np.maximum(eigenvalues, 0.0)
-    rotated = np.einsum("krs,kr->ks", vectors, systems.moments)
+    rotated = np.einsum("krs,kr->ks", vectors, shifted @ prior.root)
     if noise_variance is None:
-        noise_variance = _estimated_noise(systems, eigenvalues, rotated, precision)
-    solution: Floats = np.einsum("krs,ks->kr", vectors, rotated / (eigenvalues + precision * noise_variance))
+        noise_variance = _estimated_noise(eigenvalues, rotated, float(squares), systems.n_entries)
+    whitened = np.einsum("krs,ks->kr", vectors, rotated / (eigenvalues + noise_variance))
+    solution: Floats = prior.mean + whitened @ prior.root.T
     return solution
 
 
-def _estimated_noise(systems: _Systems, eigenvalues: Floats, rotated: Floats, precision: float) -> float:
+def _estimated_noise(eigenvalues: Floats, rotated: Floats, squares: float, n_entries: int) -> float:
     """Estimate the noise variance: expected squared residual under the rows' posterior."""
-    if systems.n_entries == 0:
-        return 1.0
-    total = systems.squares / systems.n_entries
     # An exact fit would drive the estimate to zero; the floor keeps the systems solvable.
-    floor = max(total * 1e-10, np.finfo(np.float64).tiny)
-    variance = max(total, floor)
+    floor = max(squares / n_entries * 1e-10, float(np.finfo(np.float64).tiny))
+    variance = max(squares / n_entries, floor)
     for _ in range(NOISE_ROUNDS):
-        rows = rotated / (eigenvalues + precision * variance)
-        residual = systems.squares - 2 * np.sum(rows * rotated) + np.sum(eigenvalues * rows**2)
-        spread = np.sum(eigenvalues * variance / (eigenvalues + precision * variance))
-        variance = max(float(residual + spread) / systems.n_entries, floor)
+        rows = rotated / (eigenvalues + variance)
+        residual = squares - 2 * np.sum(rows * rotated) + np.sum(eigenvalues * rows**2)
+        spread = np.sum(eigenvalues * variance / (eigenvalues + variance))
+        variance = max(float(residual + spread) / n_entries, floor)
     return variance

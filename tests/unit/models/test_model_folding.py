@@ -69,8 +69,25 @@ def test_a_row_without_entries_is_the_prior_mean(kind):
     model = random_model(kind)
     tensor = ObservedTensor([[1, 0, 0]], [3.0], shape=(3, 5, 3))
     new = model.solve_rows(tensor, 0)
-    assert not new.rows[[0, 2]].any()
-    assert new.rows[1].any()
+    np.testing.assert_allclose(new.rows[[0, 2]], np.tile(model.factors[0].mean(axis=0), (2, 1)), rtol=1e-12)
+    np.testing.assert_allclose(new.biases[[0, 2]], model.biases[0].mean(), rtol=1e-12)
+    assert not np.allclose(new.rows[1], new.rows[0])
+    assert not model.solve_rows(tensor, 0, regularization=1.0).rows[[0, 2]].any()
+
+
+def test_the_default_prior_beats_plain_ridge_when_entries_are_few():
+    rng = np.random.default_rng(11)
+    rows = rng.normal([2.0, -1.0, 0.5], [1.0, 0.3, 0.05], size=(230, 3))
+    model = random_model("cp", (30, 200), 3, offset=0.0, biases=False)
+    model = type(model)(factors=(rows[:30], model.factors[1]))
+    coords = np.stack([np.repeat(np.arange(200), 2), rng.integers(0, 100, 400) + np.tile([0, 100], 200)], axis=1)
+    values = np.sum(rows[30:][coords[:, 0]] * model.factors[1][coords[:, 1]], axis=1)
+    tensor = ObservedTensor(coords, values + 0.3 * rng.normal(size=400), (200, 200))
+    errors = [
+        np.mean((model.solve_rows(tensor, 0, regularization=ridge).rows - rows[30:]) ** 2)
+        for ridge in (None, 0.1, 1.0, 10.0)
+    ]
+    assert errors[0] < 0.5 * min(errors[1:])
 
 
 def test_the_new_model_keeps_the_old_rows_and_predicts_the_new(kind):
