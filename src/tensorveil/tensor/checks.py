@@ -40,7 +40,7 @@ def check_order(order: int, what: str) -> None:
 
 
 def as_columns(coords: Any) -> IntArray:
-    """Coordinates (n, order), or a tuple of 1-D columns, as an int32 C-contiguous (order, n) array."""
+    """Coordinates (n, order), or a tuple of 1-D columns, as a new int32 C-contiguous (order, n) array."""
     if isinstance(coords, tuple) and coords and all(isinstance(column, np.ndarray) for column in coords):
         columns = list(coords)
     else:

@@ -98,13 +98,12 @@ def table_to_tensor(
     names, value = choose_columns(table.column_names, modes, value)
     given = list(modes) if modes is not None else names
     table = _without_nulls(table.select([*names, value]), names, value, options)
-    indexed = [not labels or (stored is not None and not stored.labelled[i]) for i in range(len(names))]
     columns = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
         mode, column = given[axis], table.column(axis)
         known = mode.labels if isinstance(mode, Mode) else None
-        if known is None and indexed[axis]:
+        if known is None and (not labels or isinstance(mode, Mode)):
             columns[axis] = _indices(column, axis, index_base)
             return Mode.trusted(names[axis], None)
         found = encode_column(column, names[axis], known, columns[axis])
@@ -175,7 +174,6 @@ class StoredDescription:
         try:
             facts = json.loads(text)
             self.value: str = facts["value"]
-            self.labelled = [item is not None for item in facts["labels"]]
             self.modes = [
                 Mode(name, None if packed is None else _unpack_labels(packed, name))
                 for name, packed in zip(facts["modes"], facts["labels"], strict=True)

@@ -60,8 +60,6 @@ class ObservedTensor:
         out_of_bounds: OutOfBounds = "error",
     ) -> None:
         columns = checks.as_columns(coords)
-        if _may_share(columns, coords):
-            columns = columns.copy()
         numbers = np.array(checks.as_values(values, columns.shape[1]))
         self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds)
 
@@ -131,8 +129,8 @@ class ObservedTensor:
 
         The value column is `value`, else the column called "value", else the last one; the mode columns
         are `modes`, else all others. Mode columns are labels, integers too: the labels that occur are
-        sorted and numbered. `labels=False` takes integer columns as 0-based indices instead. A `Mode`
-        with labels in `modes` brings its own numbering, e.g. `modes=train.modes` for a test set.
+        sorted and numbered. `labels=False` takes integer columns as 0-based indices instead. A `Mode` in
+        `modes` brings its own numbering (without labels: indices), e.g. `modes=train.modes` for a test set.
         """
         from tensorveil.tensor.frames import as_table, table_to_tensor
 
@@ -244,21 +242,13 @@ class ObservedTensor:
 
     def take(self, index: ArrayLike | slice) -> ObservedTensor:
         """Entries chosen by a boolean mask, by positions (each at most once) or by a slice; shape kept."""
-        if isinstance(index, slice):
-            chosen: Any = np.arange(self.n_entries)[index]
-        else:
-            chosen = np.asarray(index)
-        if chosen.ndim != 1:
-            raise InputError("index must be a flat mask or a flat array of positions.")
-        if chosen.dtype == bool:
-            if len(chosen) != self.n_entries:
-                raise InputError("index, as a mask, must have one item per entry of the tensor.")
-        else:
+        chosen: Any = index if isinstance(index, slice) else np.asarray(index)
+        if not isinstance(chosen, slice):
             _check_positions(chosen, self.n_entries)
         columns = np.ascontiguousarray(self._columns[:, chosen])
         if columns.shape[1] == 0:
             raise InputError("index must choose at least one entry; a tensor cannot be empty.")
-        return self._like(columns, self._values[chosen], self._bounds)
+        return self._like(columns, np.ascontiguousarray(self._values[chosen]), self._bounds)
 
     def with_values(self, values: ArrayLike, *, keep_bounds: bool = True) -> ObservedTensor:
         """Same coordinates, other values; `keep_bounds=False` for values that may leave the bounds."""
@@ -345,11 +335,6 @@ class ObservedTensor:
         write(self, path, format)
 
 
-def _may_share(columns: IntArray, coords: Any) -> bool:
-    """Whether the caller could still write to the columns through the array handed in."""
-    return isinstance(coords, np.ndarray) and np.may_share_memory(columns, coords)
-
-
 def _shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[int, ...] | None:
     """Labels settle the size of their mode."""
     if len(modes) != len(columns):
@@ -386,7 +371,13 @@ def _apply_bounds(
 
 
 def _check_positions(index: NDArray[Any], n_entries: int) -> None:
-    """Positions must be whole, in range and different: repeated ones would duplicate entries."""
+    """A mask, or positions that are whole, in range and different: repeated ones would duplicate entries."""
+    if index.ndim != 1:
+        raise InputError("index must be a flat mask or a flat array of positions.")
+    if index.dtype == bool:
+        if len(index) != n_entries:
+            raise InputError("index, as a mask, must have one item per entry of the tensor.")
+        return
     if index.size and index.dtype.kind not in "iu":
         raise InputError("index must be a boolean mask or integer positions.")
     if not index.size:

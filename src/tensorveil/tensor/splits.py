@@ -59,7 +59,7 @@ def slice_split(
         raise InputError("slice_split needs either fraction or indices. Try fraction=0.2.")
     if fraction is not None:
         _check_fraction(fraction)
-        present = np.unique(column)
+        present = np.flatnonzero(np.bincount(column, minlength=tensor.shape[axis]))
         count = round(fraction * len(present))
         chosen = np.random.default_rng(random_state).permutation(present)[:count]
     else:

@@ -360,3 +360,12 @@ def test_reading_needs_no_frame_library():
         "assert x.values.tolist() == [2.0]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_mode_without_labels_is_an_index_column():
+    table = pa.table({"a": ["x", "y"], "b": [3, 7], "value": [1, 2]})
+    tensor = ObservedTensor.from_frame(table, modes=["a", Mode("b")])
+    assert tensor.shape == (2, 8)
+    assert tensor.modes[1].labels is None
+    again = ObservedTensor.from_frame(table, modes=tensor.modes)
+    same(again, tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -54,7 +55,7 @@ def _tables(path: Path) -> Iterator[Any]:
                     width = block.split(b"\n", 1)[0].count(b" ") + 1
                     checks.check_order(width - 1, "path")
                 yield _parse(block, width)
-    except (OSError, EOFError, gzip.zlib.error):  # type: ignore[attr-defined]
+    except (OSError, EOFError, zlib.error):
         damaged = True
     if damaged:
         raise InputError("path must be a readable .tns file. The file is damaged or cut short.")
