@@ -20,6 +20,7 @@ from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
 from tensorveil.cli.info import info
+from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.predict import predict
 from tensorveil.errors import TensorveilError
 
@@ -76,7 +77,7 @@ def _explain(error: Exception) -> int:
         error.show()
         return BAD_INPUT
     if isinstance(error, TensorveilError):
-        return _say(f"Error: {error}", BAD_INPUT)
+        return _say(f"Error: {in_shell_words(str(error))}", BAD_INPUT)
     if isinstance(error, BrokenPipeError):
         # The reader of our output has left; Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

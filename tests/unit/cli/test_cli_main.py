@@ -62,7 +62,7 @@ def test_wrong_usage_leaves_with_2_and_one_message(arguments, words, capsys):
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
-        (InputError("rank must be at least 1; got 0. Try rank=8."), 2, "Try rank=8"),
+        (InputError("rank must be at least 1; got 0. Try rank=8."), 2, "Try --rank 8"),
         (MissingDependencyError("pip install it"), 2, "pip install it"),
         (MemoryLimitError("too large"), 2, "too large"),
         (PermissionError(13, "Permission denied", "/x"), 2, "Permission denied: /x"),

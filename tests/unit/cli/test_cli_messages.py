@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from tensorveil.cli.messages import OPTIONS, in_shell_words
+
+
+@pytest.mark.parametrize(
+    ("library", "shell"),
+    [
+        ("rank must be at least 1; got 0. Try rank=8.", "rank must be at least 1; got 0. Try --rank 8."),
+        ("Try rank=(4, 4, 4).", "Try --rank 4,4,4."),
+        ("Try bounds=(1, 5).", "Try --bounds 1 5."),
+        ("Try modes=['user', 'item'].", "Try --modes user,item."),
+        ("pass out_of_bounds='clip' or 'drop'.", "pass --out-of-bounds clip or 'drop'."),
+        ('Leave it out, or try solver="als".', "Leave it out, or try --solver als."),
+        ("Try validation_fraction=0.1.", "Try --validation 0.1."),
+        ("pass missing='drop' to leave them out", "pass --missing drop to leave them out"),
+        ("core_rank=3 and ranks=4 stay", "core_rank=3 and ranks=4 stay"),
+        ("nothing to say", "nothing to say"),
+    ],
+)
+def test_settings_become_options(library, shell):
+    assert in_shell_words(library) == shell
+
+
+def test_the_options_exist():
+    from tensorveil.cli.complete import complete
+
+    known = {option for parameter in complete.params for option in parameter.opts}
+    assert set(OPTIONS.values()) <= known
