@@ -369,3 +369,35 @@ def test_a_mode_without_labels_is_an_index_column():
     assert tensor.modes[1].labels is None
     again = ObservedTensor.from_frame(table, modes=tensor.modes)
     same(again, tensor)
+
+
+def frame_of(column):
+    return pa.table({"a": column, "b": list(range(len(column))), "value": [1.0] * len(column)})
+
+
+def test_times_with_a_zone_become_instants():
+    times = pa.array([7200, 0], pa.timestamp("s", "Europe/Oslo"))
+    labels = ObservedTensor.from_frame(frame_of(times)).modes[0].labels
+    assert labels.astype("M8[s]").astype(int).tolist() == [0, 7200]
+
+
+def test_nulls_inside_a_dictionary_are_missing_labels():
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None]))
+    with pytest.raises(InputError, match="column 'a' must not contain missing labels"):
+        ObservedTensor.from_frame(frame_of(coded))
+
+
+@pytest.mark.parametrize(
+    ("column", "known"),
+    [(["x"], [1]), ([1], ["x"]), ([1.5], [1, 2]), ([2.0**70], [1, 2])],
+)
+def test_labels_of_another_kind_are_unknown(column, known):
+    with pytest.raises(InputError, match="the given mode does not know"):
+        ObservedTensor.from_frame(frame_of(pa.array(column)), modes=[Mode("a", known), "b"])
+
+
+def test_numbers_match_across_types():
+    tensor = ObservedTensor.from_frame(frame_of(pa.array([2.0, 1.0])), modes=[Mode("a", [1, 2]), "b"])
+    assert tensor.columns[0].tolist() == [1, 0]
+    tensor = ObservedTensor.from_frame(frame_of(pa.array([2, 1], pa.int8())), modes=[Mode("a", [1, 2]), "b"])
+    assert tensor.columns[0].tolist() == [1, 0]
