@@ -50,6 +50,8 @@ def reading_options(function: Function) -> Function:
         click.option("--value", help="Column that holds the value [default: 'value', else the last one]."),
         click.option("--format", "file_format", help="File format, where the name does not tell it."),
         click.option("--indices", is_flag=True, help="Mode columns hold 0-based indices; otherwise they are labels."),
+        click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ..."),
+        click.option("--variable", help="MATLAB: the variable to read."),
     ]
     return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
 

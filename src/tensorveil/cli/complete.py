@@ -12,6 +12,7 @@ from tensorveil.cli.common import common_options, console, print_json, reading_o
 if TYPE_CHECKING:
     from tensorveil.cli.completing import Plan
 
+READING = ("modes", "value", "file_format", "indices", "no_header", "variable")
 FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "threads")
 
 
@@ -109,7 +110,7 @@ def make_plan(options: dict[str, Any]) -> Plan:
         "validation_fraction": options["validation"],
         "random_state": options["seed"],
     }
-    reading = {name: options[name] for name in ("modes", "value", "file_format", "indices")}
+    reading = {name: options[name] for name in READING}
     policies = {name: options[name] for name in ("bounds", "out_of_bounds", "duplicates", "missing")}
     return Plan(
         file=options["file"],

@@ -16,10 +16,13 @@ def read_tensor(
     value: str | None,
     file_format: str | None,
     indices: bool,
+    no_header: bool,
+    variable: str | None,
     **options: Any,
 ) -> ObservedTensor:
     """Read a tensor file; options that were not given are left to the reader."""
     from tensorveil.tensor import read
 
-    given = {"modes": modes, "value": value, "format": file_format, "labels": False if indices else None}
+    given: dict[str, Any] = {"modes": modes, "value": value, "format": file_format, "variable": variable}
+    given |= {"labels": False if indices else None, "header": False if no_header else None}
     return read(path, **{name: setting for name, setting in (given | options).items() if setting is not None})

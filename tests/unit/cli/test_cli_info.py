@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from tensorveil.cli.info import describe
 from tensorveil.cli.main import run
@@ -47,6 +48,18 @@ def test_columns_can_be_chosen(tmp_path, capsys):
     assert run(["info", str(path), *options]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [(mode["name"], mode["labels"]) for mode in facts["modes"]] == [("film", None), ("user", None)]
+
+
+def test_files_without_a_header_and_matlab_variables_can_be_read(tmp_path, capsys):
+    path = tmp_path / "u.data"
+    path.write_text("1\t10\t5\t881250949\n2\t10\t3\t891717742\n")
+    options = ["--format", "tsv", "--no-header", "--modes", "f0,f1", "--value", "f2", "--json"]
+    assert run(["info", str(path), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["shape"] == [2, 1]
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat(tmp_path / "two.mat", {"a": np.ones((2, 3)), "b": np.ones((4, 5))})
+    assert run(["info", str(tmp_path / "two.mat"), "--variable", "b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["shape"] == [4, 5]
 
 
 def test_flaws_are_named_rather_than_fatal(tmp_path, capsys):
