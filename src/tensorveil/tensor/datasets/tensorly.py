@@ -29,7 +29,7 @@ CELLS = [
 
 
 def load_il2(source: Source) -> ObservedTensor:
-    """Response by ligand, time (hours), dose (nM) and cell type; NaN cells are missing."""
+    """Response by ligand, time, dose and cell type; NaN cells are missing."""
     modes = [
         Mode("ligand", LIGANDS),
         Mode("time", [4, 2, 1, 0.5]),

@@ -65,7 +65,7 @@ ENTRIES = (
     ),
     Entry(
         name="nyc-yellow",
-        description="New York yellow taxi trips 2021: 60 times x 69 origins x 69 destinations; zeros are counts",
+        description="New York yellow taxi trips: 60 times x 69 origins x 69 destinations; zeros are counts",
         licence=f"{MIT}; data NYC Taxi and Limousine Commission",
         citation="NYC TLC trip records",
         places=_places("lrtc-tidt_nyctaxiyellow202160.mat", "nyctaxiyellow202160.mat"),
@@ -75,8 +75,8 @@ ENTRIES = (
         name="pacific",
         description="Pacific sea surface temperature: 60 months x 30 x 84 grid points",
         licence=MIT,
-        citation="Pacific sea surface temperature anomalies, as packaged with LRTC-TIDT",
+        citation="Pacific sea surface temperature, as packaged with LRTC-TIDT",
         places=_places("lrtc-tidt_Pacific.mat", "Pacific.mat"),
-        load=_dense("Pacific", ["month", "latitude", "longitude"], "observed"),
+        load=_dense("Pacific", ["month", "grid_row", "grid_column"], "observed"),
     ),
 )
