@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from flow_cases import SHAPE, complete, planted_tensor, summary_of, written
 
+from tensorveil.cli.completing import plain
 from tensorveil.cli.main import run
 from tensorveil.models import CPModel, TuckerModel, load_model
 
@@ -96,6 +97,11 @@ def test_a_second_run_needs_force(tmp_path, capsys):
     assert (output / "model.npz").read_bytes() == before
     assert complete(path, output, "--seed", 1, "--filled-format", "csv", "--force") == 0
     assert not (output / "filled.parquet").exists()
+
+
+def test_numbers_that_json_cannot_say_become_null():
+    content = {"a": (np.float64(1.5), np.int32(2), float("nan")), "b": np.array([1, 2])}
+    assert plain(content) == {"a": [1.5, 2, None], "b": [1, 2]}
 
 
 @pytest.mark.parametrize("solver", ["bayes", "sgd"])

@@ -49,17 +49,15 @@ def check_matrices(factors: Sequence[Floats]) -> None:
     """Refuse factors that are not matrices with at least one row and one column."""
     for mode, factor in enumerate(factors):
         if factor.ndim != 2 or 0 in factor.shape:
-            raise InputError(f"factors[{mode}] must be a non-empty matrix (size, rank); got {factor.shape}.")
+            raise InputError(f"factors[{mode}] must be a non-empty matrix (size, rank); got {factor.ndim} axes.")
 
 
 def check_biases(biases: Sequence[Floats] | None, shape: Sequence[int]) -> None:
     """Refuse biases that do not give one number per index of every mode."""
     if biases is None:
         return
-    expected = [(size,) for size in shape]
-    if [bias.shape for bias in biases] != expected:
-        got = [bias.shape for bias in biases]
-        raise InputError(f"biases must hold one vector per mode, of shapes {expected}; got {got}.")
+    if [bias.shape for bias in biases] != [(size,) for size in shape]:
+        raise InputError("biases must hold one vector per mode, as long as the mode's factor has rows.")
 
 
 def checked_offset(offset: float) -> float:

@@ -56,9 +56,8 @@ def predict_slice(model: Multilinear, given: Mapping[Any, Any], *, clip: bool, m
 
 def check_memory(shape: list[int], dtype: np.dtype[Any], max_bytes: int) -> None:
     """Refuse to build an array larger than the caller allows."""
-    needed = math.prod(shape) * dtype.itemsize
-    if needed > max_bytes:
+    if math.prod(shape) * dtype.itemsize > max_bytes:
         raise MemoryLimitError(
-            f"the dense array needs {needed:,} bytes; max_bytes is {max_bytes:,}. "
+            f"the dense array would need more than max_bytes={max_bytes}. "
             "Raise max_bytes, take one slice at a time with slice(...), or predict(coords) where needed."
         )

@@ -20,8 +20,7 @@ def checked_columns(coords: Any, shape: Sequence[int]) -> Columns:
     array = np.asarray(coords)
     if array.ndim != 2 or array.shape[1] != len(shape):
         raise InputError(
-            f"coords must have shape (n, {len(shape)}), one column per mode; got {array.shape}. "
-            "For one cell write [[i, j, k]]."
+            f"coords must have shape (n, {len(shape)}), one column per mode. For one cell write [[i, j, k]]."
         )
     if array.dtype.kind not in "iu":
         if array.size:
@@ -31,8 +30,7 @@ def checked_columns(coords: Any, shape: Sequence[int]) -> Columns:
         column = array[:, m]
         if len(column) and (column.min() < 0 or column.max() >= size):
             raise InputError(
-                f"coords must lie inside the model's shape {tuple(shape)}; column {m} does not. "
-                "For new rows see fold_in."
+                f"coords must lie inside the model's shape; column {m} does not. For new rows see fold_in."
             )
     return np.ascontiguousarray(array.T, dtype=np.int32)
 

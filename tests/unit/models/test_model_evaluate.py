@@ -128,6 +128,28 @@ def test_unknown_labels_and_modes_are_refused_without_being_quoted(kind):
         model.predict_labels([["ann"], [0, 1], [0]])
 
 
+def test_indices_in_unlabelled_modes_are_checked(kind):
+    model = random_model(kind, modes=(Mode("user", ["ann", "bob", "eve", "zoe"]), "film", "week"))
+    assert model.predict_labels([[], [], []]).shape == (0,)
+    for request, words in (
+        ({"film": "Alien"}, "integer index"),
+        ({"film": 5}, "must lie"),
+        ({"film": True}, "integer index"),
+        ({"user": 9}, "must lie"),
+        ({"user": "mallory"}, "not seen"),
+    ):
+        with pytest.raises(InputError, match=words):
+            model.slice(request)
+    for labels, words in (
+        ([["ann"], ["Alien"], [0]], "integer indices"),
+        ([["ann"], [9], [0]], "inside the model's shape"),
+        ([[["ann"]], [0], [0]], "flat sequence"),
+        ([["ann"], [0]], "one sequence per mode"),
+    ):
+        with pytest.raises(InputError, match=words):
+            model.predict_labels(labels)
+
+
 def test_dense_refuses_what_does_not_fit(kind):
     model = random_model(kind, (100, 100, 100))
     with pytest.raises(MemoryLimitError, match="max_bytes"):

@@ -105,6 +105,19 @@ def test_the_new_model_keeps_the_old_rows_and_predicts_the_new(kind):
     np.testing.assert_allclose(brute_force(bigger), bigger.dense())
 
 
+def test_without_labels_rows_are_appended_as_they_are(kind):
+    model = random_model(kind)
+    tensor, _, _ = rows_as_tensor(model, 2, 2)
+    assert model.fold_in(tensor, 2).shape == (4, 5, 5)
+
+
+def test_rows_of_zeros_still_leave_a_prior():
+    model = random_model("cp", (3, 6), 2, offset=0.0, biases=False)
+    model = type(model)(factors=(np.zeros((3, 2)), model.factors[1]))
+    tensor, rows, _ = rows_as_tensor(model, 0, 2)
+    np.testing.assert_allclose(model.solve_rows(tensor, 0).rows, rows, atol=1e-3)
+
+
 def test_other_modes_are_matched_by_label(kind):
     films = Mode("film", ["a", "b", "c", "d", "e"])
     model = random_model(kind, modes=("user", films, "week"))
