@@ -27,7 +27,7 @@ class CP(Completion[CPModel]):
     sweeps
         At most so many passes over the data; default 100 (bayes, sgd) or 50 (als).
     regularization
-        Penalty on squared factor entries, on values scaled to unit variance (als: default 1, sgd: 0.01).
+        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01).
     learning_rate, schedule
         For "sgd": first step size (default 0.005), and "tiled" (default) or "published", the papers' own order.
     noise_variance

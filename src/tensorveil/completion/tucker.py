@@ -21,7 +21,7 @@ class Tucker(Completion[TuckerModel]):
     rank
         Size of the core: one number for all modes (cut to the size of smaller modes), or one per mode.
     core_regularization
-        Penalty on squared core entries (als: default 1, sgd: 0.001).
+        Penalty on squared core entries (als: default 3, sgd: 0.001).
 
     The other parameters and the attributes are those of `CP`; the model is a `TuckerModel`. The solver "bayes" takes
     cores of up to 1024 elements.

@@ -18,6 +18,9 @@ from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
 
+# Large cores are improved, not solved, in every sweep: the next sweep goes on from there.
+_CORE_STEPS = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class ALS:
@@ -25,8 +28,8 @@ class ALS:
 
     sweeps: int = 50
     tol: float = 1e-4
-    regularization: float = 1.0
-    core_regularization: float = 1.0
+    regularization: float = 3.0
+    core_regularization: float = 3.0
 
 
 def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
@@ -69,7 +72,8 @@ def _sweep(
             residual = tucker_als_mode(grouped, core, factors, mode, biases, ridge=ridge, threads=threads)
     if core is not None:
         fewest = min(rows, key=lambda grouped: grouped.shape[grouped.mode])
-        residual = tucker_core(fewest, core, factors, biases, ridge=settings.core_regularization, threads=threads)
+        ridge = settings.core_regularization
+        residual = tucker_core(fewest, core, factors, biases, ridge=ridge, threads=threads, max_iterations=_CORE_STEPS)
     return residual
 
 

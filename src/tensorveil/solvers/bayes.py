@@ -4,8 +4,8 @@ Rows have Gaussian posteriors; each component's precision alpha is estimated (au
 data do not support shrinks to nothing); the variance s2 is that of the residual, and never less than the noise variance
 declared as known. Bishop (1999) for relevance determination in factor models, Zhao, Zhang and Cichocki (2015) for CP.
 
-The variance starts well below that of the data: from a large variance all components are explained away as noise in the
-first sweeps and do not come back.
+The variance starts well below that of the data and, like the relevances, is held for the first sweeps: otherwise
+components are explained away as noise before they have found their direction, and do not come back.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tensorveil.solvers.watch import Watch
 
 _START_SPREAD = 0.5
 _START_VARIANCE = 0.3
+_HELD_SWEEPS = 3
 _LARGEST_ALPHA = 1e8
 _SMALLEST_VARIANCE = 1e-10
 # The core's covariance has this number squared of elements.
@@ -60,12 +61,14 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
     state = _start(task, floor)
     n = len(values)
-    for _ in range(settings.sweeps):
+    for sweep in range(settings.sweeps):
         _sweep(state, rows, task.threads)
-        state.variance = max(state.residual / n, floor)
+        if sweep >= _HELD_SWEEPS:
+            state.variance = max(state.residual / n, floor)
         bound = _bound(state, n)
         _balance(state)
-        _relevance(state)
+        if sweep >= _HELD_SWEEPS:
+            _relevance(state)
         error = np.sqrt(max(state.residual, 0.0) / n) * scaling.scale
         solution = lambda: _solution(state, scaling)  # noqa: E731
         if watch.step(train_rmse=float(error), criterion=bound, size=n, bound=bound, solution=solution):

@@ -30,6 +30,8 @@ Schedule = Literal["tiled", "published"]
 Pass = Callable[[int, float], float]
 
 _GROW, _SHRINK = 1.05, 0.5
+# Values have unit variance: a mean squared error of this size means that the pass has diverged.
+_BLOW_UP, _TRIES = 100.0, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,16 +60,33 @@ def solve_sgd(task: Task, settings: SGD, watch: Watch) -> Solution:
     published = settings.schedule == "published"
     scaling = _centring(task) if published else standard_scaling(task)
     rng = np.random.default_rng(task.seed)
-    state = _start(task, rng, spread=start_spread(task))
+    state = _start(task, rng)
     one_pass = (_published_pass if published else _tiled_pass)(task, settings, scaling, state, rng)
     rate, last = settings.learning_rate, np.inf
     for sweep in range(settings.sweeps):
-        error = _checked_error(one_pass(sweep, 2 * rate), task) * scaling.scale
-        if not published:
+        if published:
+            error = _checked(one_pass(sweep, 2 * rate), task)
+        else:
+            error, rate = _careful_pass(one_pass, sweep, rate, state, task)
             rate, last = rate * (_GROW if error < last else _SHRINK), error
+        error *= scaling.scale
         if watch.step(train_rmse=error, criterion=error, size=error, solution=lambda: _solution(state, scaling)):
             break
     return watch.result(lambda: _solution(state, scaling))
+
+
+def _careful_pass(one_pass: Pass, sweep: int, rate: float, state: _State, task: Task) -> tuple[float, float]:
+    """Make a pass, again from the same start with a tenth of the rate as long as it diverges."""
+    parts = (*state.factors.arrays, *state.biases, *(() if state.core is None else (state.core,)))
+    start = [part.copy() for part in parts]
+    for _ in range(_TRIES):
+        total = one_pass(sweep, 2 * rate)
+        if np.isfinite(total) and total <= _BLOW_UP * len(task.values):
+            return _checked(total, task), rate
+        rate /= 10
+        for part, before in zip(parts, start, strict=True):
+            part[...] = before
+    return _checked(np.inf, task), rate
 
 
 def _tiled_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng: np.random.Generator) -> Pass:
@@ -104,7 +123,9 @@ def _centring(task: Task) -> Scaling:
     return Scaling(offset=0.0 if task.baseline == "none" else float(task.values.mean(dtype=np.float64)), scale=1.0)
 
 
-def _start(task: Task, rng: np.random.Generator, spread: float) -> _State:
+def _start(task: Task, rng: np.random.Generator) -> _State:
+    # Equal values are the offset alone; a random start would only add noise to them.
+    spread = start_spread(task) if task.baseline == "none" or np.ptp(task.values) > 0 else 0.0
     shapes = zip(task.shape, task.ranks, strict=True)
     return _State(
         factors=pad([spread * rng.standard_normal(shape) for shape in shapes], task.dtype),
@@ -113,7 +134,7 @@ def _start(task: Task, rng: np.random.Generator, spread: float) -> _State:
     )
 
 
-def _checked_error(total: float, task: Task) -> float:
+def _checked(total: float, task: Task) -> float:
     if not np.isfinite(total):
         raise InputError(
             "learning_rate must be small enough for the fit to stay finite; it diverged. Try a tenth of learning_rate."

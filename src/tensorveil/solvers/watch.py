@@ -15,7 +15,8 @@ Evaluate = Callable[[Solution], float]
 class Watch:
     """Collects the history of one fit and says when to stop.
 
-    Without a validation part a fit stops when its criterion changes by at most ``tol`` times ``size``; with one, when the validation error has not improved for ``patience`` iterations, and the best solution is kept.
+    Without a validation part a fit stops when its criterion changes by at most ``tol`` times ``size``; with one, when
+    the validation error has not improved for ``patience`` iterations, and the best solution is kept.
     """
 
     def __init__(

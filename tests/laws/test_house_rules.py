@@ -1,0 +1,68 @@
+"""Rules about the code itself: what imports what, what is public, how long importing takes."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tensorveil
+
+SOURCE = Path(tensorveil.__file__).parent
+# A folder imports only what stands before it in the flow of a run.
+ORDER = ["errors", "kernels", "tensor", "models", "solvers", "completion", "report", "cli"]
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room(name):
+    parts = name.split(".")
+    return parts[1] if parts[0] == "tensorveil" and len(parts) > 1 else None
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_run_downward(path):
+    own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if own == "__init__":
+        return
+    for name in imports(path):
+        other = room(name)
+        if other in ORDER and own in ORDER:
+            assert ORDER.index(other) <= ORDER.index(own), f"{own} must not import {name}"
+            if own == "kernels":
+                assert other == "kernels", "kernels import nothing else of ours"
+
+
+def test_every_room_is_in_the_order():
+    rooms = {p.name for p in SOURCE.iterdir() if p.is_dir() and any(p.glob("*.py"))}
+    assert rooms <= set(ORDER)
+
+
+def test_public_names():
+    assert sorted(tensorveil.__all__) == list(tensorveil.__all__)
+    for name in tensorveil.__all__:
+        assert getattr(tensorveil, name) is not None
+    assert set(tensorveil.__all__) <= set(dir(tensorveil))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = tensorveil.nothing
+
+
+def test_importing_is_light():
+    """Heavy packages are imported when they are needed, not with tensorveil."""
+    heavy = ("numba", "scipy", "pyarrow", "pandas", "polars", "sklearn", "matplotlib", "rich", "tensorly", "h5py")
+    code = f"import sys, tensorveil; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_pickle():
+    for path in SOURCE.rglob("*.py"):
+        assert not {"pickle", "cloudpickle", "joblib", "dill"} & {name.split(".")[0] for name in imports(path)}, path
