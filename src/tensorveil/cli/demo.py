@@ -26,7 +26,7 @@ from tensorveil.cli.common import common_options, console, print_json
     show_default=True,
     help="Share of the entries to hide.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of what is hidden and of the fits.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of what is hidden and of the fits.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
 @common_options
 def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: bool) -> None:

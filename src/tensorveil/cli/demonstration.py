@@ -23,9 +23,10 @@ from tensorveil.tensor import ObservedTensor, load_dataset, random_split
 
 Model = CPModel | TuckerModel
 PICTURE_NAME = "true-against-predicted.png"
+# Chosen by looking at the held-out error of the split with seed 0; so the demo shows another split, seed 1.
 CP_RANK = 32
 TUCKER_RANK = (12, 6, 8)
-TUCKER_SWEEPS = 25  # by then the held-out error has settled
+TUCKER_SWEEPS = 25  # more hardly change the error
 BIAS_ROUNDS = 10
 
 
