@@ -30,7 +30,7 @@ from tensorveil.cli.common import common_options, console, print_json
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
 @common_options
 def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: bool) -> None:
-    """Complete a real tensor: antibody measurements of 438 patients x 6 antigens x 11 receptors.
+    """Complete a real tensor: antibody measurements of 438 samples x 6 antigens x 11 receptors.
 
     Hides 30 % of the entries, predicts them with four methods, and shows how far each is off.
 
@@ -42,7 +42,9 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
 
     out = console(as_json=as_json)
     if not as_json:
-        out.print("COVID-19 serology: 438 patients x 6 antigens x 11 receptors (Zohar et al. 2020)")
+        out.print(
+            "COVID-19 serology: 438 serum samples x 6 antigens x 11 receptors (Zohar et al. 2020, Tan et al. 2021)"
+        )
     summary = run_demo(output, hidden=hidden, seed=seed, threads=threads)
     if as_json:
         print_json(summary)

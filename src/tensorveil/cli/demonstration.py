@@ -89,7 +89,7 @@ def constant_model(tensor: ObservedTensor) -> Model:
 
 
 def additive_model(tensor: ObservedTensor) -> Model:
-    """Predict the mean plus one number per patient, per antigen and per receptor, by least squares."""
+    """Predict the mean plus one number per sample, per antigen and per receptor, by least squares."""
     offset = float(tensor.values.mean())
     biases = [np.zeros(size) for size in tensor.shape]
     counts = [np.bincount(column, minlength=size) for column, size in zip(tensor.columns, tensor.shape, strict=True)]
@@ -128,7 +128,9 @@ def write_picture(folder: Path, hidden: ObservedTensor, contenders: list[Contend
     panels = [Panel(name=c.name, predicted=c.predicted, rmse=c.rmse) for c in contenders]
     title = "COVID-19 serology: hidden entries predicted from the others"
     try:
-        save_true_against_predicted(folder / PICTURE_NAME, hidden.values, panels, title=title, value_label="log signal")
+        save_true_against_predicted(
+            folder / PICTURE_NAME, hidden.values, panels, title=title, value_label="measurement"
+        )
     except MissingDependencyError as error:
         return str(error)
     return None
