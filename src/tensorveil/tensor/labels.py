@@ -6,6 +6,8 @@ Only the dictionary is sorted, which is short compared with the column.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,25 +19,29 @@ from tensorveil.tensor.checks import MAX_SIZE, IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+PARALLEL_ITEMS = 1 << 20
+
 
 def encode_column(column: pa.ChunkedArray, name: str, known: NDArray[Any] | None, out: IntArray) -> Any:
     """Write the index of every label into `out`; return the labels (those given, or sorted new ones)."""
     if column.null_count:
         raise missing_label(name)
-    column = _as_dictionary(column, name)
-    dictionary = column.chunk(0).dictionary if column.num_chunks else None
-    if dictionary is None or not len(dictionary):
+    chunks = [chunk for chunk in _as_dictionary(column, name).chunks if len(chunk)]
+    if not chunks:
         raise InputError(f"column {name!r} must hold at least one row; got an empty input. Check the source.")
-    if dictionary.null_count:
+    dictionaries, owner = _distinct_dictionaries(chunks)
+    items, maps = _merge(dictionaries)
+    if items.null_count:
         raise missing_label(name)
-    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in column.chunks]
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
     if known is not None:
-        rank, labels = _known_ranks(dictionary, known, name), known
+        rank, labels = _known_ranks(items, known, name), known
     else:
-        rank, labels = _sorted_ranks(dictionary, codes, name)
+        rank, labels = _sorted_ranks(items, _used_items(len(items), maps, codes, owner), name)
+    ranks = [rank[places] for places in maps]
     place = 0
-    for part in codes:
-        np.take(rank, part, out=out[place : place + len(part)], mode="clip")
+    for part, number in zip(codes, owner, strict=True):
+        np.take(ranks[number], part, out=out[place : place + len(part)], mode="clip")
         place += len(part)
     if known is not None and out.min() < 0:
         raise InputError(
@@ -43,6 +49,61 @@ def encode_column(column: pa.ChunkedArray, name: str, known: NDArray[Any] | None
             "Encode with the modes of a tensor that holds all labels, or give the mode by name only."
         )
     return labels
+
+
+def _distinct_dictionaries(chunks: list[Any]) -> tuple[list[Any], list[int]]:
+    """The dictionaries without repetition, and the number of each chunk's dictionary.
+
+    Files hold a few dictionaries for many chunks; equal addresses tell, without a look at the strings.
+    """
+    numbers: dict[Any, int] = {}
+    dictionaries: list[Any] = []
+    owner: list[int] = []
+    for chunk in chunks:
+        items = chunk.dictionary
+        buffers = tuple(0 if buffer is None else buffer.address for buffer in items.buffers())
+        key = (buffers, items.offset, len(items))
+        if key not in numbers:
+            numbers[key] = len(dictionaries)
+            dictionaries.append(items)
+        owner.append(numbers[key])
+    return dictionaries, owner
+
+
+def _merge(dictionaries: list[Any]) -> tuple[Any, list[NDArray[Any]]]:
+    """All different items, and for each dictionary the places of its items among them."""
+    import pyarrow as pa
+
+    if _is_view(dictionaries[0].type):  # as polars writes categories; Arrow cannot sort views
+        dictionaries = [items.cast(pa.large_string()) for items in dictionaries]
+    workers = min(os.cpu_count() or 1, len(dictionaries))
+    if sum(map(len, dictionaries)) < PARALLEL_ITEMS or workers == 1:
+        return _merge_group(dictionaries)
+    # Groups side by side, then the groups' items, which are few by then.
+    cuts = [len(dictionaries) * part // workers for part in range(workers + 1)]
+    groups = [dictionaries[cuts[part] : cuts[part + 1]] for part in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        merged = list(pool.map(_merge_group, groups))
+    items, tops = _merge_group([found for found, _ in merged])
+    return items, [top[places] for top, (_, maps) in zip(tops, merged, strict=True) for places in maps]
+
+
+def _merge_group(dictionaries: list[Any]) -> tuple[Any, list[NDArray[Any]]]:
+    import pyarrow as pa
+
+    encoded = pa.chunked_array(dictionaries).dictionary_encode(null_encoding="encode")
+    return encoded.chunk(0).dictionary, [chunk.indices.to_numpy() for chunk in encoded.chunks]
+
+
+def _used_items(count: int, maps: list[NDArray[Any]], codes: list[NDArray[Any]], owner: list[int]) -> NDArray[np.bool_]:
+    """Which items occur: a categorical column may declare labels that no row uses."""
+    flags = [np.zeros(len(places), bool) for places in maps]
+    for part, number in zip(codes, owner, strict=True):
+        flags[number][part] = True
+    used = np.zeros(count, bool)
+    for places, flag in zip(maps, flags, strict=True):
+        used[places[flag]] = True
+    return used
 
 
 def missing_label(name: str) -> InputError:
@@ -54,14 +115,12 @@ def missing_label(name: str) -> InputError:
 
 
 def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Dictionary-encode a column, with one dictionary for all chunks."""
+    """Dictionary-encode a column that is not yet."""
     import pyarrow as pa
 
     types = pa.types
     if types.is_dictionary(column.type):
-        if _is_view(column.type.value_type):  # as polars writes categories; Arrow cannot sort views
-            column = pa.chunked_array([_without_view(chunk) for chunk in column.chunks])
-        return pa.table({"": column}).unify_dictionaries().column(0)
+        return column
     if _is_view(column.type):
         column = column.cast(pa.large_string())
     kind = column.type
@@ -87,23 +146,13 @@ def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(kind))
 
 
-def _without_view(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    import pyarrow as pa
-
-    return pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(pa.large_string()))
-
-
-def _sorted_ranks(dictionary: pa.Array, codes: list[NDArray[Any]], name: str) -> tuple[IntArray, NDArray[Any]]:
+def _sorted_ranks(dictionary: pa.Array, used: NDArray[np.bool_], name: str) -> tuple[IntArray, NDArray[Any]]:
     """Rank of every dictionary item among the labels that occur, and those labels, sorted."""
     import pyarrow.compute as pc
 
     if len(dictionary) >= MAX_SIZE:
         raise InputError(f"column {name!r} must hold fewer than {MAX_SIZE} different labels.")
     order = pc.array_sort_indices(dictionary).to_numpy()
-    # A categorical column may declare labels that no row uses; the encoding must not depend on that.
-    used = np.zeros(len(dictionary), bool)
-    for part in codes:
-        used[part] = True
     order = order[used[order]]
     rank = np.full(len(dictionary), -1, np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

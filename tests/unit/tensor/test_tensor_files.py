@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode, ObservedTensor, read
+from tensorveil.tensor import labels as tensor_labels
 from tensorveil.tensor.files import formats, tns
 
 
@@ -401,3 +402,26 @@ def test_numbers_match_across_types():
     assert tensor.columns[0].tolist() == [1, 0]
     tensor = ObservedTensor.from_frame(frame_of(pa.array([2, 1], pa.int8())), modes=[Mode("a", [1, 2]), "b"])
     assert tensor.columns[0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+def test_dictionaries_merge_side_by_side(tmp_path, monkeypatch, workers):
+    monkeypatch.setattr(tensor_labels, "PARALLEL_ITEMS", 1)
+    monkeypatch.setattr(tensor_labels.os, "cpu_count", lambda: workers)
+    rng = np.random.default_rng(workers)
+    users = [f"user {i}" for i in rng.integers(200, size=1000)]
+    table = pa.table({"user": users, "item": np.arange(1000), "value": rng.random(1000)})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=90)
+    tensor = read(tmp_path / "a.parquet")
+    assert tensor.modes[0].labels.tolist() == sorted(set(users))
+    assert tensor.decode(tensor.coords)[0].tolist() == users
+
+
+def test_chunks_that_share_a_dictionary_are_merged_once():
+    items = pa.array(["b", "unused", "a"])
+    chunks = [pa.DictionaryArray.from_arrays(pa.array(codes), items) for codes in ([0, 2], [2], [0])]
+    dictionaries, owner = tensor_labels._distinct_dictionaries(chunks)
+    assert (len(dictionaries), owner) == (1, [0, 0, 0])
+    tensor = ObservedTensor.from_frame(frame_of(pa.chunked_array(chunks)))
+    assert tensor.modes[0].labels.tolist() == ["a", "b"]
+    assert tensor.columns[0].tolist() == [1, 0, 0, 1]
