@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.normal import add_gram, factorise, solve
 from tensorveil.kernels.padded import Padded, aligned_zeros
@@ -83,9 +84,9 @@ def _solve_rows(
         for first in range(start, end, BLOCK):
             last = min(first + BLOCK, end)
             for p in range(first, last):
-                index = v.column(others, coords, p)
-                h = v.product(v.load_rows(row, others, index))
-                y = values[p] - v.sum_at(offset, other_biases, index)
+                index = e.column(others, coords, p)
+                h = e.product(e.load_rows(row, others, index))
+                y = values[p] - e.sum_at(offset, other_biases, index)
                 v.store(H, (p - first) * R, h)
                 rhs, sums = v.axpy(y, h, rhs), v.add(sums, h)
                 target += y

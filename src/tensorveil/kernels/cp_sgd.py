@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.padded import Padded
 from tensorveil.kernels.threads import workers
@@ -60,14 +61,14 @@ def _visit(
 ) -> float:  # fmt: skip
     total = 0.0
     for tile in tiles:
-        base = v.column(factors, bases, tile)
+        base = e.column(factors, bases, tile)
         for p in range(starts[tile], starts[tile + 1]):
-            index = v.shift(base, v.column(factors, coords, p))
-            rows = v.load_rows(row, factors, index)
-            rest = v.others(rows)
-            error = values[p] - v.sum_at(offset, biases, index) - v.total(v.mul(rows[0], rest[0]))
+            index = e.shift(base, e.column(factors, coords, p))
+            rows = e.load_rows(row, factors, index)
+            rest = e.others(rows)
+            error = values[p] - e.sum_at(offset, biases, index) - v.total(v.mul(rows[0], rest[0]))
             gain = step * error
-            v.store_rows(factors, index, v.blend(keep, rows, gain, rest))
-            v.blend_at(keep, biases, index, gain)
+            e.store_rows(factors, index, e.blend(keep, rows, gain, rest))
+            e.blend_at(keep, biases, index, gain)
             total += np.float64(error) * np.float64(error)
     return total

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import blocks as b
 from tensorveil.kernels import vector as v
 
 Array = NDArray[Any]
@@ -24,16 +25,16 @@ def add_gram(lane: v.Token, pair: v.Token, H: Array, count: int, R: int, G: Arra
     for k in range(0, R, W):
         c = k
         while c + W < R:
-            wide = v.zero_block(pair, H)
+            wide = b.zero_block(pair, H)
             for q in range(count):
-                wide = v.rank_one(wide, H, q * R + k, v.load(pair, H, q * R + c))
-            v.add_block(pair, G, k * R + c, R, wide)
+                wide = b.rank_one(wide, H, q * R + k, v.load(pair, H, q * R + c))
+            b.add_block(pair, G, k * R + c, R, wide)
             c += 2 * W
         if c < R:
-            block = v.zero_block(lane, H)
+            block = b.zero_block(lane, H)
             for q in range(count):
-                block = v.rank_one(block, H, q * R + k, v.load(lane, H, q * R + c))
-            v.add_block(lane, G, k * R + c, R, block)
+                block = b.rank_one(block, H, q * R + k, v.load(lane, H, q * R + c))
+            b.add_block(lane, G, k * R + c, R, block)
 
 
 @njit(nogil=True, cache=True)

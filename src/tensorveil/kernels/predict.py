@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.padded import Padded, pad
 from tensorveil.kernels.threads import ranges, thread_count, workers
@@ -69,8 +70,8 @@ def _cp_predict(
     high: int, out: Array,
 ) -> None:  # fmt: skip
     for p in range(low, high):
-        index = v.column(factors, columns, p)
-        out[p] = v.sum_at(offset, biases, index) + v.total(v.product(v.load_rows(row, factors, index)))
+        index = e.column(factors, columns, p)
+        out[p] = e.sum_at(offset, biases, index) + v.total(e.product(e.load_rows(row, factors, index)))
 
 
 @njit(nogil=True, cache=True)
@@ -82,8 +83,8 @@ def _cp_sse(
     for stretch in range(low, high):
         subtotal = 0.0
         for p in range(stretch * _STRETCH, min((stretch + 1) * _STRETCH, n)):
-            index = v.column(factors, columns, p)
-            guess = v.sum_at(offset, biases, index) + v.total(v.product(v.load_rows(row, factors, index)))
+            index = e.column(factors, columns, p)
+            guess = e.sum_at(offset, biases, index) + v.total(e.product(e.load_rows(row, factors, index)))
             error = np.float64(values[p]) - np.float64(guess)
             subtotal += error * error
         sums[stretch] = subtotal
@@ -155,4 +156,4 @@ def _tucker_predict(
         kron(flat, at, ranks, 1, order - 1, kr)
         w = contract(row, G, r0, J, L, flat, at[0], kr)
         guess = v.total(v.mul(w, v.load(row, flat, at[order - 1])))
-        out[p - shift] = guess + v.sum_at(offset, biases, v.column(factors, columns, p))
+        out[p - shift] = guess + e.sum_at(offset, biases, e.column(factors, columns, p))

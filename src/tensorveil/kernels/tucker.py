@@ -47,11 +47,6 @@ def pad_core(core: Array, width: int, dtype: np.dtype[Any]) -> Array:
     return out.reshape(-1)
 
 
-def unpad_core(buffer: Array, core: Array) -> None:
-    """Write a padded buffer back into the core, in place."""
-    core[...] = buffer.reshape(core.size // core.shape[-1], -1)[:, : core.shape[-1]].reshape(core.shape)
-
-
 @njit(nogil=True, cache=True)
 def kron(flat: Array, starts: Array, ranks: Array, first: int, last: int, out: Array) -> int:
     """out = kron of the rows of modes first..last-1 (1 if there are none); returns its length."""

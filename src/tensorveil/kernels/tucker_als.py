@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.cp_als import BLOCK, finish_row
 from tensorveil.kernels.normal import add_gram
@@ -118,7 +119,7 @@ def _solve_rows(
                 h = v.zero(row, H)
                 for j in range(J):
                     h = v.axpy(kr[j], v.load(row, source, place + j * R), h)
-                y = values[p] - v.sum_at(offset, other_biases, v.column(others, coords, p))
+                y = values[p] - e.sum_at(offset, other_biases, e.column(others, coords, p))
                 v.store(H, (p - begin) * R, h)
                 rhs, sums = v.axpy(y, h, rhs), v.add(sums, h)
                 target += y

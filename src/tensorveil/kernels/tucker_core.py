@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.normal import add_gram
 from tensorveil.kernels.padded import Padded, padded_rank
@@ -192,7 +193,7 @@ def _row_targets(
         for p in range(pointers[i], pointers[i + 1]):
             _place(coords, p, origins, widths, at)
             size = kron(flat, at, ranks, 0, len(ranks), z)
-            y = np.float64(values[p] - own - v.sum_at(offset, biases, v.column(others, coords, p)))
+            y = np.float64(values[p] - own - e.sum_at(offset, biases, e.column(others, coords, p)))
             squares += y * y
             for k in range(size):
                 sums[i - low, k] += y * z[k]

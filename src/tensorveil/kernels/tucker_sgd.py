@@ -15,13 +15,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels import blocks as b
+from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
-from tensorveil.kernels.padded import Padded
+from tensorveil.kernels.padded import Padded, aligned_zeros
 from tensorveil.kernels.threads import workers
 from tensorveil.kernels.tiles import Tiles
-from tensorveil.kernels.tucker import geometry, kron, pad_core, unpad_core
+from tensorveil.kernels.tucker import geometry, kron
 
 Array = NDArray[Any]
+
+# Rows of scratch a thread needs.
+_ROWS = 9
 
 
 def tucker_sgd_pass(
@@ -41,111 +46,200 @@ def tucker_sgd_pass(
     of the arguments.
     """
     real, order = factors.dtype.type, core.ndim
-    width = factors.arrays[-1].shape[1]
+    widths = [a.shape[1] for a in factors.arrays]
+    width = widths[-1]
     row = v.wide_token(width, factors.dtype)
     where = geometry(factors, range(order))
-    data = (row, layout.coords, layout.values, layout.starts, layout.bases)
-    model = (factors.arrays, factors.flat, where.origins, where.widths, where.ranks, biases)
+    middle = core.size // core.shape[0] // core.shape[-1]
+    panel = _panel(middle, len(row))
+    tokens = _tokens(row, panel, core, factors)
+    data = (tokens, layout.coords, layout.values, layout.starts, layout.bases)
+    model = (factors.arrays, factors.flat, where.origins, where.ranks, biases)
     numbers = (real(offset), real(1.0 - decay), real(step), real(1.0 - core_decay))
-    buffer, total = pad_core(core, width, factors.dtype), 0.0
+    block = aligned_zeros((core.shape[0], -(-middle // panel) * panel, width), factors.dtype)
+    inside = block[:, :middle, : core.shape[-1]]
+    inside[...] = core.reshape(inside.shape)
+    copies = [aligned_zeros(block.shape, factors.dtype) for _ in range(layout.threads)]
+    scratch = [aligned_zeros((_ROWS * _scratch_length(block.shape, widths),), factors.dtype) for _ in copies]
+    total = 0.0
     with workers(layout.threads) as run:
         for stratum in layout.schedule(pass_index):
-            copies = [buffer.copy() for _ in stratum]
-            pairs = zip(stratum, copies, strict=True)
-            total += sum(run([partial(_visit, *data, tiles, *model, mine, *numbers) for tiles, mine in pairs]))
-            weights = np.array([int((layout.starts[t + 1] - layout.starts[t]).sum()) for t in stratum], dtype=float)
-            if weights.sum() > 0:
-                mixed = sum(w * c.astype(np.float64) for w, c in zip(weights / weights.sum(), copies, strict=True))
-                buffer[:] = mixed
-    unpad_core(buffer, core)
+            tasks = []
+            for tiles, mine, spare in zip(stratum, copies, scratch, strict=True):
+                mine[...] = block
+                tasks.append(partial(_visit, *data, tiles, *model, mine.reshape(-1), block.shape[1], spare, *numbers))
+            total += sum(run(tasks))
+            _average(block, copies, [int((layout.starts[t + 1] - layout.starts[t]).sum()) for t in stratum])
+    core[...] = inside.reshape(core.shape)
     return total
 
 
-@njit(nogil=True, cache=True)
+def _scratch_length(shape: tuple[int, ...], widths: list[int]) -> int:
+    """Room for one row of scratch: as many chunks as the core has first or middle rows, in whole cache lines."""
+    first, middle, last = shape
+    return -(-((max(first, middle) + 16) * max(16, last) + widths[0] + widths[1]) // 16) * 16
+
+
+def _average(block: Array, copies: list[Array], weights: list[int]) -> None:
+    """Average the threads' cores, weighted by the entries each has seen."""
+    if sum(weights) > 0:
+        mixed = sum(w / sum(weights) * c.astype(np.float64) for w, c in zip(weights, copies, strict=True))
+        block[...] = mixed
+
+
+def _tokens(row: v.Token, panel: int, core: Array, factors: Padded) -> tuple[v.Token, ...]:
+    """Compile-time sizes: last row, panel, panel in wide registers, first row, second row, a chunk, a square, r0."""
+    lanes, chunks, dtype = len(row[0]), len(row) * panel, factors.dtype
+    join = next(k for k in (8, 4, 2, 1) if chunks % k == 0 and (k == 1 or k * lanes * dtype.itemsize <= 64))
+    first, second = (v.wide_token(a.shape[1], dtype) for a in factors.arrays[:2])
+    wide = v.token(lanes * join, chunks // join)
+    return (
+        row, v.token(lanes, chunks), wide, first, second, v.token(lanes), v.token(lanes, lanes),
+        v.token(1, core.shape[0]),
+    )  # fmt: skip
+
+
+def _panel(middle: int, chunks: int) -> int:
+    """How many of the middle rows are kept in registers at once: at most eight vectors, with little padding."""
+    most = max(1, 8 // chunks)
+    rounds = -(-middle // most)
+    return -(-middle // rounds)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
 def _visit(
-    row: v.Token, coords: Array, values: Array, starts: Array, bases: Array, tiles: Array, factors: tuple[Array, ...],
-    flat: Array, origins: Array, widths: Array, ranks: Array, biases: tuple[Array, ...], G: Array, offset: Any,
-    keep: Any, step: Any, core_keep: Any,
+    tokens: tuple[v.Token, ...], coords: Array, values: Array, starts: Array, bases: Array, tiles: Array,
+    factors: tuple[Array, ...], flat: Array, origins: Array, ranks: Array, biases: tuple[Array, ...], G: Array, J: int,
+    S: Array, offset: Any, keep: Any, step: Any, core_keep: Any,
 ) -> float:  # fmt: skip
-    order, r0, L = len(ranks), ranks[0], widths[-1]
-    J = len(G) // (r0 * L)
-    at = np.empty(order, dtype=np.int64)
-    kr, wa, wv = np.empty(J, dtype=G.dtype), np.empty(r0, dtype=G.dtype), np.empty(J, dtype=G.dtype)
-    one = G.dtype.type(1)
+    row, lead, mid, lane = tokens[0], tokens[3], tokens[4], tokens[5]
+    order, width0, width1, L = len(factors), _length(lead), _length(mid), _length(row)
+    at, one = np.empty(order, dtype=np.int64), G.dtype.type(1)
+    # Scratch S holds, each of length s, rows of this entry (0), the last (1) and the one before (2), whose step the
+    # core takes now; then sums. Places are numbers: exchanging arrays would count references, with a memory fence.
+    s = len(S) // _ROWS
+    S[:] = 0
+    S[3 * s], S[4 * s], S[5 * s] = one, one, one
+    t0, t1, t2, wa, wv = 0, s, 2 * s, 7 * s, 8 * s
+    c1, c2, gain1, gain2 = v.zero(row, G), v.zero(row, G), one - one, one - one
     factor, total = one, 0.0
     for tile in tiles:
+        base = e.column(factors, bases, tile)
         for p in range(starts[tile], starts[tile + 1]):
-            for m in range(order):
-                at[m] = origins[m] + (bases[m, tile] + coords[m, p]) * widths[m]
-            kron(flat, at, ranks, 1, order - 1, kr)
-            c = v.load(row, flat, at[order - 1])
-            wc = _gradients(row, G, r0, J, L, flat, at[0], kr, c, wa, wv)
-            index = v.shift(v.column(factors, bases, tile), v.column(factors, coords, p))
-            error = values[p] - v.sum_at(offset, biases, index) - factor * v.total(v.mul(wc, c))
+            index = e.shift(base, e.column(factors, coords, p))
+            i0, i1 = origins[0] + index[0] * width0, origins[1] + index[1] * width1
+            i2 = origins[-1] + index[-1] * L
+            k0, k1 = t0 + 3 * s, t1 + 3 * s
+            c0, row0 = v.load(row, flat, i2), v.load(lead, flat, i0)
+            v.store(S, t0, row0)
+            if order == 3:
+                v.store(S, k0, v.load(mid, flat, i1))
+            elif order > 3:
+                for m in range(order):
+                    at[m] = origins[m] + (bases[m, tile] + coords[m, p]) * factors[m].shape[1]
+                kron(flat, at, ranks, 1, order - 1, S[k0:])
+            guess, wc = _sweep(tokens, G, J, S, s, t0, c0, t2, c2, gain2)
+            # What the last entry's step, not yet in the core, adds to this entry's contractions.
+            last0 = v.load(lead, S, t1)
+            aa, cc = v.total(v.mul(row0, last0)), v.total(v.mul(c0, c1))
+            kk = v.total(v.mul(v.load(mid, S, k0), v.load(mid, S, k1))) if order == 3 else _dot(lane, S, k0, k1, J)
+            guess += gain1 * (aa * kk * cc)
+            error = values[p] - e.sum_at(offset, biases, index) - factor * guess
             gain = step * error
-            factor *= core_keep
-            _add_outer(row, G, r0, J, L, flat, at[0], kr, c, gain / factor)
-            scaled = gain * (factor / core_keep)
-            v.store(flat, at[order - 1], v.axpy(keep, c, v.scale(scaled, wc)))
-            if order > 2:
-                _update_middle(flat, at, ranks, wv, keep, scaled)
-            for i in range(r0):
-                flat[at[0] + i] = keep * flat[at[0] + i] + scaled * wa[i]
-            v.blend_at(keep, biases, index, gain)
+            scaled = gain * factor
+            last = scaled * gain1
+            moved = v.axpy(scaled, v.load(lead, S, wa), v.scale(last * (kk * cc), last0))
+            v.store(flat, i0, v.axpy(keep, row0, moved))
+            if order == 3:
+                turned = v.axpy(scaled, v.load(mid, S, wv), v.scale(last * (aa * cc), v.load(mid, S, k1)))
+                v.store(flat, i1, v.axpy(keep, v.load(mid, S, k0), turned))
+            elif order > 3:
+                for j in range(J):
+                    S[wv + j] += gain1 * (aa * cc) * S[k1 + j]
+                _update_middle(flat, at, ranks, S[wv:], keep, scaled)
+            v.store(flat, i2, v.axpy(keep, c0, v.axpy(scaled, wc, v.scale(last * (aa * kk), c1))))
+            e.blend_at(keep, biases, index, gain)
             total += np.float64(error) * np.float64(error)
+            factor *= core_keep
+            c2, c1, gain2, gain1 = c1, c0, gain1, gain / factor
+            t0, t1, t2 = t2, t0, t1
             if factor < 1e-3:
-                G *= factor
-                factor = one
-    G *= factor
+                _rescale(G, factor)
+                gain1, gain2, factor = gain1 * factor, gain2 * factor, one
+    _sweep(tokens, G, J, S, s, t1, c1, t2, c2, gain2)
+    _sweep(tokens, G, J, S, s, t1, c1, t1, c1, gain1)
+    _rescale(G, factor)
     return total
 
 
 @njit(nogil=True, cache=True)
-def _gradients(
-    row: v.Token, G: Array, r0: int, J: int, L: int, flat: Array, a: int, kr: Array, c: Any, wa: Array, wv: Array
+def _rescale(G: Array, factor: Any) -> None:
+    for k in range(len(G)):
+        G[k] *= factor
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _length(token: v.Token) -> int:
+    return len(token) * len(token[0])
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _dot(lane: v.Token, S: Array, x: int, y: int, length: int) -> Any:
+    """Inner product of two stretches of S over whole chunks; both are 0 beyond their length."""
+    dot = v.zero(lane, S)
+    for k in range(0, length, len(lane[0])):
+        dot = v.fma(v.load(lane, S, x + k), v.load(lane, S, y + k), dot)
+    return v.total(dot)
+
+
+@njit(nogil=True, cache=True, forceinline=True)
+def _sweep(
+    tokens: tuple[v.Token, ...], G: Array, J: int, S: Array, s: int, t: int, c: Any, old: int, old_c: Any, gain: Any
 ) -> Any:
-    """Contract the core with all rows but one: fills wa and wv (middle modes together), returns the last mode's."""
-    wc = v.zero(row, G)
-    for i in range(r0):
-        inner = v.zero(row, G)
-        for j in range(J):
-            inner = v.axpy(kr[j], v.load(row, G, (i * J + j) * L), inner)
-        wa[i] = v.total(v.mul(inner, c))
-        wc = v.axpy(flat[a + i], inner, wc)
-    for j in range(J):
-        inner = v.zero(row, G)
+    """Add an earlier entry's step to the core and contract the core with this entry's rows, reading it once.
+
+    With a, k the rows at t and t + 3 s in S: G += gain * old_a (x) old_k (x) old_c; then, with T = sum_i a_i G_i,
+    the scratch gets wa_i = <G_i, k (x) c> and wv_j = <T_j, c>. Returns <T, k (x) c> and sum_j k_j T_j.
+    """
+    row, panel, wide, lane, square, r0 = tokens[0], tokens[1], tokens[2], tokens[5], tokens[6], len(tokens[7])
+    P, L, W = len(panel) // len(row), _length(row), len(row[0])
+    k, old_k, sums, wa, wv = t + 3 * s, old + 3 * s, 6 * s, 7 * s, 8 * s
+    guess, wc = gain - gain, v.zero(row, G)
+    for j in range(0, J, P):
+        Q = b.regroup(wide, b.rank_one(v.zero(panel, G), S, k + j, c))
+        old_Q = b.regroup(wide, b.rank_one(v.zero(panel, G), S, old_k + j, old_c))
+        T = v.zero(wide, G)
         for i in range(r0):
-            inner = v.axpy(flat[a + i], v.load(row, G, (i * J + j) * L), inner)
-        wv[j] = v.total(v.mul(inner, c))
-    return wc
-
-
-@njit(nogil=True, cache=True)
-def _add_outer(
-    row: v.Token, G: Array, r0: int, J: int, L: int, flat: Array, a: int, kr: Array, c: Any, gain: Any
-) -> None:
-    """G += gain * (a (x) kr (x) c)."""
-    for i in range(r0):
-        mine = v.scale(gain * flat[a + i], c)
-        for j in range(J):
             where = (i * J + j) * L
-            v.store(G, where, v.axpy(kr[j], mine, v.load(row, G, where)))
+            g = v.axpy(gain * v.peek(S, old + i), old_Q, v.load(wide, G, where))
+            v.store(G, where, g)
+            T = v.axpy(v.peek(S, t + i), g, T)
+            part = v.fold(lane, v.mul(g, Q))
+            if j > 0:
+                part = v.add(part, v.load(lane, S, sums + i * W))
+            v.store(S, sums + i * W, part)
+        guess += v.total(v.mul(T, Q))
+        split = b.regroup(panel, T)
+        wc = b.weigh(wc, S, k + j, split)
+        b.store_dots(S, wv + j, split, c)
+    for i in range(0, r0, W):
+        v.store(S, wa + i, b.totals(v.load(square, S, sums + i * W)))
+    return guess, wc
 
 
 @njit(nogil=True, cache=True)
 def _update_middle(flat: Array, at: Array, ranks: Array, wv: Array, keep: Any, gain: Any) -> None:
     """Update the rows of the middle modes from wv, the core contracted with the first and last rows."""
     last = len(ranks) - 1
-    if last == 2:
-        for k in range(ranks[1]):
-            flat[at[1] + k] = keep * flat[at[1] + k] + gain * wv[k]
-        return
     old = np.empty((last, ranks.max()), dtype=flat.dtype)
     for m in range(1, last):
         for k in range(ranks[m]):
             old[m, k] = flat[at[m] + k]
             flat[at[m] + k] *= keep
-    for j in range(len(wv)):
+    size = 1
+    for m in range(1, last):
+        size *= ranks[m]
+    for j in range(size):
         for m in range(1, last):
             weight, rest, mine = wv[j] * gain, j, 0
             for other in range(last - 1, 0, -1):
