@@ -1,0 +1,122 @@
+"""The kernels' answers by plain loops, written from the formulas alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def problem(shape, n, seed=0, dtype=np.float64):
+    """Random entries; the first row of every mode stays without entries."""
+    rng = np.random.default_rng(seed)
+    columns = np.stack([rng.integers(1, s, n) for s in shape]).astype(np.int32)
+    return columns, rng.normal(size=n).astype(dtype)
+
+
+def factors(shape, ranks, seed=1, scale=0.5):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(s, r)) * scale for s, r in zip(shape, ranks, strict=True)]
+
+
+def superdiagonal(order, rank):
+    core = np.zeros((rank,) * order)
+    core[(np.arange(rank),) * order] = 1.0
+    return core
+
+
+def contract(core, rows, skip=None):
+    """The core contracted with all rows, or with all but one."""
+    out = core
+    for m in reversed(range(core.ndim)):
+        if m != skip:
+            out = np.tensordot(out, rows[m], axes=(m, 0))
+    return out
+
+
+def predict(columns, core, matrices, biases, offset):
+    out = np.empty(columns.shape[1])
+    for p, index in enumerate(columns.T):
+        rows = [a[i] for a, i in zip(matrices, index, strict=True)]
+        out[p] = offset + sum(b[i] for b, i in zip(biases, index, strict=False)) + contract(core, rows)
+    return out
+
+
+def sgd(entries, core, matrices, biases, offset, step, decay, core_decay, *, move_core):
+    """One joint step per entry, from old values; changes copies and returns (sse, core, matrices, biases)."""
+    core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]
+    total = 0.0
+    for index, x in entries:
+        rows = [a[i].copy() for a, i in zip(matrices, index, strict=True)]
+        constant = offset + sum(b[i] for b, i in zip(biases, index, strict=False))
+        error = x - constant - contract(core, rows)
+        total += error**2
+        steps = [contract(core, rows, skip=m) for m in range(len(rows))]
+        if move_core:
+            outer = rows[0]
+            for row in rows[1:]:
+                outer = np.multiply.outer(outer, row)
+            core = (1 - core_decay) * core + step * error * outer
+        for m, i in enumerate(index):
+            matrices[m][i] = (1 - decay) * rows[m] + step * error * steps[m]
+            if biases:
+                biases[m][i] = (1 - decay) * biases[m][i] + step * error
+    return total, core, matrices, biases
+
+
+def published(entries, core, matrices, biases, offset, step, decay, core_decay, *, move_core):
+    """One mode after the other, each from the values then current."""
+    core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]
+
+    def error_at(index, x):
+        rows = [a[i] for a, i in zip(matrices, index, strict=True)]
+        return x - offset - sum(b[i] for b, i in zip(biases, index, strict=False)) - contract(core, rows), rows
+
+    total = 0.0
+    for index, x in entries:
+        total += error_at(index, x)[0] ** 2
+        for m, i in enumerate(index):
+            error, rows = error_at(index, x)
+            matrices[m][i] = (1 - decay) * rows[m] + step * error * contract(core, rows, skip=m)
+            if biases:
+                biases[m][i] = (1 - decay) * biases[m][i] + step * error
+        if move_core:
+            error, rows = error_at(index, x)
+            outer = rows[0]
+            for row in rows[1:]:
+                outer = np.multiply.outer(outer, row)
+            core = (1 - core_decay) * core + step * error * outer
+    return total, core, matrices, biases
+
+
+def least_squares(columns, values, core, matrices, biases, offset, mode, ridge, ridge_per_entry):
+    """Rows of one mode (and their biases) by solving each row's ridge regression."""
+    rows_out, bias_out = np.zeros_like(matrices[mode]), np.zeros(len(matrices[mode]))
+    rank = matrices[mode].shape[1]
+    for i in range(len(rows_out)):
+        chosen = np.flatnonzero(columns[mode] == i)
+        if len(chosen) == 0:
+            continue
+        design, target = [], []
+        for p in chosen:
+            index = columns[:, p]
+            rows = [a[k] for a, k in zip(matrices, index, strict=True)]
+            design.append(contract(core, rows, skip=mode))
+            rest = sum(b[k] for m, (b, k) in enumerate(zip(biases, index, strict=False)) if m != mode)
+            target.append(values[p] - offset - rest)
+        H = np.array(design)
+        if biases:
+            H = np.c_[H, np.ones(len(H))]
+        weight = ridge + ridge_per_entry * len(chosen)
+        solution = np.linalg.solve(H.T @ H + weight * np.eye(H.shape[1]), H.T @ np.array(target))
+        rows_out[i] = solution[:rank]
+        if biases:
+            bias_out[i] = solution[rank]
+    return rows_out, bias_out
+
+
+def tile_entries(tiles, schedule):
+    """(coordinates, value) in the order of a schedule; per stratum and thread."""
+    for stratum in schedule:
+        for thread in stratum:
+            for tile in thread:
+                for p in range(tiles.starts[tile], tiles.starts[tile + 1]):
+                    yield tuple((tiles.coords[:, p].astype(np.int64) + tiles.bases[:, tile]).tolist()), tiles.values[p]
