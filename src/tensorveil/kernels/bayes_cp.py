@@ -1,9 +1,9 @@
 """Variational update of the rows of one mode of a CP model, for any order.
 
-A row f (and its bias b) with entries y = x - other biases has, given the other modes, the Gaussian posterior with
-precision sum E[hh']/s2 + diag(alpha), h the elementwise product of the other modes' rows; these are independent, so
-E[hh'] is the elementwise product of their second moments. The bias has its own factor of the posterior; both means
-are solved together.
+A row f has the prior N(center, 1/alpha) per component. With entries y = x - other biases - own bias b it has, given the
+other modes, the Gaussian posterior with precision sum E[hh']/s2 + diag(alpha), h the elementwise product of the other
+modes' rows; these are independent, so E[hh'] is the elementwise product of their second moments. The bias has its own
+factor of the posterior; both means are solved together.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PIECES = 16
 def cp_bayes_mode(
     rows: Rows,
     posterior: Posterior,
+    center: Array,
     alpha: Array,
     variance: float,
     bias_precision: float | None,
@@ -44,18 +45,20 @@ def cp_bayes_mode(
     data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]))
     with workers(thread_count(threads)) as run:
         pieces = balanced(rows.pointers, PIECES)
-        parts = run([partial(_update, a, b, *data, alpha, float(variance), precision) for a, b in pieces])
+        parts = run([partial(_update, a, b, *data, center, alpha, float(variance), precision) for a, b in pieces])
     return sum(p[0] for p in parts), sum(p[1] for p in parts)
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def _update(
     low: int, high: int, pointers: Array, coords: Array, values: Array, starts: Array, mean: Array, second: Array,
-    bias: Array, bias_variance: Array, own: int, alpha: Array, s2: float, beta: float,
+    bias: Array, bias_variance: Array, own: int, center: Array, alpha: Array, s2: float,
+    beta: float,
 ) -> tuple[float, float]:  # fmt: skip
-    # R rank, T packed triangle, S sum of E[hh'] (packed), v sum of y h, u sum of h, C covariance of the row
+    # R rank, T packed triangle, S sum of E[hh'] (packed), v sum of y h, u sum of h, C covariance of the row,
+    # w what the mean is C w / s2 of: v and the pull of the prior
     R, T = mean.shape[1], second.shape[1]
-    S, v, u, f = np.empty(T), np.empty(R), np.empty(R), np.empty(R)
+    S, v, u, w, f = np.empty(T), np.empty(R), np.empty(R), np.empty(R), np.empty(R)
     h, hh, L, C = np.empty(R), np.empty(T), np.empty((R, R)), np.empty((R, R))
     residual, logdet = 0.0, 0.0
     for i in range(low, high):
@@ -64,18 +67,20 @@ def _update(
             first, last, coords, values, starts, mean, second, bias, bias_variance, S, v, u, h, hh
         )
         logdet += _covariance(S, alpha, s2, L, C)
+        for p in range(R):
+            w[p] = v[p] + s2 * alpha[p] * center[p]
         n = last - first
         b, b_var = 0.0, 0.0
         if beta >= 0:
             b_var = 1.0 / (n / s2 + beta)
-            b = _bias(C, v, u, y_sum, s2, 1.0 / b_var)
+            b = _bias(C, w, u, y_sum, s2, 1.0 / b_var)
         g = own + i
         bias[g], bias_variance[g] = b, b_var
         linear, quadratic, t = 0.0, 0.0, 0
         for p in range(R):
             total = 0.0
             for q in range(R):
-                total += C[p, q] * (v[q] - b * u[q])
+                total += C[p, q] * (w[q] - b * u[q])
             f[p] = total / s2
             linear += f[p] * (v[p] - b * u[p])
             mean[g, p] = f[p]
@@ -156,14 +161,14 @@ def _covariance(S: Array, alpha: Array, s2: float, L: Array, C: Array) -> float:
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _bias(C: Array, v: Array, u: Array, y_sum: float, s2: float, precision: float) -> float:
+def _bias(C: Array, w: Array, u: Array, y_sum: float, s2: float, precision: float) -> float:
     """Return the bias at which row and bias are both at their means."""
-    R, linear, square = len(v), 0.0, 0.0
+    R, linear, square = len(w), 0.0, 0.0
     for p in range(R):
-        cv, cu = 0.0, 0.0
+        cw, cu = 0.0, 0.0
         for q in range(R):
-            cv += C[p, q] * v[q]
+            cw += C[p, q] * w[q]
             cu += C[p, q] * u[q]
-        linear += u[p] * cv
+        linear += u[p] * cw
         square += u[p] * cu
     return (y_sum - linear / s2) / s2 / (precision - square / (s2 * s2))

@@ -51,6 +51,7 @@ def tucker_bayes_mode(
     rows: Rows,
     posterior: Posterior,
     core: CorePosterior,
+    center: Array,
     alpha: Array,
     variance: float,
     bias_precision: float | None,
@@ -76,7 +77,7 @@ def tucker_bayes_mode(
             S, V, U, Y = _row_sums(rows, posterior, others, low, high, n_packed, D, run)
             counts = np.diff(rows.pointers[low : high + 1])
             A = (S @ W).reshape(-1, P, P)
-            part = _solve_rows(A, V @ G.T, U @ G.T, Y[:, 0], counts, alpha, variance, bias_precision)
+            part = _solve_rows(A, V @ G.T, U @ G.T, Y[:, 0], counts, center, alpha, variance, bias_precision)
             f, second, b, b_var, part_logdet = part
             _store(posterior, mode, low, high, f, second, b, b_var)
             gram += second.reshape(-1, P * P).T @ S
@@ -153,13 +154,22 @@ def _row_sums(
 
 
 def _solve_rows(
-    A: Array, v: Array, u: Array, y: Array, counts: Array, alpha: Array, s2: float, beta: float | None
+    A: Array,
+    v: Array,
+    u: Array,
+    y: Array,
+    counts: Array,
+    center: Array,
+    alpha: Array,
+    s2: float,
+    beta: float | None,
 ) -> tuple[Array, Array, Array, Array, float]:
     """Return means, second moments, biases, their variances, and the covariances' log determinants' sum."""
     precision = A / s2
     diagonal = np.arange(len(alpha))
     precision[:, diagonal, diagonal] += alpha
     C = np.linalg.inv(precision)
+    v = v + s2 * alpha * center
     logdet = -float(np.linalg.slogdet(precision)[1].sum())
     b, b_var = np.zeros(len(A)), np.zeros(len(A))
     if beta is not None:

@@ -36,6 +36,11 @@ class Posterior:
         """Return the means of one mode's rows, sharing memory."""
         return self.mean[self.rows(mode), : self.ranks[mode]]
 
+    def sums(self, mode: int) -> Array:
+        """Return sum over rows of E[f_r], per component."""
+        total: Array = self.factor(mode).sum(axis=0)
+        return total
+
     def squares(self, mode: int) -> Array:
         """Return sum over rows of E[f_r^2], per component."""
         diagonal = diagonal_positions(self.ranks[mode])
@@ -51,7 +56,11 @@ class Posterior:
 
 
 def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, rng: np.random.Generator) -> Posterior:
-    """Return a start: normal means of standard deviation ``spread``, a tenth of their variance as uncertainty."""
+    """Return a start: means around zero in the two largest modes, around a positive value in the others.
+
+    Two modes of random signs tell components apart; random signs in a small mode (days, hours) would cut a component
+    to pieces that rarely find together again.
+    """
     total, widest = sum(shape), max(ranks)
     starts = np.concatenate([[0], np.cumsum(shape)[:-1]]).astype(np.int64)
     posterior = Posterior(
@@ -63,10 +72,12 @@ def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, 
         bias=np.zeros(total),
         bias_variance=np.zeros(total),
     )
+    largest = sorted(range(len(shape)), key=lambda m: (-shape[m], m))[:2]
     for mode, rank in enumerate(ranks):
         low, high = np.tril_indices(rank)
         rows = posterior.rows(mode)
-        posterior.mean[rows, :rank] = spread * rng.standard_normal((shape[mode], rank))
+        draws = rng.standard_normal((shape[mode], rank))
+        posterior.mean[rows, :rank] = spread * (draws if mode in largest else 2 + 0.3 * draws)
         posterior.second[rows, : len(low)] = posterior.mean[rows][:, low] * posterior.mean[rows][:, high]
         posterior.second[rows, diagonal_positions(rank)] += 0.1 * spread**2
     return posterior

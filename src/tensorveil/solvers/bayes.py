@@ -1,8 +1,10 @@
 """Noise-aware variational Bayes for CP and Tucker.
 
-Rows have Gaussian posteriors; each component's precision alpha is estimated (automatic relevance: a component that the
-data do not support shrinks to nothing); the variance s2 is that of the residual, and never less than the noise variance
-declared as known. Bishop (1999) for relevance determination in factor models, Zhao, Zhang and Cichocki (2015) for CP.
+Rows have Gaussian posteriors; each component's prior, a center and a precision alpha per mode, is estimated (automatic
+relevance: a component that the data do not support shrinks to nothing; one that does not vary along a mode becomes
+constant there, which makes biases and lower-order interactions special cases). The variance s2 is that of the residual,
+and never less than the noise variance declared as known. Bishop (1999) for relevance determination in factor models,
+Zhao, Zhang and Cichocki (2015) for CP.
 
 The variance starts well below that of the data and, like the relevances, is held for the first sweeps: otherwise
 components are explained away as noise before they have found their direction, and do not come back.
@@ -46,6 +48,7 @@ class _State:
 
     posterior: Posterior
     core: CorePosterior | None
+    center: list[Array]
     alpha: list[Array]
     beta: list[float] | None
     variance: float
@@ -91,6 +94,7 @@ def _start(task: Task, floor: float) -> _State:
     return _State(
         posterior=posterior,
         core=core,
+        center=[np.zeros(r) for r in task.ranks],
         alpha=[np.ones(r) for r in task.ranks],
         beta=[1.0] * task.order if task.baseline == "biases" else None,
         variance=max(_START_VARIANCE, floor),
@@ -102,13 +106,12 @@ def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
     state.logdet = 0.0
     for mode, grouped in enumerate(rows):
         beta = None if state.beta is None else state.beta[mode]
+        prior = (state.center[mode], state.alpha[mode])
         if state.core is None:
-            state.residual, logdet = cp_bayes_mode(
-                grouped, state.posterior, state.alpha[mode], state.variance, beta, threads
-            )
+            state.residual, logdet = cp_bayes_mode(grouped, state.posterior, *prior, state.variance, beta, threads)
         else:
             sums, logdet = tucker_bayes_mode(
-                grouped, state.posterior, state.core, state.alpha[mode], state.variance, beta, threads
+                grouped, state.posterior, state.core, *prior, state.variance, beta, threads
             )
         state.logdet += logdet
     if state.core is not None:
@@ -123,13 +126,22 @@ def _bound(state: _State, n: int) -> float:
     bound = -0.5 * n * np.log(state.variance) - 0.5 * state.residual / state.variance + 0.5 * state.logdet
     for mode, size in enumerate(posterior.shape):
         alpha = state.alpha[mode]
-        bound += 0.5 * size * np.sum(np.log(alpha) + 1) - 0.5 * np.sum(alpha * posterior.squares(mode))
+        bound += 0.5 * size * np.sum(np.log(alpha) + 1) - 0.5 * np.sum(
+            alpha * _spread(posterior, mode, state.center[mode])
+        )
         if state.beta is not None:
             square, spread = _bias_squares(posterior, mode)
             bound += 0.5 * (size * (np.log(state.beta[mode]) + 1) - state.beta[mode] * square + np.log(spread).sum())
     if state.core is not None:
         bound += 0.5 * (state.core.mean.size - _core_square(state.core))
     return float(bound)
+
+
+def _spread(posterior: Posterior, mode: int, center: Array) -> Array:
+    """Return sum over rows of E[(f - center)^2], per component."""
+    size = posterior.shape[mode]
+    spread: Array = posterior.squares(mode) - 2 * center * posterior.sums(mode) + size * center**2
+    return spread
 
 
 def _bias_squares(posterior: Posterior, mode: int) -> tuple[float, Array]:
@@ -160,17 +172,15 @@ def _balance(state: _State) -> None:
 
 
 def _relevance(state: _State) -> None:
-    """Re-estimate the precisions: per component over all modes (CP), per component and mode (Tucker)."""
+    """Re-estimate the priors' centers and precisions, with one more row at zero as a prior of theirs."""
     posterior = state.posterior
-    modes = range(len(posterior.shape))
-    squares = [posterior.squares(m) for m in modes]
-    if state.core is None:
-        alpha = np.minimum(sum(posterior.shape) / sum(squares), _LARGEST_ALPHA)
-        state.alpha = [alpha] * len(posterior.shape)
-    else:
-        state.alpha = [np.minimum(posterior.shape[m] / squares[m], _LARGEST_ALPHA) for m in modes]
-    if state.beta is not None:
-        state.beta = [min(posterior.shape[m] / _bias_squares(posterior, m)[0], _LARGEST_ALPHA) for m in modes]
+    for mode, size in enumerate(posterior.shape):
+        center = posterior.sums(mode) / (size + 1)
+        spread = _spread(posterior, mode, center) + center**2
+        state.center[mode] = center
+        state.alpha[mode] = np.minimum((size + 1) / spread, _LARGEST_ALPHA)
+        if state.beta is not None:
+            state.beta[mode] = min(size / _bias_squares(posterior, mode)[0], _LARGEST_ALPHA)
 
 
 def _solution(state: _State, scaling: Scaling) -> Solution:

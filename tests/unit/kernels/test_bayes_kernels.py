@@ -48,18 +48,19 @@ def row_system(columns, values, posterior, mode, i, design):
     return S, v, u, y_sum, y_square, n
 
 
-def solved(system, alpha, beta):
+def solved(system, center, alpha, beta):
     """Mean and covariance of the row, bias and its variance, and the expected residual."""
     S, v, u, y_sum, y_square, n = system
+    w = v + VARIANCE * alpha * center
     C = np.linalg.inv(S / VARIANCE + np.diag(alpha))
     b, b_var = 0.0, 0.0
     if beta is None:
-        f = C @ v / VARIANCE
+        f = C @ w / VARIANCE
     else:
         b_var = 1 / (n / VARIANCE + beta)
         top = np.linalg.inv(C)
         joint = np.block([[top, u[:, None] / VARIANCE], [u[None] / VARIANCE, np.array([[1 / b_var]])]])
-        *f, b = np.linalg.solve(joint, np.append(v, y_sum) / VARIANCE)
+        *f, b = np.linalg.solve(joint, np.append(w, y_sum) / VARIANCE)
         f = np.array(f)
     second = C + np.outer(f, f)
     residual = y_square - 2 * b * y_sum + n * (b * b + b_var) - 2 * f @ (v - b * u) + np.sum(S * second)
@@ -76,7 +77,7 @@ def test_cp_rows(order, beta, rank):
     posterior = random_posterior(shape, (rank,) * order, 0.8, rng)
     if beta is not None:
         given_biases(posterior, rng)
-    alpha = rng.uniform(0.5, 2.0, rank)
+    center, alpha = rng.standard_normal(rank), rng.uniform(0.5, 2.0, rank)
     mode = order - 2
 
     def design(index):
@@ -86,9 +87,9 @@ def test_cp_rows(order, beta, rank):
         return np.prod(means, axis=0), np.prod(seconds, axis=0)
 
     systems = [row_system(columns, values, posterior, mode, i, design) for i in range(shape[mode])]
-    expected = [solved(s, alpha, beta) for s in systems]
+    expected = [solved(s, center, alpha, beta) for s in systems]
     rows = build_rows(columns, values, shape, mode)
-    residual, logdet = cp_bayes_mode(rows, posterior, alpha, VARIANCE, beta, threads=2)
+    residual, logdet = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, beta, threads=2)
     for i, (f, second, b, b_var, _, _) in enumerate(expected):
         np.testing.assert_allclose(posterior.factor(mode)[i], f, atol=1e-10)
         np.testing.assert_allclose(full(posterior, mode, i), second, atol=1e-10)
@@ -129,10 +130,10 @@ def test_tucker_rows_and_core(order, beta):
         return h, hh
 
     systems = [row_system(columns, values, posterior, mode, i, design) for i in range(shape[mode])]
-    alpha = rng.uniform(0.5, 2.0, ranks[mode])
-    expected = [solved(s, alpha, beta) for s in systems]
+    center, alpha = rng.standard_normal(ranks[mode]), rng.uniform(0.5, 2.0, ranks[mode])
+    expected = [solved(s, center, alpha, beta) for s in systems]
     rows = build_rows(columns, values, shape, mode)
-    sums, logdet = tucker_bayes_mode(rows, posterior, core, alpha, VARIANCE, beta, threads=2)
+    sums, logdet = tucker_bayes_mode(rows, posterior, core, center, alpha, VARIANCE, beta, threads=2)
     for i, (f, second, b, b_var, _, _) in enumerate(expected):
         np.testing.assert_allclose(posterior.factor(mode)[i], f, atol=1e-9)
         np.testing.assert_allclose(full(posterior, mode, i), second, atol=1e-9)
@@ -176,7 +177,7 @@ def test_threads_do_not_change_the_result():
     results = []
     for threads in (1, 2, 3):
         posterior = random_posterior(shape, (4,) * 3, 0.5, np.random.default_rng(1))
-        sums = cp_bayes_mode(rows, posterior, np.ones(4), VARIANCE, 1.0, threads=threads)
+        sums = cp_bayes_mode(rows, posterior, np.zeros(4), np.ones(4), VARIANCE, 1.0, threads=threads)
         results.append((sums, posterior.mean.copy()))
     assert results[0][0] == results[1][0] == results[2][0]
     np.testing.assert_array_equal(results[0][1], results[2][1])
@@ -186,8 +187,8 @@ def test_rows_without_entries_keep_their_prior():
     posterior = random_posterior((3, 2), (2, 2), 0.5, np.random.default_rng(0))
     columns = np.array([[0, 2], [0, 1]], dtype=np.int32)
     rows = build_rows(columns, np.ones(2), (3, 2), 0)
-    cp_bayes_mode(rows, posterior, np.array([4.0, 8.0]), VARIANCE, 5.0)
-    np.testing.assert_allclose(full(posterior, 0, 1), np.diag([0.25, 0.125]))
-    np.testing.assert_allclose(posterior.factor(0)[1], 0)
+    cp_bayes_mode(rows, posterior, np.array([0.0, 2.0]), np.array([4.0, 8.0]), VARIANCE, 5.0)
+    np.testing.assert_allclose(full(posterior, 0, 1), np.diag([0.25, 0.125 + 4.0]))
+    np.testing.assert_allclose(posterior.factor(0)[1], [0.0, 2.0])
     assert posterior.bias[1] == 0
     assert posterior.bias_variance[1] == pytest.approx(0.2)
