@@ -43,7 +43,8 @@ def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
         if mode.labels is not None:
             members |= _label_members(f"labels_{axis}", mode.labels)
     with path.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **members)
+        # No member is an object array, so nothing is pickled; early numpy 2 has no switch to say so.
+        np.savez_compressed(file, **members)  # type: ignore[arg-type]
 
 
 def _label_members(key: str, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
