@@ -11,7 +11,7 @@ import tensorveil
 
 SOURCE = Path(tensorveil.__file__).parent
 # A folder imports only what stands before it in the flow of a run.
-ORDER = ["errors", "kernels", "tensor", "models", "solvers", "completion", "report", "cli"]
+ORDER = ["errors", "kernels", "tensor", "privacy", "noise", "models", "solvers", "completion", "report", "cli"]
 
 
 def imports(path):
