@@ -124,6 +124,11 @@ def movielens():
     show("movielens", rows)
 
 
+def timed(run):
+    began = time.perf_counter()
+    return run(), time.perf_counter() - began
+
+
 def hide(tensor, fraction, seed):
     held = np.random.default_rng(seed).random(tensor.n_entries) < fraction
     return tensor.take(~held), tensor.take(held)
@@ -145,18 +150,21 @@ def tensorly_fits(train, ranks=(4, 8, 16)):
                 ("parafac", lambda r=rank, o=options: parafac(data, r, **o), tl.cp_to_tensor),
                 ("tucker", lambda r=sizes, o=options: tucker(data, r, **o), tl.tucker_to_tensor),
             ):
-                began = time.perf_counter()
                 try:
-                    dense = back(run())
+                    found = [timed(run) for _ in range(3)]
                 except np.linalg.LinAlgError:
                     continue
-                yield name, f"rank {rank}, {start}", dense, time.perf_counter() - began
+                yield name, f"rank {rank}, {start}", back(found[0][0]), min(seconds for _, seconds in found)
 
 
 def traffic():
-    """30 % and 70 % of the entries hidden; TensorLy at the best of its ranks and starts by the hidden part's error."""
+    """30 % and 70 % of the entries hidden; TensorLy at the best of its ranks and starts by the hidden part's error.
+
+    Seconds are the least of three fits of that setting; search is the sum over the settings that were tried.
+    """
     ours = {
-        "CP als": tv.CP(32, solver="als", baseline="biases", sweeps=10, random_state=0),
+        "CP als, quick": tv.CP(12, solver="als", baseline="biases", regularization=5.0, sweeps=3, random_state=0),
+        "CP als": tv.CP(48, solver="als", baseline="biases", regularization=5.0, sweeps=6, random_state=0),
         "CP bayes": tv.CP(32, baseline="biases", sweeps=10, random_state=0),
     }
     rows = []
@@ -186,9 +194,7 @@ def traffic():
                 )
             for label, model in ours.items():
                 model.fit(train)  # compiles once
-                began = time.perf_counter()
-                model.fit(train)
-                seconds = time.perf_counter() - began
+                seconds = min(timed(lambda m=model, t=train: m.fit(t))[1] for _ in range(3))
                 rows.append({**case, "method": label, "RMSE": model.rmse(test), "seconds": seconds, "search": seconds})
     show("traffic", rows)
 
