@@ -26,7 +26,7 @@ from tensorveil.kernels.tucker import geometry, kron
 Array = NDArray[Any]
 
 # Rows of scratch a thread needs.
-_ROWS = 9
+_ROWS = 12
 
 
 def tucker_sgd_pass(
@@ -52,7 +52,7 @@ def tucker_sgd_pass(
     where = geometry(factors, range(order))
     middle = core.size // core.shape[0] // core.shape[-1]
     panel = _panel(middle, len(row))
-    tokens = _tokens(row, panel, core, factors)
+    tokens = _tokens(row, panel, -(-middle // panel), core, factors)
     data = (tokens, layout.coords, layout.values, layout.starts, layout.bases)
     model = (factors.arrays, factors.flat, where.origins, where.ranks, biases)
     numbers = (real(offset), real(1.0 - decay), real(step), real(1.0 - core_decay))
@@ -67,7 +67,7 @@ def tucker_sgd_pass(
             tasks = []
             for tiles, mine, spare in zip(stratum, copies, scratch, strict=True):
                 mine[...] = block
-                tasks.append(partial(_visit, *data, tiles, *model, mine.reshape(-1), block.shape[1], spare, *numbers))
+                tasks.append(partial(_visit, *data, tiles, *model, mine.reshape(-1), spare, *numbers))
             total += sum(run(tasks))
             _average(block, copies, [int((layout.starts[t + 1] - layout.starts[t]).sum()) for t in stratum])
     core[...] = inside.reshape(core.shape)
@@ -87,15 +87,16 @@ def _average(block: Array, copies: list[Array], weights: list[int]) -> None:
         block[...] = mixed
 
 
-def _tokens(row: v.Token, panel: int, core: Array, factors: Padded) -> tuple[v.Token, ...]:
-    """Compile-time sizes: last row, panel, panel in wide registers, first row, second row, a chunk, a square, r0."""
+def _tokens(row: v.Token, panel: int, panels: int, core: Array, factors: Padded) -> tuple[v.Token, ...]:
+    """Compile-time sizes: last row, panel, panel in wide registers, first row, second row, a chunk, a square, r0,
+    number of panels."""
     lanes, chunks, dtype = len(row[0]), len(row) * panel, factors.dtype
     join = next(k for k in (8, 4, 2, 1) if chunks % k == 0 and (k == 1 or k * lanes * dtype.itemsize <= 64))
     first, second = (v.wide_token(a.shape[1], dtype) for a in factors.arrays[:2])
     wide = v.token(lanes * join, chunks // join)
     return (
         row, v.token(lanes, chunks), wide, first, second, v.token(lanes), v.token(lanes, lanes),
-        v.token(1, core.shape[0]),
+        v.token(1, core.shape[0]), v.token(1, panels),
     )  # fmt: skip
 
 
@@ -106,14 +107,15 @@ def _panel(middle: int, chunks: int) -> int:
     return -(-middle // rounds)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
 def _visit(
     tokens: tuple[v.Token, ...], coords: Array, values: Array, starts: Array, bases: Array, tiles: Array,
-    factors: tuple[Array, ...], flat: Array, origins: Array, ranks: Array, biases: tuple[Array, ...], G: Array, J: int,
+    factors: tuple[Array, ...], flat: Array, origins: Array, ranks: Array, biases: tuple[Array, ...], G: Array,
     S: Array, offset: Any, keep: Any, step: Any, core_keep: Any,
 ) -> float:  # fmt: skip
     row, lead, mid, lane = tokens[0], tokens[3], tokens[4], tokens[5]
     order, width0, width1, L = len(factors), _length(lead), _length(mid), _length(row)
+    J = len(tokens[8]) * len(tokens[1]) // len(row)
     at, one = np.empty(order, dtype=np.int64), G.dtype.type(1)
     # Scratch S holds, each of length s, rows of this entry (0), the last (1) and the one before (2), whose step the
     # core takes now; then sums. Places are numbers: exchanging arrays would count references, with a memory fence.
@@ -121,7 +123,7 @@ def _visit(
     S[:] = 0
     S[3 * s], S[4 * s], S[5 * s] = one, one, one
     t0, t1, t2, wa, wv = 0, s, 2 * s, 7 * s, 8 * s
-    c1, c2, gain1, gain2 = v.zero(row, G), v.zero(row, G), one - one, one - one
+    c1, gain1, gain2 = v.zero(row, G), one - one, one - one
     factor, total = one, 0.0
     for tile in tiles:
         base = e.column(factors, bases, tile)
@@ -138,36 +140,38 @@ def _visit(
                 for m in range(order):
                     at[m] = origins[m] + (bases[m, tile] + coords[m, p]) * factors[m].shape[1]
                 kron(flat, at, ranks, 1, order - 1, S[k0:])
-            guess, wc = _sweep(tokens, G, J, S, s, t0, c0, t2, c2, gain2)
-            # What the last entry's step, not yet in the core, adds to this entry's contractions.
+            # The last entry's step is not yet in the core: what it adds to this entry's contractions. Everything that
+            # does not need the sweep comes first, because the chain from its result to the new rows is what limits.
             last0 = v.load(lead, S, t1)
             aa, cc = v.total(v.mul(row0, last0)), v.total(v.mul(c0, c1))
             kk = v.total(v.mul(v.load(mid, S, k0), v.load(mid, S, k1))) if order == 3 else _dot(lane, S, k0, k1, J)
-            guess += gain1 * (aa * kk * cc)
-            error = values[p] - e.sum_at(offset, biases, index) - factor * guess
-            gain = step * error
-            scaled = gain * factor
-            last = scaled * gain1
-            moved = v.axpy(scaled, v.load(lead, S, wa), v.scale(last * (kk * cc), last0))
+            slope = step * factor
+            last = slope * gain1
+            rest = values[p] - e.sum_at(offset, biases, index) - factor * gain1 * (aa * kk * cc)
+            guess, wc = _sweep(tokens, G, S, s, t0, c0, t2, gain2)
+            error = rest - factor * guess
+            scaled = slope * error
+            moved = v.axpy(scaled, v.load(lead, S, wa), v.scale(last * (kk * cc) * error, last0))
             v.store(flat, i0, v.axpy(keep, row0, moved))
             if order == 3:
-                turned = v.axpy(scaled, v.load(mid, S, wv), v.scale(last * (aa * cc), v.load(mid, S, k1)))
+                turned = v.axpy(scaled, v.load(mid, S, wv), v.scale(last * (aa * cc) * error, v.load(mid, S, k1)))
                 v.store(flat, i1, v.axpy(keep, v.load(mid, S, k0), turned))
             elif order > 3:
                 for j in range(J):
                     S[wv + j] += gain1 * (aa * cc) * S[k1 + j]
                 _update_middle(flat, at, ranks, S[wv:], keep, scaled)
-            v.store(flat, i2, v.axpy(keep, c0, v.axpy(scaled, wc, v.scale(last * (aa * kk), c1))))
+            v.store(flat, i2, v.axpy(keep, c0, v.axpy(scaled, wc, v.scale(last * (aa * kk) * error, c1))))
+            gain = step * error
             e.blend_at(keep, biases, index, gain)
             total += np.float64(error) * np.float64(error)
             factor *= core_keep
-            c2, c1, gain2, gain1 = c1, c0, gain1, gain / factor
+            c1, gain2, gain1 = c0, gain1, gain / factor
             t0, t1, t2 = t2, t0, t1
             if factor < 1e-3:
                 _rescale(G, factor)
                 gain1, gain2, factor = gain1 * factor, gain2 * factor, one
-    _sweep(tokens, G, J, S, s, t1, c1, t2, c2, gain2)
-    _sweep(tokens, G, J, S, s, t1, c1, t1, c1, gain1)
+    _sweep(tokens, G, S, s, t1, c1, t2, gain2)
+    _sweep(tokens, G, S, s, t1, c1, t1, gain1)
     _rescale(G, factor)
     return total
 
@@ -193,9 +197,7 @@ def _dot(lane: v.Token, S: Array, x: int, y: int, length: int) -> Any:
 
 
 @njit(nogil=True, cache=True, forceinline=True)
-def _sweep(
-    tokens: tuple[v.Token, ...], G: Array, J: int, S: Array, s: int, t: int, c: Any, old: int, old_c: Any, gain: Any
-) -> Any:
+def _sweep(tokens: tuple[v.Token, ...], G: Array, S: Array, s: int, t: int, c: Any, old: int, gain: Any) -> Any:
     """Add an earlier entry's step to the core and contract the core with this entry's rows, reading it once.
 
     With a, k the rows at t and t + 3 s in S: G += gain * old_a (x) old_k (x) old_c; then, with T = sum_i a_i G_i,
@@ -203,11 +205,14 @@ def _sweep(
     """
     row, panel, wide, lane, square, r0 = tokens[0], tokens[1], tokens[2], tokens[5], tokens[6], len(tokens[7])
     P, L, W = len(panel) // len(row), _length(row), len(row[0])
-    k, old_k, sums, wa, wv = t + 3 * s, old + 3 * s, 6 * s, 7 * s, 8 * s
-    guess, wc = gain - gain, v.zero(row, G)
-    for j in range(0, J, P):
+    J = P * len(tokens[8])
+    k, sums, wa, wv, Qs = t + 3 * s, 6 * s, 7 * s, 8 * s, 9 * s
+    wc = v.zero(row, G)
+    for block in range(len(tokens[8])):
+        j = block * P
         Q = b.regroup(wide, b.rank_one(v.zero(panel, G), S, k + j, c))
-        old_Q = b.regroup(wide, b.rank_one(v.zero(panel, G), S, old_k + j, old_c))
+        v.store(S, Qs + t + j * L, Q)
+        old_Q = v.load(wide, S, Qs + old + j * L)
         T = v.zero(wide, G)
         for i in range(r0):
             where = (i * J + j) * L
@@ -218,13 +223,12 @@ def _sweep(
             if j > 0:
                 part = v.add(part, v.load(lane, S, sums + i * W))
             v.store(S, sums + i * W, part)
-        guess += v.total(v.mul(T, Q))
         split = b.regroup(panel, T)
         wc = b.weigh(wc, S, k + j, split)
         b.store_dots(S, wv + j, split, c)
     for i in range(0, r0, W):
         v.store(S, wa + i, b.totals(v.load(square, S, sums + i * W)))
-    return guess, wc
+    return v.total(v.mul(wc, c)), wc
 
 
 @njit(nogil=True, cache=True)
