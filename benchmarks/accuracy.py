@@ -99,7 +99,7 @@ def movielens():
     methods = {
         None: {
             "als, rank 20": tv.CP(20, solver="als", baseline="biases", regularization=15.0, random_state=0),
-            "mean + biases": tv.CP(1, solver="als", baseline="biases", regularization=5.0),
+            "als, rank 1 and biases": tv.CP(1, solver="als", baseline="biases", regularization=5.0),
             "bayes, rank 20": tv.CP(20, baseline="biases", sweeps=60, tol=0.0, random_state=0),
             "bayes, rank 40": tv.CP(40, baseline="biases", sweeps=60, tol=0.0, random_state=0),
         },
