@@ -1,0 +1,178 @@
+"""What events cost: epsilon at a given delta and delta at a given epsilon, always rounded to the private side.
+
+Pure events add up; Gaussian ones compose exactly as mu-GDP; zCDP adds up in rho. Mixtures of pure and Gaussian
+events, and Poisson sampling, go through the privacy loss distributions of dp-accounting, with a native bound for
+the former where that library is missing. Proofs: docs/accounting.md.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from importlib.util import find_spec
+
+from tensorveil.errors import InputError
+from tensorveil.privacy.events import Event
+from tensorveil.privacy.exact import at_least, at_most, exactly, nonnegative, probability, root_at_least
+from tensorveil.privacy.gdp import gdp_delta, gdp_epsilon, mu_of_pure
+from tensorveil.privacy.profile import Profile, profile_of, worst_cases
+from tensorveil.privacy.zcdp import zcdp_delta, zcdp_epsilon
+
+__all__ = ["delta_for", "epsilon_for"]
+
+METHODS = ("best", "native")
+
+
+def epsilon_for(event: Event, delta: float, *, method: str = "best") -> float:
+    """Give the epsilon that an event costs at this delta, rounded up; infinite if none is finite.
+
+    Parameters
+    ----------
+    event: what happened.
+    delta: at least 0 and below 1. Pure events cost the same at any delta, unless there are many of them.
+    method: "best" uses dp-accounting for mixtures of pure and Gaussian events if it is installed; "native" never
+        does. Poisson sampling needs it in any case.
+
+    Examples:
+    >>> from tensorveil.privacy import Pure, Gaussian, Repeated
+    >>> epsilon_for(Repeated(Pure(0.25), 4), 0.0)
+    1.0
+    >>> round(epsilon_for(Repeated(Gaussian(1 / 5), 100), 1e-6), 5)
+    10.99715
+    """
+    delta = probability("delta", delta)
+    _check_method(method)
+    return max(_epsilon(profile_of(case), delta, method) for case in worst_cases(event))
+
+
+def delta_for(event: Event, epsilon: float, *, method: str = "best") -> float:
+    """Give the delta that an event costs at this epsilon, rounded up; 1 means no protection.
+
+    Examples:
+    >>> from tensorveil.privacy import Pure
+    >>> delta_for(Pure(1.0), 1.0)
+    0.0
+    """
+    epsilon = nonnegative("epsilon", epsilon)
+    _check_method(method)
+    return max(_delta(profile_of(case), epsilon, method) for case in worst_cases(event))
+
+
+def _check_method(method: str) -> None:
+    if method not in METHODS:
+        raise InputError(f"method must be 'best' or 'native'; got {method!r}. Try method='best'.")
+
+
+def _epsilon(profile: Profile, delta: float, method: str) -> float:
+    if not profile.private:
+        return math.inf
+    # What is known by (epsilon, delta) alone takes its delta first; the rest makes do with what is left.
+    left = exactly(delta) - profile.delta
+    if left < 0:
+        return math.inf
+    spare = at_most(left)
+    if profile.sampled:
+        return _sampled_epsilon(profile, spare)
+    native = _native_epsilon(profile, spare)
+    if method == "best" and _mixed(profile) and find_spec("dp_accounting"):
+        from tensorveil.privacy.loss import loss_epsilon
+
+        return min(native, at_least(profile.epsilon + _exact(loss_epsilon(profile, spare))))
+    return native
+
+
+def _delta(profile: Profile, epsilon: float, method: str) -> float:
+    if not profile.private:
+        return 1.0
+    if profile.sampled:
+        return _sampled_delta(profile, epsilon)
+    native = _native_delta(profile, epsilon)
+    if method == "best" and _mixed(profile) and find_spec("dp_accounting"):
+        from tensorveil.privacy.loss import loss_delta
+
+        left = at_most(exactly(epsilon) - profile.epsilon)
+        return min(native, _sum_of_deltas(profile, loss_delta(profile, left))) if left >= 0 else native
+    return native
+
+
+def _mixed(profile: Profile) -> bool:
+    return bool(profile.pure) and profile.mu_squared > 0 and profile.rho == 0
+
+
+def _exact(number: float) -> Fraction:
+    # Fractions know no infinity; this stands for one and comes back as one.
+    return exactly(number) if math.isfinite(number) else Fraction(2) ** 2000
+
+
+def _sum_of_deltas(profile: Profile, delta: float) -> float:
+    return min(1.0, at_least(profile.delta + exactly(delta)))
+
+
+def _native_epsilon(profile: Profile, delta: float) -> float:
+    """Take the better of two valid readings of the pure part: added to epsilon, or turned into mu or rho."""
+    rest = _smooth_epsilon(profile, delta, pure=False)
+    bounds = [at_least(profile.pure_epsilon + profile.epsilon + _exact(rest))]
+    if profile.pure and delta > 0:
+        bounds.append(at_least(profile.epsilon + _exact(_smooth_epsilon(profile, delta, pure=True))))
+    return min(bounds)
+
+
+def _native_delta(profile: Profile, epsilon: float) -> float:
+    bounds = [1.0]
+    left = exactly(epsilon) - profile.pure_epsilon - profile.epsilon
+    if left >= 0:
+        bounds.append(_smooth_delta(profile, at_most(left), pure=False))
+    elif profile.mu_squared == 0 and profile.rho == 0:
+        bounds.append(_response_delta(at_least(profile.pure_epsilon + profile.epsilon), epsilon))
+    if profile.pure and exactly(epsilon) >= profile.epsilon:
+        bounds.append(_smooth_delta(profile, at_most(exactly(epsilon) - profile.epsilon), pure=True))
+    return _sum_of_deltas(profile, min(bounds))
+
+
+def _response_delta(total: float, epsilon: float) -> float:
+    """Give delta of total-DP at a smaller epsilon: (e^total - e^epsilon) / (1 + e^total), randomised response."""
+    return min(1.0, -math.expm1(epsilon - total) / (1 + math.exp(-total)) * (1 + 1e-15) + 1e-15)
+
+
+def _smooth_epsilon(profile: Profile, delta: float, *, pure: bool) -> float:
+    if profile.rho:
+        return zcdp_epsilon(_rho(profile, pure=pure), delta)
+    return gdp_epsilon(_mu(profile, pure=pure), delta)
+
+
+def _smooth_delta(profile: Profile, epsilon: float, *, pure: bool) -> float:
+    if profile.rho:
+        return zcdp_delta(_rho(profile, pure=pure), epsilon)
+    return gdp_delta(_mu(profile, pure=pure), epsilon)
+
+
+def _mu(profile: Profile, *, pure: bool) -> float:
+    squares = (exactly(mu_of_pure(epsilon)) ** 2 * count for epsilon, count in profile.pure.items())
+    return root_at_least(profile.mu_squared + (sum(squares, Fraction(0)) if pure else 0))
+
+
+def _rho(profile: Profile, *, pure: bool) -> float:
+    """Give rho of all smooth parts: mu-GDP by Gaussian noise is mu^2/2-zCDP, epsilon-DP is epsilon^2/2-zCDP."""
+    squares = (exactly(epsilon) ** 2 / 2 * count for epsilon, count in profile.pure.items())
+    return at_least(profile.rho + profile.mu_squared / 2 + (sum(squares, Fraction(0)) if pure else 0))
+
+
+def _sampled_epsilon(profile: Profile, delta: float) -> float:
+    """Use privacy loss distributions; zCDP parts, which they do not know, get half of delta for themselves."""
+    from tensorveil.privacy.loss import loss_epsilon
+
+    share = delta / 2 if profile.rho else delta
+    own = zcdp_epsilon(at_least(profile.rho), share)
+    total = profile.epsilon + _exact(loss_epsilon(profile, share)) + _exact(own)
+    return at_least(total)
+
+
+def _sampled_delta(profile: Profile, epsilon: float) -> float:
+    from tensorveil.privacy.loss import loss_delta
+
+    left = at_most(exactly(epsilon) - profile.epsilon)
+    if left < 0:
+        return 1.0
+    share = left / 2 if profile.rho else left
+    total = exactly(loss_delta(profile, share)) + exactly(zcdp_delta(at_least(profile.rho), left - share))
+    return _sum_of_deltas(profile, at_least(total))

@@ -1,0 +1,97 @@
+"""Arithmetic that knows its rounding: results round to a stated side.
+
+A number stands for the decimal that it prints as: 0.1 is a tenth, so that ten charges of 0.1 fill a budget of 1.
+The binary number differs from it by less than one part in 10^15, which mechanisms absorb in their noise scale.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from tensorveil.errors import InputError
+
+__all__ = [
+    "at_least",
+    "at_most",
+    "exactly",
+    "nonnegative",
+    "positive",
+    "probability",
+    "root_at_least",
+    "shown_at_least",
+]
+
+
+def exactly(number: float) -> Fraction:
+    """Give the decimal that a finite float prints as."""
+    return Fraction(repr(float(number)))
+
+
+def at_least(exact: Fraction) -> float:
+    """Give the smallest float that is not below `exact`."""
+    try:
+        near = float(exact)
+    except OverflowError:
+        return math.inf
+    return near if exactly(near) >= exact else math.nextafter(near, math.inf)
+
+
+def at_most(exact: Fraction) -> float:
+    """Give the largest float that is not above `exact`."""
+    return -at_least(-exact)
+
+
+def root_at_least(exact: Fraction) -> float:
+    """Give the smallest float whose square is not below `exact`."""
+    near = math.sqrt(at_least(exact))
+    while near > 0 and math.isfinite(near) and exactly(math.nextafter(near, 0.0)) ** 2 >= exact:
+        near = math.nextafter(near, 0.0)
+    while math.isfinite(near) and exactly(near) ** 2 < exact:
+        near = math.nextafter(near, math.inf)
+    return near
+
+
+def shown_at_least(number: float, digits: int = 4) -> str:
+    """Write a number with few digits, never smaller than it is: a guarantee must not look better than it is."""
+    from decimal import ROUND_CEILING, Context, Decimal
+
+    if not math.isfinite(number) or number == 0:
+        return "infinite" if number else "0"
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(number)))).normalize()
+    if -4 <= rounded.adjusted() < 7:
+        return f"{rounded:f}"
+    text = f"{rounded:e}"
+    mantissa, exponent = text.split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _number(name: str, value: object, rule: str) -> float:
+    """Accept real numbers (numpy's too), refuse truth values and the rest."""
+    if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
+        raise InputError(f"{name} must be {rule}; got {type(value).__name__}. Try {name}=1.0.")
+    return float(value)
+
+
+def positive(name: str, value: object, example: str = "1.0") -> float:
+    """Check that a parameter is a finite number above zero."""
+    number = _number(name, value, "a number above 0")
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name} must be finite and above 0; got {number}. Try {name}={example}.")
+    return number
+
+
+def nonnegative(name: str, value: object, example: str = "1.0") -> float:
+    """Check that a parameter is a finite number, at least zero."""
+    number = _number(name, value, "a number, at least 0")
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"{name} must be finite and at least 0; got {number}. Try {name}={example}.")
+    return abs(number)
+
+
+def probability(name: str, value: object, example: str = "1e-6") -> float:
+    """Check that a parameter lies in [0, 1)."""
+    number = _number(name, value, "a number from 0 up to, not including, 1")
+    if not 0 <= number < 1:
+        raise InputError(f"{name} must be at least 0 and below 1; got {number}. Try {name}={example}.")
+    return abs(number)

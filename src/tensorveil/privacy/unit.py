@@ -1,0 +1,111 @@
+"""The unit of privacy: what two neighbouring data sets differ in. A guarantee without a unit means nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorveil.errors import InputError
+
+__all__ = ["Unit"]
+
+KINDS = ("value", "entry", "slice", "tensor", "local entry")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is protected; make one with `Unit.value()`, `Unit.entry()`, `Unit.slice("user")`, or `Unit.parse(text)`.
+
+    Examples:
+    >>> Unit.value().neighbours
+    'replace one value'
+    >>> Unit.parse("slice:user") == Unit.slice("user")
+    True
+    """
+
+    kind: str
+    mode: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise InputError(f"unit must be one of {', '.join(KINDS)}; got {self.kind!r}. Try unit='value'.")
+        if self.kind == "slice" and (not isinstance(self.mode, str) or not self.mode.strip()):
+            raise InputError("unit 'slice' needs the name of a mode. Try Unit.slice('user') or 'slice:user'.")
+        if self.kind != "slice" and self.mode is not None:
+            raise InputError(f"unit {self.kind!r} takes no mode; only 'slice' does. Try Unit.slice('user').")
+
+    @classmethod
+    def value(cls) -> Unit:
+        """Protect the value of one entry: positions are public, values lie within declared bounds."""
+        return cls("value")
+
+    @classmethod
+    def entry(cls) -> Unit:
+        """Protect one whole entry, position and value: neighbours add or remove it."""
+        return cls("entry")
+
+    @classmethod
+    def slice(cls, mode: str) -> Unit:
+        """Protect all entries of one index of the named mode, such as everything that one user did."""
+        return cls("slice", mode)
+
+    @classmethod
+    def tensor(cls) -> Unit:
+        """Protect an owner's whole tensor, perturbed before it leaves its owner."""
+        return cls("tensor")
+
+    @classmethod
+    def local_entry(cls) -> Unit:
+        """Protect one entry of an owner's tensor, perturbed before it leaves its owner."""
+        return cls("local entry")
+
+    @classmethod
+    def parse(cls, text: str | Unit) -> Unit:
+        """Read a unit from text: value, entry, slice:MODE, tensor, local entry."""
+        if isinstance(text, Unit):
+            return text
+        if not isinstance(text, str):
+            raise InputError(f"unit must be a Unit or text; got {type(text).__name__}. Try unit='value'.")
+        kind, colon, mode = text.partition(":")
+        kind = " ".join(kind.replace("_", " ").replace("-", " ").split()).lower()
+        return cls(kind, mode.strip() if colon else None)
+
+    @property
+    def neighbours(self) -> str:
+        """Say what turns a data set into a neighbouring one."""
+        return {
+            "value": "replace one value",
+            "entry": "add or remove one entry",
+            "slice": f"add or remove all entries of one index of mode {self.mode!r}",
+            "tensor": "replace the owner's whole tensor",
+            "local entry": "replace one entry of the owner's tensor",
+        }[self.kind]
+
+    @property
+    def replaces(self) -> bool:
+        """Tell whether neighbours replace something, rather than add or remove it."""
+        return self.kind in ("value", "tensor", "local entry")
+
+    @property
+    def sentence(self) -> str:
+        """Finish "learns almost the same whether or not ...": what the reader may imagine changed."""
+        return {
+            "value": "any single value in the data was different",
+            "entry": "any single entry was in the data",
+            "slice": f"all that the data hold about any one index of mode {self.mode!r} was in them",
+            "tensor": "the owner's whole tensor was a different one",
+            "local entry": "any single entry of the owner's tensor was different",
+        }[self.kind]
+
+    @property
+    def protects(self) -> str:
+        """Finish "differential privacy for ..."."""
+        return {
+            "value": "single values",
+            "entry": "single entries",
+            "slice": f"all entries of one index of mode {self.mode!r}",
+            "tensor": "whole tensors, without a trusted collector",
+            "local entry": "single entries of a tensor, without a trusted collector",
+        }[self.kind]
+
+    def __str__(self) -> str:
+        return self.kind if self.mode is None else f"{self.kind}:{self.mode}"
