@@ -1,0 +1,81 @@
+"""Norm-shaped noise on integer vectors, wherever double precision settles it; doubtful draws are marked.
+
+Legend: d dimension, s scale, G the radius over s (Gamma of shape d, minus the sum of d logarithms), g a Gaussian vector
+that gives the direction, z the integer vector nearest to x = s G g / ||g||. Error bounds as in noise_draws.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tensorveil.kernels.noise_draws import E49, E50, E51, FEW, UNIT64, polar
+
+Array = NDArray[Any]
+
+REJECTED, ACCEPTED, DOUBTFUL = 0, 1, 2
+
+
+@njit(nogil=True, cache=True)
+def radius_of(words: Array, d: int) -> tuple[float, float]:
+    """Return G and a bound on its error, infinite where first order is not enough."""
+    total, error = 0.0, 0.0
+    for j in range(d):
+        wide = np.float64(words[j]) + 0.5
+        log = -math.log(wide * UNIT64)
+        total += log
+        error += 1.0 / wide + E51 + log * E50
+        if words[j] < FEW:
+            error = math.inf
+    return total, error + total * d * E51
+
+
+@njit(nogil=True, cache=True)
+def direction_of(words: Array, d: int, g: Array) -> tuple[float, float]:
+    """Fill g with Gaussians; return their norm and a bound on the norm of their error."""
+    squares, errors = 0.0, 0.0
+    for pair in range((d + 1) // 2):
+        x, y, error, _ = polar(words[2 * pair], words[2 * pair + 1])
+        g[2 * pair] = x
+        squares += x * x
+        errors += 2.0 * error * error
+        if 2 * pair + 1 < d:
+            g[2 * pair + 1] = y
+            squares += y * y
+    norm = math.sqrt(squares)
+    error = math.sqrt(errors) + norm * d * E51
+    return norm, error if norm > 2.0**-10 else math.inf
+
+
+@njit(nogil=True, cache=True)
+def shells(words: Array, d: int, s: float, slack: float, out: Array, verdicts: Array) -> None:
+    """Write one proposal per row of words, and whether it is rejected, accepted or doubtful."""
+    g = np.empty(d + 1)
+    for i in range(len(words)):
+        verdicts[i] = DOUBTFUL
+        G, error_G = radius_of(words[i], d)
+        norm, error_g = direction_of(words[i, d:], d, g)
+        margin = s * (1.5 * error_G + 3.0 * G * error_g / norm)
+        if not margin < 0.25:
+            continue
+        certain, squares = True, 0.0
+        for k in range(d):
+            x = s * G * (g[k] / norm)
+            room = margin + (abs(x) + 1.0) * E50
+            low = math.floor(x + 0.5 - room)
+            certain = certain and low == math.floor(x + 0.5 + room)
+            out[i, k] = np.int64(low)
+            squares += low * low
+        if not certain:
+            continue
+        length = math.sqrt(squares)
+        exponent = (length - s * G + slack) / s
+        error = (length * d * E51 + (s * G + slack) * E50) / s + 1.5 * error_G
+        uniform = np.float64(words[i, -1]) * UNIT64
+        chance = math.exp(-exponent)
+        if error < 0.25 and abs(uniform - chance) > chance * (2.0 * error + E49) + uniform * E51 + 2.0 * UNIT64:
+            verdicts[i] = ACCEPTED if uniform < chance else REJECTED

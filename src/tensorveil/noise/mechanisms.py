@@ -1,0 +1,173 @@
+"""Mechanisms: an integer statistic, its sensitivity in steps and a privacy parameter become a noisy statistic.
+
+Every mechanism adds integer noise to integers and multiplies by a public step. Any integer can come out whatever went
+in, so the set of possible outputs does not depend on the data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.noise.gaussian import rounded_gaussian, rounded_gaussian_variance
+from tensorveil.noise.grid import FINENESS, Grid
+from tensorveil.noise.laplace import discrete_laplace, discrete_laplace_variance
+from tensorveil.noise.norm import norm_laplace, norm_laplace_variance
+from tensorveil.noise.source import NoiseSource
+from tensorveil.noise.uniform import LARGEST, Number, fraction
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Noisy:
+    """A noisy statistic: its values, the variance of the noise on every number, and whether the noise was secure.
+
+    The variance follows from public parameters alone. With ``source_secure`` false nothing here is private.
+    """
+
+    values: NDArray[np.float64]
+    variance: float
+    source_secure: bool
+
+
+def laplace_mechanism(
+    ints: ArrayLike, grid: Grid, l1_sensitivity_steps: Number, epsilon: Number, source: NoiseSource
+) -> Noisy:
+    """Add discrete Laplace noise of scale sensitivity / epsilon to every integer.
+
+    Guarantee: epsilon differential privacy for neighbours whose integer statistics differ by at most
+    l1_sensitivity_steps in L1 (docs/noise.md#discrete-laplace).
+
+    >>> from tensorveil.noise import Grid, SecureSource, laplace_mechanism, snap
+    >>> grid = Grid.for_scale(2.0)
+    >>> noisy = laplace_mechanism(snap([1.5, 2.5], grid), grid, grid.steps(1), 0.5, SecureSource())
+    >>> noisy.source_secure, round(noisy.variance, 3)
+    (True, 8.0)
+    """
+    scale = fraction(l1_sensitivity_steps, "l1_sensitivity_steps") / fraction(epsilon, "epsilon")
+    statistic = _integers(ints)
+    noise = discrete_laplace(scale, statistic.shape, source)
+    return _noisy(statistic, noise, grid, discrete_laplace_variance(scale), source)
+
+
+def gaussian_mechanism(
+    ints: ArrayLike, grid: Grid, l2_sensitivity_steps: Number, mu: Number, source: NoiseSource
+) -> Noisy:
+    """Add rounded Gaussian noise of standard deviation sensitivity / mu to every integer.
+
+    Guarantee: mu-GDP, exactly as for continuous Gaussian noise, for neighbours whose integer statistics differ by at
+    most l2_sensitivity_steps in L2 (docs/noise.md#rounding-keeps-gdp).
+    """
+    sigma = fraction(l2_sensitivity_steps, "l2_sensitivity_steps") / fraction(mu, "mu")
+    statistic = _integers(ints)
+    noise = rounded_gaussian(sigma, statistic.shape, source)
+    return _noisy(statistic, noise, grid, rounded_gaussian_variance(sigma), source)
+
+
+def norm_mechanism(
+    rows: ArrayLike, grid: Grid, l2_sensitivity_steps: Number, epsilon: Number, source: NoiseSource
+) -> Noisy:
+    """Add norm-shaped noise, P(z) proportional to exp(-epsilon ||z|| / sensitivity), to every row of integers.
+
+    Guarantee: epsilon differential privacy for neighbours whose statistics differ in one row only, by at most
+    l2_sensitivity_steps in L2 (docs/noise.md#norm-shaped-noise).
+    """
+    scale = fraction(l2_sensitivity_steps, "l2_sensitivity_steps") / fraction(epsilon, "epsilon")
+    statistic = _integers(rows)
+    if statistic.ndim != 2 or statistic.shape[1] < 1:
+        raise InputError(f"rows must be a matrix, one statistic per row; got {statistic.ndim} dimensions.")
+    count, dimension = statistic.shape
+    noise = norm_laplace(scale, dimension, count, source)
+    return _noisy(statistic, noise, grid, norm_laplace_variance(scale, dimension), source)
+
+
+def bounded_values_mechanism(
+    values: ArrayLike,
+    bounds: tuple[float, float],
+    source: NoiseSource,
+    *,
+    epsilon: Number | None = None,
+    mu: Number | None = None,
+) -> Noisy:
+    """Perturb every value in declared bounds by noise of its own: Laplace for ``epsilon``, Gaussian for ``mu``.
+
+    The bounds are cut into 2**k equal steps, k following from the privacy parameter; every value moves to the nearest
+    point among those 2**k + 1, so two values differ by at most 2**k steps, without any allowance for rounding.
+
+    Guarantee: epsilon differential privacy, or mu-GDP, for neighbours that differ in one value within the bounds,
+    even against whoever collects the values (docs/noise.md#bounded-values).
+
+    >>> from tensorveil.noise import SecureSource, bounded_values_mechanism
+    >>> bounded_values_mechanism([1.0, 4.5], (1.0, 5.0), SecureSource(), epsilon=1.0).values.shape
+    (2,)
+    """
+    low, high = (float(bound) for bound in bounds)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
+        raise InputError(f"bounds must be two finite numbers, lowest first; got {bounds}. Try bounds=(1.0, 5.0).")
+    law, parameter = _law(epsilon, mu)
+    steps = bounded_steps(parameter)
+    places = _places(values, low, high, steps)
+    scale = steps / parameter
+    draw, variance = {
+        "laplace": (discrete_laplace, discrete_laplace_variance),
+        "gaussian": (rounded_gaussian, rounded_gaussian_variance),
+    }[law]
+    width = (high - low) / steps
+    total = _sum(places, draw(scale, places.shape, source))
+    return Noisy(
+        values=np.asarray(low + total * width, dtype=np.float64),
+        variance=variance(scale) * width**2,
+        source_secure=source.secure,
+    )
+
+
+def bounded_steps(parameter: Number) -> int:
+    """Return into how many steps `bounded_values_mechanism` cuts the bounds: about 2**20 per noise scale."""
+    exponent = math.frexp(float(fraction(parameter, "parameter")))[1] + FINENESS
+    # At least 2**12, or the values themselves would be coarse; at most 2**40, or their integers would be huge.
+    return 1 << min(max(exponent, 12), 40)
+
+
+def _law(epsilon: Number | None, mu: Number | None) -> tuple[Literal["laplace", "gaussian"], Fraction]:
+    if epsilon is not None and mu is None:
+        return "laplace", fraction(epsilon, "epsilon")
+    if mu is not None and epsilon is None:
+        return "gaussian", fraction(mu, "mu")
+    raise InputError("give either epsilon (Laplace noise) or mu (Gaussian noise), not both. Try epsilon=1.0.")
+
+
+def _places(values: ArrayLike, low: float, high: float, steps: int) -> NDArray[np.int64]:
+    """Return where values stand between the bounds, 0 .. steps. Any map into that range would be as private."""
+    numbers = np.asarray(values, dtype=np.float64)
+    if not np.all((numbers >= low) & (numbers <= high)):  # also false for NaN
+        raise InputError("values must lie within bounds. Clip them to the declared bounds first.")
+    places = np.rint((numbers - low) * (steps / (high - low))).astype(np.int64)
+    return np.clip(places, 0, steps)
+
+
+def _integers(ints: ArrayLike) -> NDArray[np.int64]:
+    """Check that a statistic is made of integers of a size to which noise can be added."""
+    array = np.asarray(ints)
+    if array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8):
+        raise InputError(f"ints must be signed integers; got {array.dtype}. Round to the grid with snap(values, grid).")
+    array = array.astype(np.int64, copy=False)
+    if array.size and (array.max() >= LARGEST or array.min() <= -LARGEST):
+        raise InputError("ints must stay below 2**62 in magnitude. Choose a coarser grid or clip the contributions.")
+    return array
+
+
+def _sum(ints: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add statistic and noise; both are below 2**62, so 64 bits hold the sum."""
+    total: NDArray[np.int64] = ints + noise
+    return total
+
+
+def _noisy(
+    ints: NDArray[np.int64], noise: NDArray[np.int64], grid: Grid, variance: float, source: NoiseSource
+) -> Noisy:
+    return Noisy(values=grid.values(_sum(ints, noise)), variance=variance * grid.step**2, source_secure=source.secure)

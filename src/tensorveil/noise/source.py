@@ -1,0 +1,171 @@
+"""Where random bits come from: AES-256 in counter mode, keyed by the operating system or, for tests, by a seed."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+
+REKEY_BYTES: Final = 1 << 30  # far below where counter mode could be told from random bits (about 2**68 bytes)
+ZEROS: Final = memoryview(bytes(1 << 18))  # encrypting zeros yields the key stream; one chunk stays in cache
+
+
+@runtime_checkable
+class NoiseSource(Protocol):
+    """What a sampler needs: random bits, and whether anybody else could repeat them."""
+
+    @property
+    def secure(self) -> bool:
+        """Tell whether the bits are fit for a release."""
+
+    def uniform64(self, n: int) -> NDArray[np.uint64]:
+        """Return n independent uniform 64-bit words."""
+
+    def bytes(self, n: int) -> builtins.bytes:
+        """Return n independent uniform bytes."""
+
+
+class _Forks:
+    """Counts the forks this process descends from: a process number alone could come back in a grandchild."""
+
+    count = 0
+
+    @classmethod
+    def note(cls) -> None:
+        cls.count += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Forks.note)
+
+
+class _Stream:
+    """The key stream of one AES-256 key; not safe to share between threads without a lock."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher: Any = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
+        self.drawn = 0
+
+    def fill(self, target: memoryview) -> None:
+        for start in range(0, len(target), len(ZEROS)):
+            piece = target[start : start + len(ZEROS)]
+            self._cipher.update_into(ZEROS[: len(piece)], piece)
+        self.drawn += len(target)
+
+
+def _as_words(target: bytearray) -> NDArray[np.uint64]:
+    """Read bytes as words in the same order on every machine, so that a seed means the same everywhere."""
+    return np.frombuffer(target, dtype="<u8").astype(np.uint64, copy=False)
+
+
+def _checked_length(n: int) -> int:
+    if n < 0:
+        raise InputError(f"n must be at least 0; got {n}. Ask for a number of words or bytes to draw.")
+    return int(n)
+
+
+@dataclass(slots=True)
+class _Owned:
+    """A stream with the process that made it."""
+
+    stream: _Stream
+    owner: tuple[int, int]
+
+
+class SecureSource:
+    """Random bits for a release: a fresh key from the operating system per thread, process and gigabyte.
+
+    The object may be shared between threads. After a fork the child draws from a new key, so that parent and child
+    never add the same noise. Nothing about the key can be read, saved or set.
+
+    >>> from tensorveil.noise import SecureSource
+    >>> SecureSource().uniform64(3).shape
+    (3,)
+    """
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+
+    @property
+    def secure(self) -> bool:
+        """Always true."""
+        return True
+
+    def uniform64(self, n: int) -> NDArray[np.uint64]:
+        """Return n independent uniform 64-bit words."""
+        words = bytearray(8 * _checked_length(n))
+        self._fill(memoryview(words))
+        return _as_words(words)
+
+    def bytes(self, n: int) -> builtins.bytes:
+        """Return n independent uniform bytes."""
+        target = bytearray(_checked_length(n))
+        self._fill(memoryview(target))
+        return bytes(target)
+
+    def _fill(self, target: memoryview) -> None:
+        for start in range(0, len(target), REKEY_BYTES):
+            self._stream().fill(target[start : start + REKEY_BYTES])
+
+    def _stream(self) -> _Stream:
+        owner = (os.getpid(), _Forks.count)
+        held: _Owned | None = getattr(self._local, "held", None)
+        if held is None or held.owner != owner or held.stream.drawn >= REKEY_BYTES:
+            held = self._local.held = _Owned(_Stream(os.urandom(32)), owner)
+        return held.stream
+
+    def __reduce__(self) -> tuple[type[SecureSource], tuple[()]]:
+        return (SecureSource, ())  # a copy sent to another process starts with a key of its own
+
+    def __repr__(self) -> str:
+        return "SecureSource()"
+
+
+class SeededSource:
+    """Repeatable bits for tests and studies: whoever knows the seed can take the noise off, so nothing is private.
+
+    The stream does not depend on how it is cut into calls. Threads may share the object, but which thread gets which
+    part of the stream is then a matter of timing.
+
+    >>> from tensorveil.noise import SeededSource
+    >>> bool((SeededSource(7).uniform64(4) == SeededSource(7).uniform64(4)).all())
+    True
+    """
+
+    def __init__(self, seed: int) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise InputError(f"seed must be an integer; got {type(seed).__name__}. Try seed=0.")
+        self._seed = int(seed)
+        self._stream = _Stream(hashlib.sha256(f"tensorveil noise {self._seed}".encode()).digest())
+        self._lock = threading.Lock()
+
+    @property
+    def secure(self) -> bool:
+        """Always false."""
+        return False
+
+    def uniform64(self, n: int) -> NDArray[np.uint64]:
+        """Return the next n 64-bit words of the seed's stream."""
+        words = bytearray(8 * _checked_length(n))
+        with self._lock:
+            self._stream.fill(memoryview(words))
+        return _as_words(words)
+
+    def bytes(self, n: int) -> builtins.bytes:
+        """Return the next n bytes of the seed's stream."""
+        target = bytearray(_checked_length(n))
+        with self._lock:
+            self._stream.fill(memoryview(target))
+        return bytes(target)
+
+    def __repr__(self) -> str:
+        return f"SeededSource({self._seed})"
