@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from tensorveil import __version__
+from tensorveil.cli.budget import budget
 from tensorveil.cli.common import State
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
@@ -44,7 +45,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, complete, predict, demo, doctor):
+for verb in (info, complete, predict, budget, demo, doctor):
     cli.add_command(verb)
 
 

@@ -18,18 +18,23 @@ from tensorveil.privacy.events import (
     event_from_json,
     event_to_json,
 )
+from tensorveil.privacy.filters import Balance
 from tensorveil.privacy.guarantee import Guarantee, Part
+from tensorveil.privacy.ledger import Charge, Ledger, Statement
 from tensorveil.privacy.unit import Unit
 
 __all__ = [
     "ZCDP",
     "Approximate",
+    "Balance",
     "Budget",
     "BudgetExceededError",
+    "Charge",
     "Composed",
     "Event",
     "Gaussian",
     "Guarantee",
+    "Ledger",
     "LedgerError",
     "NonPrivate",
     "Parallel",
@@ -37,6 +42,7 @@ __all__ = [
     "Pure",
     "Repeated",
     "SampledGaussian",
+    "Statement",
     "Unit",
     "delta_for",
     "epsilon_for",

@@ -18,7 +18,7 @@ from tensorveil.privacy.gdp import gdp_delta, gdp_epsilon, mu_of_pure
 from tensorveil.privacy.profile import Profile, profile_of, worst_cases
 from tensorveil.privacy.zcdp import zcdp_delta, zcdp_epsilon
 
-__all__ = ["delta_for", "epsilon_for"]
+__all__ = ["delta_for", "epsilon_for", "mu_of", "rho_of"]
 
 METHODS = ("best", "native")
 
@@ -136,23 +136,24 @@ def _response_delta(total: float, epsilon: float) -> float:
 
 def _smooth_epsilon(profile: Profile, delta: float, *, pure: bool) -> float:
     if profile.rho:
-        return zcdp_epsilon(_rho(profile, pure=pure), delta)
-    return gdp_epsilon(_mu(profile, pure=pure), delta)
+        return zcdp_epsilon(rho_of(profile, pure=pure), delta)
+    return gdp_epsilon(mu_of(profile, pure=pure), delta)
 
 
 def _smooth_delta(profile: Profile, epsilon: float, *, pure: bool) -> float:
     if profile.rho:
-        return zcdp_delta(_rho(profile, pure=pure), epsilon)
-    return gdp_delta(_mu(profile, pure=pure), epsilon)
+        return zcdp_delta(rho_of(profile, pure=pure), epsilon)
+    return gdp_delta(mu_of(profile, pure=pure), epsilon)
 
 
-def _mu(profile: Profile, *, pure: bool) -> float:
+def mu_of(profile: Profile, *, pure: bool) -> float:
+    """Give mu of the Gaussian parts, with the pure ones turned into mu or left out."""
     squares = (exactly(mu_of_pure(epsilon)) ** 2 * count for epsilon, count in profile.pure.items())
     return root_at_least(profile.mu_squared + (sum(squares, Fraction(0)) if pure else 0))
 
 
-def _rho(profile: Profile, *, pure: bool) -> float:
-    """Give rho of all smooth parts: mu-GDP by Gaussian noise is mu^2/2-zCDP, epsilon-DP is epsilon^2/2-zCDP."""
+def rho_of(profile: Profile, *, pure: bool) -> float:
+    """Give rho of zCDP and Gaussian parts (mu-GDP is mu^2/2-zCDP), with the pure ones (epsilon^2/2) or without."""
     squares = (exactly(epsilon) ** 2 / 2 * count for epsilon, count in profile.pure.items())
     return at_least(profile.rho + profile.mu_squared / 2 + (sum(squares, Fraction(0)) if pure else 0))
 

@@ -7,6 +7,7 @@ The binary number differs from it by less than one part in 10^15, which mechanis
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 from tensorveil.errors import InputError
@@ -20,6 +21,7 @@ __all__ = [
     "probability",
     "root_at_least",
     "shown_at_least",
+    "shown_at_most",
 ]
 
 
@@ -54,15 +56,21 @@ def root_at_least(exact: Fraction) -> float:
 
 def shown_at_least(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never smaller than it is: a guarantee must not look better than it is."""
-    from decimal import ROUND_CEILING, Context, Decimal
+    return _shown(number, digits, ROUND_CEILING)
 
+
+def shown_at_most(number: float, digits: int = 4) -> str:
+    """Write a number with few digits, never larger than it is."""
+    return _shown(number, digits, ROUND_FLOOR)
+
+
+def _shown(number: float, digits: int, rounding: str) -> str:
     if not math.isfinite(number) or number == 0:
         return "infinite" if number else "0"
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(repr(float(number)))).normalize()
+    rounded = Context(prec=digits, rounding=rounding).create_decimal(repr(float(number))).normalize()
     if -4 <= rounded.adjusted() < 7:
         return f"{rounded:f}"
-    text = f"{rounded:e}"
-    mantissa, exponent = text.split("e")
+    mantissa, exponent = f"{rounded:e}".split("e")
     return f"{mantissa}e{int(exponent)}"
 
 

@@ -39,6 +39,16 @@ class Profile:
     private: bool = True
 
     @property
+    def by_pair(self) -> bool:
+        """Tell whether something is known by (epsilon, delta) alone."""
+        return bool(self.epsilon or self.delta)
+
+    @property
+    def smooth(self) -> bool:
+        """Tell whether something has no epsilon of its own, but one for every delta."""
+        return bool(self.mu_squared or self.rho or self.sampled)
+
+    @property
     def pure_epsilon(self) -> Fraction:
         """Add up the pure mechanisms."""
         return sum((exactly(epsilon) * count for epsilon, count in self.pure.items()), ZERO)
@@ -65,6 +75,8 @@ def profile_of(event: Event) -> Profile:
     if isinstance(event, ZCDP):
         return Profile(rho=exactly(event.rho))
     if isinstance(event, Approximate):
+        if event.delta == 0:
+            return profile_of(Pure(event.epsilon))
         return Profile(epsilon=exactly(event.epsilon), delta=exactly(event.delta))
     if isinstance(event, SampledGaussian):
         if event.probability == 1:

@@ -1,0 +1,259 @@
+"""The ledger: what was spent on one data set. A charge is on the disk before anything may be released.
+
+A crash loses a release, never a charge; two processes cannot overspend together.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tensorveil.errors import InputError
+from tensorveil.privacy.budget import Budget
+from tensorveil.privacy.errors import BudgetExceededError, LedgerError
+from tensorveil.privacy.events import Approximate, Event, Pure, event_from_json, event_to_json, has_sampling
+from tensorveil.privacy.filters import COMPOSITIONS, Balance, admit, balances, settle
+from tensorveil.privacy.guarantee import Guarantee
+from tensorveil.privacy.ledger_file import Book, append, check, create_file, load, mark, transaction
+from tensorveil.privacy.unit import Unit
+
+__all__ = ["Charge", "Ledger", "Statement"]
+
+LONGEST = 200  # characters of a name, a purpose or an id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Charge:
+    """One line of the ledger. Unconfirmed means: spent, and whether the release was written is not known."""
+
+    number: int
+    release_id: str
+    purpose: str
+    event: Event
+    charged: Event
+    time: str
+    confirmed: str | None
+
+    @property
+    def status(self) -> str:
+        """Say what is known of the release."""
+        return "released" if self.confirmed else "spent, release unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """The state of a ledger at one moment. `composition` says how charges add up; None until the first settles it."""
+
+    composition: str | None
+    spent: Balance
+    remaining: Balance
+    entries: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ledger:
+    """The ledger of one data set; make it with `Ledger.create` or `Ledger.open`.
+
+    Keep one ledger per data set, whatever the number of programs and people that use the data, on a local disk.
+    It holds names, purposes and costs, and never data: do not write any into purposes or ids.
+
+    Examples:
+    >>> ledger = Ledger.create("ratings.ledger", budget=Budget(epsilon=1.0, delta=0.0), unit=Unit.value(),
+    ...                        name="ratings")                                            # doctest: +SKIP
+    >>> charge = ledger.charge(Pure(0.25), "mean rating", "mean-2026-01")                 # doctest: +SKIP
+    >>> ledger.confirm("mean-2026-01")                                                    # doctest: +SKIP
+    >>> ledger.remaining().epsilon                                                        # doctest: +SKIP
+    0.75
+    """
+
+    path: Path
+    name: str
+    unit: Unit
+    budget: Budget
+    created: str
+
+    @classmethod
+    def create(
+        cls, path: str | Path, *, budget: Budget, unit: Unit | str, name: str, composition: str | None = None
+    ) -> Ledger:
+        """Make a new ledger file; refuses to replace one.
+
+        Parameters
+        ----------
+        path: where the file is to stand; its folder must exist.
+        budget, unit: all that may ever be spent on the data set, and for what unit.
+        name: what the data set is called.
+        composition: how charges add up: "sum", "gaussian" or "zcdp". None settles it at the first charge.
+        """
+        path = Path(path)
+        if not isinstance(budget, Budget):
+            raise InputError("budget must be a Budget. Try Budget(epsilon=1.0, delta=1e-6).")
+        _check_composition(composition, budget)
+        if not path.parent.is_dir():
+            raise LedgerError(f"there is no folder {path.parent} to hold the ledger. Make it first.")
+        create_file(
+            path,
+            name=_text("name", name),
+            unit=str(Unit.parse(unit)),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            created=_now(),
+            composition=composition,
+        )
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Ledger:
+        """Open a ledger file and check that it is whole."""
+        path = Path(path)
+        with transaction(path, write=False) as connection:
+            check(connection, path)
+            facts = load(connection, path).facts
+        return cls(
+            path=path,
+            name=facts["name"],
+            unit=Unit.parse(facts["unit"]),
+            budget=Budget(epsilon=float(facts["epsilon"]), delta=float(facts["delta"])),
+            created=facts["created"],
+        )
+
+    def charge(
+        self, spending: Event | Guarantee, purpose: str, release_id: str, *, delta: float | None = None
+    ) -> Charge:
+        """Spend, before anything is released: when this returns, the charge is on the disk.
+
+        Parameters
+        ----------
+        spending: a proven guarantee for this ledger's unit, or the events themselves.
+        purpose: what for, in a few words. No data.
+        release_id: a name of the release that was never charged before.
+        delta: in a ledger that adds up by sum, the part of delta that Gaussian and zCDP events may use;
+            None takes a guarantee's own delta, or all that is left.
+
+        Raises BudgetExceededError, and charges nothing, if the budget does not cover it.
+        """
+        event, delta = self._accepted(spending, delta)
+        purpose, release_id = _text("purpose", purpose), _text("release_id", release_id)
+        with transaction(self.path, write=True) as connection:
+            book = self._load(connection)
+            if any(row["release_id"] == release_id for row in book.rows):
+                raise InputError("release_id was charged before. Give every release an id of its own.")
+            composition = book.facts["composition"] or settle(event, self.budget)
+            cost = admit(event, _charged(book), composition, self.budget, delta)
+            row: dict[str, Any] = {
+                "release_id": release_id,
+                "purpose": purpose,
+                "event": json.dumps(event_to_json(event)),
+                "charged": json.dumps(event_to_json(cost)),
+                "time": _now(),
+            }
+            row = append(connection, book, composition, row)
+        return _charge(row)
+
+    def confirm(self, release_id: str) -> None:
+        """Note that a charged release was written. Confirming twice does no harm."""
+        with transaction(self.path, write=True) as connection:
+            self._load(connection)
+            if not mark(connection, release_id, _now()):
+                raise InputError("release_id was never charged. Charge a release before it is written.")
+
+    def affords(self, spending: Event | Guarantee, *, delta: float | None = None) -> bool:
+        """Tell whether a charge would be accepted now; nothing is charged."""
+        event, delta = self._accepted(spending, delta)
+        with transaction(self.path, write=False) as connection:
+            book = self._load(connection)
+        composition = book.facts["composition"] or settle(event, self.budget)
+        try:
+            admit(event, _charged(book), composition, self.budget, delta)
+        except BudgetExceededError:
+            return False
+        return True
+
+    def statement(self) -> Statement:
+        """Read everything at once: charges, what was spent, what is left."""
+        with transaction(self.path, write=False) as connection:
+            book = self._load(connection)
+        composition = book.facts["composition"]
+        spent, remaining = balances(_charged(book), composition, self.budget)
+        entries = tuple(_charge(row) for row in book.rows)
+        return Statement(composition=composition, spent=spent, remaining=remaining, entries=entries)
+
+    def spent(self) -> Balance:
+        """Give what was spent so far, rounded up."""
+        return self.statement().spent
+
+    def remaining(self) -> Balance:
+        """Give what is left, rounded down; its event is the largest charge of the ledger's own kind."""
+        return self.statement().remaining
+
+    def entries(self) -> tuple[Charge, ...]:
+        """List the charges, oldest first."""
+        return self.statement().entries
+
+    def _accepted(self, spending: Event | Guarantee, delta: float | None) -> tuple[Event, float | None]:
+        """Take the event out of a guarantee that deserves a charge."""
+        if not isinstance(spending, Guarantee):
+            event_to_json(spending)  # refuses what is no event
+            event = spending
+        else:
+            if not spending.private:
+                raise InputError("the guarantee is not proven, or its noise was seeded: no charge makes it private.")
+            if spending.unit != self.unit:
+                raise InputError(
+                    f"the guarantee's unit is {str(spending.unit)!r}, the ledger's is {str(self.unit)!r}. "
+                    "Keep one ledger per unit, and release for the ledger's unit only."
+                )
+            pair = Approximate(spending.epsilon, spending.delta) if spending.delta else Pure(spending.epsilon)
+            event = pair if spending.event is None else spending.event
+            delta = spending.delta if delta is None else delta
+        if self.unit.replaces and has_sampling(event):
+            raise InputError(
+                f"unit {str(self.unit)!r} replaces, but the cost of Poisson sampling is known for adding or removing "
+                "only. Use unit 'entry', or account without sampling."
+            )
+        return event, delta
+
+    def _load(self, connection: sqlite3.Connection) -> Book:
+        """Read the book, and check that it is the one that was opened: another file may stand there by now."""
+        book = load(connection, self.path)
+        now = (book.facts["unit"], float(book.facts["epsilon"]), float(book.facts["delta"]), book.facts["created"])
+        if now != (str(self.unit), self.budget.epsilon, self.budget.delta, self.created):
+            raise LedgerError(f"another ledger stands at {self.path} by now. Open it anew.")
+        return book
+
+
+def _charge(row: dict[str, Any]) -> Charge:
+    return Charge(
+        number=row["number"],
+        release_id=row["release_id"],
+        purpose=row["purpose"],
+        event=event_from_json(json.loads(row["event"])),
+        charged=event_from_json(json.loads(row["charged"])),
+        time=row["time"],
+        confirmed=row["confirmed"],
+    )
+
+
+def _charged(book: Book) -> list[Event]:
+    return [event_from_json(json.loads(row["charged"])) for row in book.rows]
+
+
+def _check_composition(composition: str | None, budget: Budget) -> None:
+    if composition is not None and composition not in COMPOSITIONS:
+        raise InputError(f"composition must be 'sum', 'gaussian' or 'zcdp'; got {composition!r}. Try 'sum'.")
+    if composition in ("gaussian", "zcdp") and budget.delta == 0:
+        raise InputError(f"composition {composition!r} needs a delta above 0. Try composition='sum', or delta=1e-6.")
+
+
+def _text(name: str, text: Any) -> str:
+    if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not text.isprintable():
+        raise InputError(f"{name} must be 1 to {LONGEST} printable characters on one line. It must not hold data.")
+    return text
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
