@@ -20,7 +20,7 @@ UNIT63 = 2.0**-63
 UNIT62 = 2.0**-62
 UNIT64 = 2.0**-64
 FEW = np.uint64(1 << 20)  # words below this leave too few bits for first-order bounds
-E48, E49, E50, E51 = 2.0**-48, 2.0**-49, 2.0**-50, 2.0**-51
+E48, E49, E50, E51, E53 = 2.0**-48, 2.0**-49, 2.0**-50, 2.0**-51, 2.0**-53
 QUARTER = math.pi / 2
 
 

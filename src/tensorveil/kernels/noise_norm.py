@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tensorveil.kernels.noise_draws import E49, E50, E51, FEW, UNIT64, polar
+from tensorveil.kernels.noise_draws import E49, E50, E51, E53, FEW, UNIT64, polar
 
 Array = NDArray[Any]
 
@@ -31,45 +31,47 @@ def radius_of(words: Array, d: int) -> tuple[float, float]:
         error += 1.0 / wide + E51 + log * E50
         if words[j] < FEW:
             error = math.inf
-    return total, error + total * d * E51
+    return total, error + total * d * E53  # each addition rounds by at most 2**-53 of the total
 
 
 @njit(nogil=True, cache=True)
-def direction_of(words: Array, d: int, g: Array) -> tuple[float, float]:
-    """Fill g with Gaussians; return their norm and a bound on the norm of their error."""
-    squares, errors = 0.0, 0.0
+def direction_of(words: Array, d: int, g: Array, errors: Array) -> tuple[float, float]:
+    """Fill g with Gaussians and their errors; return their norm and a bound on the norm of all errors."""
+    squares, doubts = 0.0, 0.0
     for pair in range((d + 1) // 2):
         x, y, error, _ = polar(words[2 * pair], words[2 * pair + 1])
         g[2 * pair] = x
+        errors[2 * pair] = errors[2 * pair + 1] = error
         squares += x * x
-        errors += 2.0 * error * error
+        doubts += 2.0 * error * error
         if 2 * pair + 1 < d:
             g[2 * pair + 1] = y
             squares += y * y
     norm = math.sqrt(squares)
-    error = math.sqrt(errors) + norm * d * E51
-    return norm, error if norm > 2.0**-10 else math.inf
+    total = math.sqrt(doubts) + norm * d * E53
+    return norm, total if norm > 2.0**-10 else math.inf
 
 
 @njit(nogil=True, cache=True)
 def shells(words: Array, d: int, s: float, slack: float, out: Array, verdicts: Array) -> None:
     """Write one proposal per row of words, and whether it is rejected, accepted or doubtful."""
-    g = np.empty(d + 1)
+    g, errors_g = np.empty(d + 1), np.empty(d + 1)
     for i in range(len(words)):
         verdicts[i] = DOUBTFUL
         G, error_G = radius_of(words[i], d)
-        norm, error_g = direction_of(words[i, d:], d, g)
-        margin = s * (1.5 * error_G + 3.0 * G * error_g / norm)
-        if not margin < 0.25:
+        norm, error_norm = direction_of(words[i, d:], d, g, errors_g)
+        if not s * (error_G + 2.0 * G * error_norm / norm) < 0.125:
             continue
         certain, squares = True, 0.0
         for k in range(d):
-            x = s * G * (g[k] / norm)
-            room = margin + (abs(x) + 1.0) * E50
+            cosine = g[k] / norm
+            x = s * G * cosine
+            spread = error_G * abs(cosine) + G * (errors_g[k] + abs(cosine) * error_norm) / norm
+            room = 1.5 * s * spread + (abs(x) + 1.0) * E50
             low = math.floor(x + 0.5 - room)
             certain = certain and low == math.floor(x + 0.5 + room)
             out[i, k] = np.int64(low)
-            squares += low * low
+            squares += np.float64(low) * np.float64(low)  # integers would overflow
         if not certain:
             continue
         length = math.sqrt(squares)

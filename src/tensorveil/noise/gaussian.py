@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tensorveil.noise.basic import Exponent, accepted
 from tensorveil.noise.interval import Arithmetic, Interval
-from tensorveil.noise.laplace import discrete_laplace
+from tensorveil.noise.laplace import draw_laplace
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.uniform import (
     BLOCK,
@@ -123,7 +123,7 @@ def _kept_by_gaussian(sigma: Fraction, count: int, source: NoiseSource) -> NDArr
     """Propose discrete Laplace numbers and return those that the rejection step keeps."""
     t = math.floor(sigma) + 1
     centre, spread = sigma**2 / t, 2 * sigma**2
-    proposals = discrete_laplace(t, count, source)
+    proposals = draw_laplace(Fraction(t), count, source)
     sizes = np.abs(proposals).astype(np.float64)
     gaps = np.abs(sizes - float(centre))
     error = (sizes + float(centre)) * 2.0**-51

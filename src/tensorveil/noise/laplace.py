@@ -40,20 +40,24 @@ def discrete_laplace(scale: Number, size: Size, source: NoiseSource) -> NDArray[
     >>> discrete_laplace(1000, 3, SeededSource(1)).dtype
     dtype('int64')
     """
+    return draw_laplace(noise_scale(scale, "scale"), total_size(size), source).reshape(size)
+
+
+def draw_laplace(scale: Fraction, total: int, source: NoiseSource) -> NDArray[np.int64]:
+    """Draw as `discrete_laplace` does; scales up to 2**46, which proposals of other laws need, still work."""
     from tensorveil.kernels import noise_draws
 
-    exact = noise_scale(scale, "scale")
-    wide = float(exact)
+    wide = float(scale)
     # -ln((1 + a) / 2), without cancellation when a is near 1.
     offset = -math.log1p(math.expm1(-1 / wide) / 2)
-    out = np.empty(total_size(size), dtype=np.int64)
+    out = np.empty(total, dtype=np.int64)
     doubtful = np.empty(min(len(out), BLOCK), dtype=np.int64)
     for part in blocks(len(out)):
         words = source.uniform64(part.stop - part.start)
         found = noise_draws.laplace(words, wide, offset, out[part], doubtful)
         for i in doubtful[:found].tolist():
-            out[part.start + i] = settle_laplace(int(words[i]), exact, source)
-    return out.reshape(size)
+            out[part.start + i] = settle_laplace(int(words[i]), scale, source)
+    return out
 
 
 def settle_laplace(word: int, scale: Fraction, source: NoiseSource) -> int:

@@ -25,7 +25,7 @@ from tensorveil.errors import InputError
 from tensorveil.noise.basic import Exponent, accepted
 from tensorveil.noise.gaussian import GaussianPair
 from tensorveil.noise.interval import Arithmetic, Interval
-from tensorveil.noise.laplace import discrete_laplace
+from tensorveil.noise.laplace import discrete_laplace, draw_laplace
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.theta import log_partition, second_moment
 from tensorveil.noise.uniform import BLOCK, Number, Uniform, certain_floor, noise_scale, settle
@@ -161,7 +161,7 @@ def _on_sphere(g: list[Interval], radius: Interval, numbers: Arithmetic) -> list
 def _product_proposals(scale: Fraction, dimension: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
     """Make proposals of independent coordinates and return those that are kept."""
     t = Fraction(math.nextafter(float(scale) * math.sqrt(dimension) * (1 + 2**-50), math.inf))
-    z = discrete_laplace(t, (count, dimension), source)
+    z = draw_laplace(t, count * dimension, source).reshape(count, dimension)
     sizes = np.abs(z)
     total = sizes.sum(axis=1)  # below 2**46 * 1024
     squares = np.square(sizes.astype(np.float64)).sum(axis=1)
