@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.noise.basic import Exponent, accepted
-from tensorveil.noise.interval import Arithmetic, Interval
+from tensorveil.noise.interval import Arithmetic, Interval, negated
 from tensorveil.noise.laplace import draw_laplace
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.uniform import (
@@ -83,7 +83,7 @@ class GaussianPair:
         radius = numbers.sqrt(numbers.multiply(numbers.number(-2), log))
         both = numbers.cos_sin_quarter(self._angle.interval(numbers))
         sizes = (numbers.multiply(radius, part) for part in both)
-        return [Interval(-z.hi, -z.lo) if flip else z for z, flip in zip(sizes, self._negative, strict=True)]
+        return [negated(z) if flip else z for z, flip in zip(sizes, self._negative, strict=True)]
 
 
 def rounded_gaussian_variance(sigma: Number) -> float:

@@ -20,6 +20,11 @@ class Interval:
     hi: Decimal
 
 
+def negated(a: Interval) -> Interval:
+    """Return -a exactly; the operator would round to the digits of whatever context happens to be current."""
+    return Interval(a.hi.copy_negate(), a.lo.copy_negate())
+
+
 class Arithmetic:
     """Operations on intervals at a fixed number of decimal digits."""
 
