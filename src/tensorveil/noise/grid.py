@@ -123,6 +123,12 @@ def sqrt_up(value: Number) -> Fraction:
     return Fraction(root + (root * root < scaled), 1 << 40)
 
 
+def _check_norm(norm: str) -> None:
+    """A misspelt norm must not fall through to the smaller of the two."""
+    if norm not in ("l1", "l2"):
+        raise InputError(f"norm must be 'l1' or 'l2'; got {norm!r}. Laplace noise needs 'l1', Gaussian noise 'l2'.")
+
+
 def rounded_sensitivity(sensitivity: Number, grid: Grid, coordinates: int, norm: Norm) -> Fraction:
     """Bound, in steps, the sensitivity of a statistic that is snapped AFTER it was summed in real numbers.
 
@@ -130,6 +136,7 @@ def rounded_sensitivity(sensitivity: Number, grid: Grid, coordinates: int, norm:
     s/step + sqrt(k) in L2 over k coordinates (docs/noise.md#rounding-and-sensitivity). Sums in floating point are not
     real numbers: snapping every contribution first (`contribution_sensitivity`) leaves no such doubt.
     """
+    _check_norm(norm)
     if coordinates < 1:
         raise InputError(f"coordinates must be at least 1; got {coordinates}. Count the numbers that are released.")
     extra = Fraction(coordinates) if norm == "l1" else sqrt_up(coordinates)
@@ -143,10 +150,11 @@ def contribution_sensitivity(low: ArrayLike, high: ArrayLike, grid: Grid, norm: 
     the program computes it) with the value at either bound. Products with a fixed weight and snapping are monotone,
     so no value in between changes a coordinate by more. Both must be computed from public or already private numbers.
     """
+    _check_norm(norm)
     ends = [np.atleast_2d(snap(end, grid)) for end in (low, high)]
-    change: NDArray[Any] = np.abs(ends[0] - ends[1]).reshape(len(ends[0]), -1)
-    if change.size == 0:
-        raise InputError("low and high must not be empty. Give one row per entry that may change.")
+    change: NDArray[Any] = np.abs(ends[0] - ends[1])
+    if change.ndim != 2 or change.size == 0:
+        raise InputError("low and high must be matrices, not empty. Give one row per entry that may change.")
     if int(change.max()) >= 1 << 53:
         raise InputError("contributions are too large for this grid. Choose a coarser grid.")
     if norm == "l1":

@@ -146,7 +146,7 @@ def _places(values: ArrayLike, low: float, high: float, steps: int) -> NDArray[n
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all((numbers >= low) & (numbers <= high)):  # also false for NaN
         raise InputError("values must lie within bounds. Clip them to the declared bounds first.")
-    places = np.rint((numbers - low) * (steps / (high - low))).astype(np.int64)
+    places = np.rint((numbers - low) / (high - low) * steps).astype(np.int64)
     return np.clip(places, 0, steps)
 
 

@@ -28,7 +28,7 @@ from tensorveil.noise.interval import Arithmetic, Interval
 from tensorveil.noise.laplace import discrete_laplace, draw_laplace
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.theta import log_partition, second_moment
-from tensorveil.noise.uniform import BLOCK, Number, Uniform, certain_floor, noise_scale, settle
+from tensorveil.noise.uniform import BLOCK, Number, Uniform, certain_floor, noise_scale, settle, total_size
 
 LARGEST_DIMENSION: Final = 1024
 SMALLEST_ACCEPTANCE: Final = 1e-5
@@ -48,6 +48,7 @@ def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) 
     (5, 8)
     """
     exact = _checked(scale, dimension)
+    size = total_size(size)
     if dimension == 1:
         return discrete_laplace(exact, (size, 1), source)
     shell, product = acceptance(exact, dimension)
