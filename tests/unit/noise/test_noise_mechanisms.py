@@ -270,3 +270,19 @@ def test_a_release_from_start_to_end():
     noisy = laplace_mechanism(sums, grid, int(snap([5.0], grid)[0] - snap([1.0], grid)[0]), 0.5, SecureSource())
     assert np.abs(noisy.values - values.sum(axis=0)).max() < 40 * math.sqrt(noisy.variance)
     assert noisy.variance == pytest.approx(2 * 8**2, rel=1e-6)
+
+
+def test_the_page_runs_and_holds_every_proof_that_is_cited():
+    import re
+    from pathlib import Path
+
+    import tensorveil.noise
+
+    page = (Path(__file__).parents[3] / "docs" / "noise.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "noise.md", "exec"), {})
+    anchors = {h.lower().replace(" ", "-") for h in re.findall(r"^## (.*)$", page, re.MULTILINE)}
+    sources = Path(tensorveil.noise.__file__).parent.glob("*.py")
+    cited = {a for source in sources for a in re.findall(r"docs/noise\.md#([a-z-]+)", source.read_text())}
+    assert len(cited) >= 6
+    assert cited <= anchors
