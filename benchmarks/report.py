@@ -48,9 +48,9 @@ def _splatt(records: list[dict[str, Any]]) -> str:
     rows = [
         [
             r["problem"], r["dtype"], r["solver"], f"{r['ours']:.3f}", f"{r['peer_epoch']:.3f}",
-            f"{r['peer_pass']:.3f}",
+            f"{r['peer_pass']:.3f}" if r["peer_pass"] else "",
             f"**{r['ratio_epoch']:.2f}** ({_each(r['ratio_epoch_each_round'])})", f"{r['ratio_with_loss']:.2f}",
-            f"{r['ratio_pass']:.2f}", f"{r['memory_mb']:.0f} / {r['peer_memory_mb']:.0f}",
+            f"{r['ratio_pass']:.2f}" if r["ratio_pass"] else "", f"{r['memory_mb']:.0f} / {r['peer_memory_mb']:.0f}",
             f"**{r['ratio_memory']:.2f}**",
             f"{r['build']:.1f}",
         ]
@@ -62,8 +62,8 @@ def _splatt(records: list[dict[str, Any]]) -> str:
     ]  # fmt: skip
     note = (
         "An epoch of SPLATT ends with an evaluation of the loss, which our pass returns on the way (SGD, before each "
-        "update; ALS, from the normal equations). *SPLATT pass* is its epoch without the loss, *pass + loss* is ours "
-        "with a separate evaluation.\n"
+        "update; ALS, from the normal equations). *SPLATT pass* is its epoch without the loss (known for ALS only), "
+        "*pass + loss* is ours with a separate evaluation.\n"
     )
     return "## CP against SPLATT\n\n" + _table(header, rows) + "\n" + note
 

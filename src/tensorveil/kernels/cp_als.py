@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.normal import add_gram, factorise, solve
-from tensorveil.kernels.padded import Padded, aligned_zeros
+from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
 from tensorveil.kernels.rows import Rows
 from tensorveil.kernels.threads import balanced, thread_count, workers
 
@@ -47,6 +47,7 @@ def cp_als_mode(
     """
     if rows.mode != mode:
         raise ValueError("rows must be grouped by mode; call build_rows with this mode.")
+    check_types(factors, rows.values, biases)
     asked = thread_count(threads)
     real, out = factors.dtype.type, factors.arrays[mode]
     R = out.shape[1]
@@ -65,7 +66,7 @@ def cp_als_mode(
         return float(sum(run([partial(piece, a, b) for a, b in balanced(rows.pointers, asked * _PIECES)])))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _solve_rows(
     row: v.Token, lane: v.Token, pair: v.Token, pointers: Array, coords: Array, values: Array,
     others: tuple[Array, ...], other_biases: tuple[Array, ...], out: Array, own_bias: Array, offset: Any, ridge: Any,
@@ -99,7 +100,7 @@ def _solve_rows(
     return residual
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def finish_row(
     lane: v.Token, G: Array, R: int, x: Array, s: Array, target: float, count: int, ridge: Any, work: Array,
     out: Array, own_bias: Array, i: int,

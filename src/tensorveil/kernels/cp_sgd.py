@@ -16,12 +16,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
-from tensorveil.kernels.padded import Padded
+from tensorveil.kernels.compiled import kernel
+from tensorveil.kernels.padded import Padded, check_types
 from tensorveil.kernels.threads import workers
 from tensorveil.kernels.tiles import Tiles
 
@@ -42,6 +42,7 @@ def cp_sgd_pass(
     Returns the sum of the squared errors met on the way, each before its own update. The result is a pure function
     of the arguments: threads never share a row.
     """
+    check_types(factors, layout.values, biases)
     real = factors.dtype.type
     row = v.wide_token(factors.arrays[0].shape[1], factors.dtype)
     data = (row, layout.coords, layout.values, layout.starts, layout.bases)
@@ -54,7 +55,7 @@ def cp_sgd_pass(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _visit(
     row: v.Token, coords: Array, values: Array, starts: Array, bases: Array, tiles: Array, factors: tuple[Array, ...],
     biases: tuple[Array, ...], offset: Any, keep: Any, step: Any,

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import blocks as b
 from tensorveil.kernels import vector as v
+from tensorveil.kernels.compiled import kernel
 
 Array = NDArray[Any]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def add_gram(lane: v.Token, pair: v.Token, H: Array, count: int, R: int, G: Array) -> None:
     """G += H' H for the first ``count`` rows of length R in the flat buffer H."""
     W = len(lane[0])
@@ -37,7 +37,7 @@ def add_gram(lane: v.Token, pair: v.Token, H: Array, count: int, R: int, G: Arra
             b.add_block(lane, G, k * R + c, R, block)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def factorise(lane: v.Token, G: Array, R: int, inverse: Array) -> None:
     """Replace G by its Cholesky factor; ``inverse`` receives 1 / diagonal, or 0 where G has no further rank."""
     W = len(lane[0])
@@ -60,7 +60,7 @@ def factorise(lane: v.Token, G: Array, R: int, inverse: Array) -> None:
                 v.store(G, j * R + c, v.axpy(factor, v.load(lane, G, k * R + c), v.load(lane, G, j * R + c)))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def solve(lane: v.Token, L: Array, R: int, inverse: Array, x: Array, work: Array) -> None:
     """Solve L L' x = x in place, given :func:`factorise`'s result."""
     W = len(lane[0])

@@ -76,6 +76,20 @@ def pad(factors: Sequence[Array], dtype: DTypeLike | None = None) -> Padded:
     )
 
 
+def check_types(factors: Padded, values: Array, biases: Sequence[Array]) -> None:
+    """Raise unless entries and biases have the factors' type of numbers: kernels do not convert."""
+    if values.dtype != factors.dtype:
+        raise ValueError(
+            f"entries and factors must have the same dtype; got {values.dtype} and {factors.dtype}. "
+            "Build the layout with the dtype of the factors."
+        )
+    if biases and (len(biases) != len(factors.arrays) or any(b.dtype != factors.dtype for b in biases)):
+        raise ValueError(
+            "biases must be empty or hold one array per mode with the dtype of the factors. "
+            "Convert them with astype before the first pass."
+        )
+
+
 def unpad(padded: Padded) -> list[Array]:
     """Copy the matrices out of their padding, as ordinary (size, rank) arrays."""
     return [np.ascontiguousarray(v) for v in padded.views()]

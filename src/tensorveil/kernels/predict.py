@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.padded import Padded, pad
 from tensorveil.kernels.threads import ranges, thread_count, workers
 from tensorveil.kernels.tucker import contract, geometry, kron, pad_core
@@ -30,7 +30,7 @@ def cp_predict(
     offset: float = 0.0,
 ) -> Array:
     """Return offset + biases + sum_r prod_m factors[m][i_m, r] at every column of ``columns`` (order, n)."""
-    padded = factors if isinstance(factors, Padded) else pad(factors)
+    columns, padded = np.ascontiguousarray(columns), factors if isinstance(factors, Padded) else pad(factors)
     row = v.wide_token(padded.arrays[0].shape[1], padded.dtype)
     biases = tuple(np.ascontiguousarray(b, dtype=padded.dtype) for b in biases)
     out = np.empty(columns.shape[1], dtype=padded.dtype)
@@ -54,7 +54,7 @@ def cp_sse(
     threads: int | None = None,
 ) -> float:
     """Return the sum of squared errors over entries, the same for every number of threads."""
-    row = v.wide_token(factors.arrays[0].shape[1], factors.dtype)
+    columns, row = np.ascontiguousarray(columns), v.wide_token(factors.arrays[0].shape[1], factors.dtype)
     start = factors.dtype.type(offset)
     n, asked = columns.shape[1], thread_count(threads)
     sums = np.zeros(-(-n // _STRETCH))
@@ -64,7 +64,7 @@ def cp_sse(
     return float(sums.sum())
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _cp_predict(
     row: v.Token, columns: Array, factors: tuple[Array, ...], biases: tuple[Array, ...], offset: Any, low: int,
     high: int, out: Array,
@@ -74,7 +74,7 @@ def _cp_predict(
         out[p] = e.sum_at(offset, biases, index) + v.total(e.product(e.load_rows(row, factors, index)))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _cp_sse(
     row: v.Token, columns: Array, values: Array, factors: tuple[Array, ...], biases: tuple[Array, ...], offset: Any,
     low: int, high: int, sums: Array,
@@ -99,7 +99,7 @@ def tucker_predict(
     offset: float = 0.0,
 ) -> Array:
     """Return offset + biases + <core, kron of the rows> at every column of ``columns`` (order, n)."""
-    padded = factors if isinstance(factors, Padded) else pad(factors)
+    columns, padded = np.ascontiguousarray(columns), factors if isinstance(factors, Padded) else pad(factors)
     out = np.empty(columns.shape[1], dtype=padded.dtype)
     task, asked = _tucker_task(columns, core, padded, biases, offset), thread_count(threads)
     with workers(asked) as run:
@@ -117,8 +117,8 @@ def tucker_sse(
     threads: int | None = None,
 ) -> float:
     """Return the sum of squared errors over entries, the same for every number of threads."""
-    n, asked = columns.shape[1], thread_count(threads)
-    task = _tucker_task(columns, core, factors, biases, offset)
+    columns, asked = np.ascontiguousarray(columns), thread_count(threads)
+    n, task = columns.shape[1], _tucker_task(columns, core, factors, biases, offset)
 
     def stretch(low: int, high: int) -> float:
         guess = np.empty(high - low, dtype=factors.dtype)
@@ -141,7 +141,7 @@ def _tucker_task(columns: Array, core: Array, padded: Padded, biases: tuple[Arra
     return partial(_tucker_predict, row, columns, *model, padded.dtype.type(offset))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _tucker_predict(
     row: v.Token, columns: Array, factors: tuple[Array, ...], flat: Array, origins: Array, widths: Array, ranks: Array,
     G: Array, biases: tuple[Array, ...], offset: Any, low: int, high: int, out: Array,

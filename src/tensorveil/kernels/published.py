@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.padded import Padded
 from tensorveil.kernels.tucker import geometry
 
@@ -80,14 +80,14 @@ def _split(flat: Array, firsts: Array, biases: tuple[Array, ...]) -> None:
         bias[:] = flat[first : first + len(bias)]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _start_entry(columns: Array, p: int, origins: Array, widths: Array, firsts: Array, at: Array, bat: Array) -> None:
     for m in range(len(at)):
         at[m] = origins[m] + np.int64(columns[m, p]) * widths[m]
         bat[m] = firsts[m] + np.int64(columns[m, p])
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _constant(bias: Array, bat: Array, offset: float) -> float:
     if len(bias) > 0:
         for m in range(len(bat)):
@@ -95,7 +95,7 @@ def _constant(bias: Array, bat: Array, offset: float) -> float:
     return offset
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _update(flat: Array, start: int, h: Array, rank: int, bias: Array, b: int, keep: float, gain: float) -> None:
     for k in range(rank):
         flat[start + k] = keep * flat[start + k] + gain * h[k]
@@ -103,7 +103,7 @@ def _update(flat: Array, start: int, h: Array, rank: int, bias: Array, b: int, k
         bias[b] = keep * bias[b] + gain
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _cp_visit(
     columns: Array, values: Array, entries: Array, flat: Array, origins: Array, widths: Array, ranks: Array,
     bias: Array, firsts: Array, offset: float, keep: float, step: float,
@@ -129,7 +129,7 @@ def _cp_visit(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _tucker_visit(
     columns: Array, values: Array, entries: Array, core: Array, flat: Array, origins: Array, widths: Array,
     ranks: Array, bias: Array, firsts: Array, offset: float, keep: float, step: float, core_keep: float,
@@ -160,7 +160,7 @@ def _tucker_visit(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _kron_without(flat: Array, at: Array, ranks: Array, mode: int, out: Array) -> None:
     """Kron of all rows over the whole core, with ones in place of the row of ``mode``."""
     out[0] = 1.0
@@ -173,7 +173,7 @@ def _kron_without(flat: Array, at: Array, ranks: Array, mode: int, out: Array) -
         size *= ranks[m]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _contract_to(core: Array, outer: Array, ranks: Array, mode: int, h: Array) -> None:
     """h[k] = sum of core * outer over the elements whose index in ``mode`` is k."""
     inner = 1

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.sorting import count_column, order_by, start_positions
 from tensorveil.kernels.threads import balanced, ranges, thread_count, workers
 
@@ -119,13 +119,13 @@ def _regroup(base: Rows, mode: int, threads: int) -> Rows:
     return rows
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _count_ordered(order: Array, column: Array, low: int, high: int, counts: Array) -> None:
     for q in range(low, high):
         counts[column[order[q]]] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _move_ordered(
     order: Array, key: Array, columns: Array, values: Array, low: int, high: int, positions: Array, source: Array,
     coords: Array, target: Array,
@@ -140,7 +140,7 @@ def _move_ordered(
         target[place] = values[p]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _move_rows(
     pointers: Array, key: Array, columns: Array, values: Array, low: int, high: int, positions: Array, source: Array,
     coords: Array, target: Array,

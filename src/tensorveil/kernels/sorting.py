@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tensorveil.kernels.compiled import kernel
 
 Array = NDArray[Any]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def next_random(state: np.uint64) -> np.uint64:
     """Return the splitmix64 hash of a counter."""
     z = state + np.uint64(0x9E3779B97F4A7C15)
@@ -24,14 +25,14 @@ def next_random(state: np.uint64) -> np.uint64:
     return z ^ (z >> np.uint64(31))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def below(seed: np.uint64, counter: int, bound: int) -> Any:
     """Return a number in range(bound), a pure function of seed and counter (bound below 2**32)."""
     high = next_random(seed + np.uint64(counter)) >> np.uint64(32)
     return np.int64((high * np.uint64(bound)) >> np.uint64(32))
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def shuffled(n: int, seed: int) -> Array:
     """Return a permutation of range(n), a pure function of n and seed."""
     order = np.arange(n)
@@ -42,14 +43,14 @@ def shuffled(n: int, seed: int) -> Array:
     return order
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def count_column(column: Array, low: int, high: int, counts: Array) -> None:
     """Count the values of one column."""
     for p in range(low, high):
         counts[column[p]] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def start_positions(counts: Array, pointers: Array) -> None:
     """Turn counts[thread, key] into first positions, and fill pointers[key]."""
     running = 0
@@ -62,7 +63,7 @@ def start_positions(counts: Array, pointers: Array) -> None:
     pointers[counts.shape[1]] = running
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def order_by(column: Array, low: int, high: int, positions: Array, order: Array) -> None:
     """Write the numbers of the entries in the order of their column."""
     for p in range(low, high):

@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import DTypeLike, NDArray
 
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.sorting import below, count_column, next_random, shuffled, start_positions
 from tensorveil.kernels.threads import ranges, thread_count, workers
 
@@ -218,7 +218,7 @@ def _shuffle(tiles: Tiles, threads: int) -> None:
         )
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _count_tiles(columns: Array, low: int, high: int, first: Array, keys: Array, counts: Array) -> None:
     for p in range(low, high):
         tile = 0
@@ -227,7 +227,7 @@ def _count_tiles(columns: Array, low: int, high: int, first: Array, keys: Array,
         counts[tile] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _move(
     columns: Array, values: Array, low: int, high: int, first: Array, keys: Array, local: Array, positions: Array,
     coords: Array, target: Array,
@@ -243,7 +243,7 @@ def _move(
         target[q] = values[p]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _shuffle_tiles(coords: Array, values: Array, starts: Array, low: int, high: int, seed: np.uint64) -> None:
     """Fisher and Yates within every tile; the draw depends on the entry's place only."""
     key = next_random(seed ^ np.uint64(0x5851F42D4C957F2D))

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import vector as v
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.padded import Padded, aligned_zeros
 
 Array = NDArray[Any]
@@ -47,7 +47,7 @@ def pad_core(core: Array, width: int, dtype: np.dtype[Any]) -> Array:
     return out.reshape(-1)
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def kron(flat: Array, starts: Array, ranks: Array, first: int, last: int, out: Array) -> int:
     """out = kron of the rows of modes first..last-1 (1 if there are none); returns its length."""
     out[0] = 1
@@ -62,7 +62,7 @@ def kron(flat: Array, starts: Array, ranks: Array, first: int, last: int, out: A
     return size
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def contract(row: v.Token, G: Array, r0: int, J: int, L: int, flat: Array, start: int, weights: Array) -> Any:
     """Return sum_i a_i sum_j weights_j G_ij, a vector of L lanes."""
     out = v.zero(row, G)

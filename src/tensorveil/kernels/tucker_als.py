@@ -11,14 +11,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.cp_als import BLOCK, finish_row
 from tensorveil.kernels.normal import add_gram
-from tensorveil.kernels.padded import Padded, aligned_zeros
+from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
 from tensorveil.kernels.rows import Rows
 from tensorveil.kernels.threads import balanced, thread_count, workers
 from tensorveil.kernels.tucker import geometry, kron, pad_core
@@ -48,6 +48,7 @@ def tucker_als_mode(
     """
     if rows.mode != mode:
         raise ValueError("rows must be grouped by mode; call build_rows with this mode.")
+    check_types(factors, rows.values, biases)
     asked, real, out = thread_count(threads), factors.dtype.type, factors.arrays[mode]
     R = out.shape[1]
     tokens = (v.token(min(R, 8), -(-R // 8)), v.narrow_token(R), v.token(min(R, 8), 2))
@@ -83,7 +84,7 @@ def _first_mode(rows: Rows, factors: Padded, core: Array, table_bytes: int) -> i
     return smallest if fits else rows.sorted_by
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _solve_rows(
     row: v.Token, lane: v.Token, pair: v.Token, pointers: Array, coords: Array, values: Array,
     others: tuple[Array, ...], other_biases: tuple[Array, ...], columns: Array, flat: Array, origins: Array,
@@ -132,7 +133,7 @@ def _solve_rows(
     return residual
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _contract_first(row: v.Token, core: Array, flat: Array, start: int, fresh: Array) -> None:
     """Contract the core with the first mode's row: fresh = sum_i a_i core_i."""
     R = len(row) * len(row[0])

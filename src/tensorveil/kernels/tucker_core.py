@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
+from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.normal import add_gram
-from tensorveil.kernels.padded import Padded, padded_rank
+from tensorveil.kernels.padded import Padded, check_types, padded_rank
 from tensorveil.kernels.rows import Rows
 from tensorveil.kernels.threads import balanced, thread_count, workers
 from tensorveil.kernels.tucker import geometry, kron
@@ -48,6 +48,7 @@ def tucker_core(
     elements are improved by at most ``max_iterations`` conjugate-gradient steps from their present value. Returns the
     residual sum of squares after the step, accurate to about the precision of the dtype.
     """
+    check_types(factors, rows.values, biases)
     problem = _Problem(rows, core, factors, biases, offset, thread_count(threads))
     rhs, squares = problem.right_hand_side()
     if core.size <= direct_limit:
@@ -174,13 +175,13 @@ def _conjugate_gradients(
     return x, product
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _place(coords: Array, p: int, origins: Array, widths: Array, at: Array) -> None:
     for k in range(len(at)):
         at[k] = origins[k] + np.int64(coords[k, p]) * widths[k]
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _row_targets(
     pointers: Array, coords: Array, values: Array, others: tuple[Array, ...], flat: Array, origins: Array,
     widths: Array, ranks: Array, biases: tuple[Array, ...], own_bias: Array, offset: Any, low: int, high: int,
@@ -200,7 +201,7 @@ def _row_targets(
     return squares
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _row_grams(
     lane: v.Token, pair: v.Token, pointers: Array, coords: Array, values: Array, others: tuple[Array, ...],
     flat: Array, origins: Array, widths: Array, ranks: Array, Kp: int, low: int, high: int, grams: Array,
@@ -216,7 +217,7 @@ def _row_grams(
             add_gram(lane, pair, H, last - first, Kp, grams[i - low])
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _row_products(
     pointers: Array, coords: Array, values: Array, others: tuple[Array, ...], flat: Array, origins: Array,
     widths: Array, ranks: Array, low: int, high: int, inner: Array, sums: Array,

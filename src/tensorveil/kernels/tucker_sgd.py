@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tensorveil.kernels import blocks as b
 from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
-from tensorveil.kernels.padded import Padded, aligned_zeros
+from tensorveil.kernels.compiled import kernel
+from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
 from tensorveil.kernels.threads import workers
 from tensorveil.kernels.tiles import Tiles
 from tensorveil.kernels.tucker import geometry, kron
@@ -45,6 +45,7 @@ def tucker_sgd_pass(
     Returns the sum of the squared errors met on the way, each before its own update. The result is a pure function
     of the arguments.
     """
+    check_types(factors, layout.values, biases)
     real, order = factors.dtype.type, core.ndim
     widths = [a.shape[1] for a in factors.arrays]
     width = widths[-1]
@@ -107,7 +108,7 @@ def _panel(middle: int, chunks: int) -> int:
     return -(-middle // rounds)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def _visit(
     tokens: tuple[v.Token, ...], coords: Array, values: Array, starts: Array, bases: Array, tiles: Array,
     factors: tuple[Array, ...], flat: Array, origins: Array, ranks: Array, biases: tuple[Array, ...], G: Array,
@@ -176,18 +177,18 @@ def _visit(
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _rescale(G: Array, factor: Any) -> None:
     for k in range(len(G)):
         G[k] *= factor
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _length(token: v.Token) -> int:
     return len(token) * len(token[0])
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _dot(lane: v.Token, S: Array, x: int, y: int, length: int) -> Any:
     """Inner product of two stretches of S over whole chunks; both are 0 beyond their length."""
     dot = v.zero(lane, S)
@@ -196,7 +197,7 @@ def _dot(lane: v.Token, S: Array, x: int, y: int, length: int) -> Any:
     return v.total(dot)
 
 
-@njit(nogil=True, cache=True, forceinline=True)
+@kernel(forceinline=True)
 def _sweep(tokens: tuple[v.Token, ...], G: Array, S: Array, s: int, t: int, c: Any, old: int, gain: Any) -> Any:
     """Add an earlier entry's step to the core and contract the core with this entry's rows, reading it once.
 
@@ -231,7 +232,7 @@ def _sweep(tokens: tuple[v.Token, ...], G: Array, S: Array, s: int, t: int, c: A
     return v.total(v.mul(wc, c)), wc
 
 
-@njit(nogil=True, cache=True)
+@kernel()
 def _update_middle(flat: Array, at: Array, ranks: Array, wv: Array, keep: Any, gain: Any) -> None:
     """Update the rows of the middle modes from wv, the core contracted with the first and last rows."""
     last = len(ranks) - 1

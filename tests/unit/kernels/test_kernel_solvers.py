@@ -231,3 +231,22 @@ def test_published_updates_one_mode_after_the_other(case):
         got = tucker_sgd_published(columns, values, order, moved, padded, b, OFFSET, STEP, DECAY, CORE_DECAY)
     assert got == pytest.approx(want[0], rel=1e-9)
     check(case, [moved, *unpad(padded), *b], [want[1], *want[2], *want[3]])
+
+
+def test_mixed_precisions_and_wrong_biases_are_refused():
+    columns, values = reference.problem((6, 5, 4), 60)
+    padded = pad(reference.factors((6, 5, 4), (2, 2, 2)), np.float32)
+    with pytest.raises(ValueError, match="same dtype"):
+        cp_sgd_pass(build_tiles(columns, values, (6, 5, 4), 64, 1), padded)
+    with pytest.raises(ValueError, match="biases must be"):
+        cp_als_mode(build_all_rows(columns, values, (6, 5, 4), np.float32)[0], padded, 0, (np.zeros(6),))
+
+
+def test_predictions_take_coordinates_in_any_memory_order():
+    case = CP[2]
+    columns, _, matrices, _ = case.build()
+    padded = pad(matrices)
+    turned = np.asfortranarray(columns)
+    np.testing.assert_array_equal(cp_predict(turned, padded), cp_predict(columns, padded))
+    core = reference.superdiagonal(4, 3)
+    np.testing.assert_allclose(tucker_predict(turned, core, padded), cp_predict(columns, padded), atol=1e-12)

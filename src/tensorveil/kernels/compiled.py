@@ -1,0 +1,24 @@
+"""The decorator of every compiled function: no interpreter lock, kept on disk between runs where possible."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function on first use and cache it in NUMBA_CACHE_DIR, beside the package or in the user's folder.
+
+    If none of these can be written (a read-only install without a home), the function is compiled anew in every
+    process instead of failing on import.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:
+            return njit(nogil=True, **options)(function)
+
+    return decorate
