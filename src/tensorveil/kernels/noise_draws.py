@@ -36,7 +36,7 @@ def laplace(words: Array, scale: float, offset: float, out: Array, doubtful: Arr
         wide = np.float64(np.int64(w))
         log = math.log((wide + 0.5) * UNIT63)
         value = scale * (offset - log)
-        error = scale * (1.0 / (wide + 0.5) + E51 - log * E50) + value * E50
+        error = scale * (1.0 / (wide + 0.5) + E51 - log * E50) + value * E49
         low = np.int64(math.floor(value - error))
         if w < FEW or low != np.int64(math.floor(value + error)):
             doubtful[found] = i

@@ -102,7 +102,7 @@ def discrete_gaussian(sigma: Number, size: Size, source: NoiseSource) -> NDArray
     draw y of scale t is kept with probability exp(-(|y| - sigma**2/t)**2 / (2 sigma**2)).
 
     Guarantee: added to an integer statistic of L2 sensitivity s, it gives (s / sigma)**2 / 2 zCDP
-    (the same paper, theorem 4; docs/noise.md#discrete-gaussian).
+    (the same paper; docs/noise.md#discrete-gaussian).
 
     >>> from tensorveil.noise import SeededSource, discrete_gaussian
     >>> discrete_gaussian(2.5, 4, SeededSource(1)).shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from itertools import count
@@ -84,8 +85,10 @@ def certain_floor(value: Interval) -> int | None:
 
 def fraction(value: Number, name: str) -> Fraction:
     """Return a positive parameter as the exact rational number it is."""
-    number = value if isinstance(value, (int, Fraction)) else float(value)
-    if not (isinstance(number, Fraction) or math.isfinite(number)) or number <= 0:
+    # numpy's integers are rational too: a detour by float could round a sensitivity down.
+    rational = isinstance(value, numbers.Rational)
+    number = Fraction(int(value.numerator), int(value.denominator)) if rational else float(value)
+    if not (rational or math.isfinite(number)) or number <= 0:
         raise InputError(f"{name} must be finite and above 0; got {number}. Try {name}=1.0.")
     return Fraction(number)
 

@@ -92,6 +92,22 @@ def test_the_set_of_outputs_does_not_depend_on_the_data(kind):
         assert reachable(kind, statistic, window) == every
 
 
+def test_the_set_of_noisy_rows_does_not_depend_on_the_data():
+    every = {(a * GRID.step, b * GRID.step) for a in range(-2, 3) for b in range(-2, 3)}
+    for statistic in ((0, 0), (1, -1), (0, 2)):
+        noisy = norm_mechanism(np.tile(statistic, (4000, 1)), GRID, 3, 1.5, SeededSource(4)).values
+        assert every <= {tuple(row) for row in noisy.tolist()}
+        assert (np.rint(noisy / GRID.step) * GRID.step == noisy).all()
+
+
+def test_large_integer_sensitivities_are_not_rounded():
+    from tensorveil.noise.uniform import fraction
+
+    assert fraction(np.int64(2**60 + 1), "x") == 2**60 + 1
+    assert fraction(np.float32(0.1), "x") == Fraction(float(np.float32(0.1)))
+    assert fraction(Fraction(1, 3), "x") == Fraction(1, 3)
+
+
 @pytest.mark.parametrize("parameter", [{"epsilon": 1.0}, {"mu": 0.7}])
 def test_bounded_outputs_do_not_depend_on_the_data(parameter):
     """With noise of +-1 step about either value, outputs are drawn from one public list of floats."""
