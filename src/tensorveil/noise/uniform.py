@@ -86,9 +86,11 @@ def certain_floor(value: Interval) -> int | None:
 def fraction(value: Number, name: str) -> Fraction:
     """Return a positive parameter as the exact rational number it is."""
     # numpy's integers are rational too: a detour by float could round a sensitivity down.
-    rational = isinstance(value, numbers.Rational)
-    number = Fraction(int(value.numerator), int(value.denominator)) if rational else float(value)
-    if not (rational or math.isfinite(number)) or number <= 0:
+    if isinstance(value, numbers.Rational):
+        number: Fraction | float = Fraction(int(value.numerator), int(value.denominator))
+    else:
+        number = float(value)
+    if not number > 0 or number == math.inf:
         raise InputError(f"{name} must be finite and above 0; got {number}. Try {name}=1.0.")
     return Fraction(number)
 
