@@ -1,0 +1,117 @@
+"""What the papers claim of their algorithms, and what is true. The reasons stand in docs/published.md.
+
+"Refuted" here rests on the starting factors being known, as everything drawn for the start is in this program: it is
+no noise. With a secret start nothing is proven either, and no finite epsilon is known.
+"""
+
+from __future__ import annotations
+
+from tensorveil.privacy import Guarantee, NonPrivate, Part, Pure, Unit
+
+PAGE = "docs/published.md"
+SOURCE = "Wei, Li, Mao and Wang, Applying Differential Privacy to Tensor Completion"
+NOISE = (
+    "Noise: floating-point numbers from numpy's generator, which whoever knows the seed can draw again and whose low "
+    "bits leak; the secure source is not used here, on purpose."
+)
+
+
+def input_claim(epsilon: float, bounds: tuple[float, float] | None, core: bool) -> Guarantee:
+    """Say what holds for Algorithm 1; ``bounds`` is None where they were read off the data."""
+    if bounds is None:
+        truth = (
+            "True: with the range read off the data, a neighbour that moves the largest or smallest value changes the "
+            "scale of all noise; the ratio of two Laplace densities of unequal scale is unbounded, so no finite "
+            "epsilon holds."
+        )
+    else:
+        truth = (
+            "True: epsilon-differential privacy for single values within the declared bounds, in exact arithmetic; "
+            "all that follows the noise is post-processing. Not for this noise: it is drawn in floating point from a "
+            "seeded generator."
+        )
+    return Guarantee(
+        unit=Unit.value(),
+        epsilon=epsilon,
+        delta=0.0,
+        composition=(
+            Part(
+                name="values",
+                statistic="every observed value",
+                event=NonPrivate() if bounds is None else Pure(epsilon),
+            ),
+        ),
+        released=_released(core),
+        status="refuted" if bounds is None else "claimed",
+        proof=f"{PAGE}#input-perturbation",
+        secure_noise=False,
+        bounds=bounds,
+        mechanism=f"input perturbation ({SOURCE}, Algorithm 1)",
+        notes=("Claimed: epsilon-differential privacy (Theorem 1).", truth, NOISE),
+    )
+
+
+def gradient_claim(epsilon: float, core: bool) -> Guarantee:
+    """Say what holds for Algorithm 2."""
+    return _refuted(
+        epsilon=epsilon,
+        core=core,
+        mechanism=f"gradient perturbation ({SOURCE}, Algorithm 2)",
+        proof=f"{PAGE}#gradient-perturbation",
+        noisy="clipped gradients of one factor, noise at every step",
+        claim="Claimed: epsilon-differential privacy, whatever the number of passes (Theorem 2).",
+        truth=(
+            "True: no finite epsilon is known. The other factors and the core are moved by unperturbed gradients and "
+            "released: the first update of a pass is a noiseless function of a value, so for a known start the claim "
+            "fails. The proof argues about a stationary point, not about what is released, and ignores that passes "
+            "compose."
+        ),
+    )
+
+
+def output_claim(epsilon: float, core: bool) -> Guarantee:
+    """Say what holds for Algorithm 3."""
+    return _refuted(
+        epsilon=epsilon,
+        core=core,
+        mechanism=f"output perturbation ({SOURCE}, Algorithm 3)",
+        proof=f"{PAGE}#output-perturbation",
+        noisy="rows of one factor, noise once",
+        claim="Claimed: epsilon-differential privacy with sensitivity 2 tau L eta (Theorem 3).",
+        truth=(
+            "True: no finite epsilon is known. The other factors and the core are released without noise, and give a "
+            "hidden value away. The sensitivity is that of convex, Lipschitz and smooth losses; this loss is neither "
+            "convex nor Lipschitz. Noise per row is not calibrated to the whole factor."
+        ),
+    )
+
+
+def _refuted(
+    *, epsilon: float, core: bool, mechanism: str, proof: str, noisy: str, claim: str, truth: str
+) -> Guarantee:
+    rest = "the other factors and the core" if core else "the other factors"
+    return Guarantee(
+        unit=Unit.value(),
+        epsilon=epsilon,
+        delta=0.0,
+        composition=(
+            Part(name="noisy factor", statistic=noisy, event=NonPrivate()),
+            Part(name=rest, statistic="no noise of their own", event=NonPrivate()),
+        ),
+        released=_released(core),
+        status="refuted",
+        proof=proof,
+        secure_noise=False,
+        bounds=None,
+        mechanism=mechanism,
+        notes=(claim, truth, NOISE),
+    )
+
+
+def _released(core: bool) -> tuple[str, ...]:
+    return ("factors", "core") if core else ("factors",)
+
+
+def explain(guarantee: Guarantee) -> str:
+    """Give the guarantee's sentence, the paper's claim and what is true, one per line."""
+    return "\n".join((guarantee.sentence(), *guarantee.notes))
