@@ -167,3 +167,14 @@ def test_the_source_is_uniform():
 
     chance.assert_fits("source: bytes", counts, tilted)
     assert stats.kstest(SeededSource(78).uniform64(50_000) / 2.0**64, "uniform").pvalue > chance.register("source: ks")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.7, 12.5, 3000.0, 2.0**20 + 0.1, 2.0**33])
+@pytest.mark.parametrize("law", LAWS)
+def test_goodness_of_fit_with_many_draws(law, scale):
+    """Ten million draws in up to four hundred cells."""
+    draw, below, _, reach = LAWS[law]
+    edges = np.unique(np.rint(np.linspace(-2 * reach, 2 * reach, 400) * max(scale, 1))).astype(np.int64)
+    counts = sum(histogram(draw(scale, 2_000_000, SeededSource(100 + i)), edges) for i in range(5))
+    chance.assert_fits(f"{law} at {scale:g}, many", counts, lambda f: cells_of(edges, below(scale * f)))
