@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from noise_cases import ChosenSource, bits_of, exact_laplace, laplace_threshold, mpmath_digits, real_from
 
-from tensorveil.noise import bernoulli_exp, discrete_laplace, norm_laplace, rounded_gaussian
+from tensorveil.noise import bernoulli_exp, discrete_laplace, norm_laplace, rounded_gaussian, uniform
 from tensorveil.noise.basic import round_up_chance
 from tensorveil.noise.gaussian import settle_pair
+from tensorveil.noise.laplace import settle_laplace
 from tensorveil.noise.norm import _shell_proposals, _slack, settle_shell
+from tensorveil.noise.uniform import Uniform
 
 SCALES = [
     Fraction(1, 20),
@@ -161,6 +163,27 @@ def test_shells_agree_between_kernel_and_exact(dimension, scale):
     fast = _shell_proposals(scale, dimension, 40, ChosenSource(words))
     slow = [settle_shell(row, dimension, scale, ChosenSource([])) for row in words.reshape(40, width).tolist()]
     assert fast.tolist() == [z for z, kept in slow if kept]
+
+
+@pytest.mark.parametrize("digits", [1, 2, 5])
+def test_precision_grows_until_the_answer_is_certain(monkeypatch, digits):
+    """Started with too few digits, the exact paths ask again with more and come to the same answers."""
+    rows = ChosenSource([], 6).uniform64(60 * 8).reshape(60, 8).tolist()
+
+    def answers():
+        return [
+            (
+                settle_laplace(row[0], Fraction(5000), ChosenSource([])),
+                settle_pair(row[1], row[2], Fraction(5000), ChosenSource([])),
+                settle_shell(row, 3, Fraction(50), ChosenSource([])),
+                Uniform(row[3], 64, ChosenSource([])).below_exp(lambda numbers: numbers.number(Fraction(-2, 3))),
+            )
+            for row in rows
+        ]
+
+    expected = answers()
+    monkeypatch.setattr(uniform, "FIRST_DIGITS", digits)
+    assert answers() == expected
 
 
 def test_shell_verdict_against_mpmath():

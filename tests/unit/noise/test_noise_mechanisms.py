@@ -15,6 +15,7 @@ from tensorveil.noise import (
     Grid,
     SecureSource,
     SeededSource,
+    bernoulli_exp,
     bounded_steps,
     bounded_values_mechanism,
     discrete_gaussian,
@@ -28,6 +29,7 @@ from tensorveil.noise import (
     rounded_gaussian,
     rounded_gaussian_variance,
     snap,
+    uniform_below,
 )
 
 GRID = Grid(0.25)
@@ -234,6 +236,10 @@ REFUSED = [
     ("dimension must be between 1 and 1024", lambda s: norm_laplace(1.0, 0, 1, s)),
     ("dimension must be between 1 and 1024", lambda s: norm_laplace(1.0, 1025, 1, s)),
     ("too small for norm-shaped noise", lambda s: norm_laplace(0.3, 200, 1, s)),
+    ("exponents must be finite and at least 0", lambda s: bernoulli_exp([0.5, -1234.0], s)),
+    ("exponents must be finite and at least 0", lambda s: bernoulli_exp([math.nan], s)),
+    ("bound must be between 1 and 2", lambda s: uniform_below(0, 1, s)),
+    ("bound must be between 1 and 2", lambda s: uniform_below(2**63 + 1, 1, s)),
     ("give either epsilon", lambda s: bounded_values_mechanism([1.0], (0.0, 1.0), s)),
     ("give either epsilon", lambda s: bounded_values_mechanism([1.0], (0.0, 1.0), s, epsilon=1.0, mu=1.0)),
     ("bounds must be two finite numbers", lambda s: bounded_values_mechanism([1.0], (1.0, 0.0), s, epsilon=1.0)),
