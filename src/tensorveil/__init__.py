@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil.completion import CP, Tucker
+    from tensorveil.completion import CP, PrivateCP, PrivateTucker, Tucker
     from tensorveil.errors import (
         DataNotFoundError,
         InputError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tensorveil.completion": ("CP", "Tucker"),
+    "tensorveil.completion": ("CP", "PrivateCP", "PrivateTucker", "Tucker"),
     "tensorveil.errors": (
         "DataNotFoundError",
         "InputError",
@@ -71,6 +71,8 @@ __all__ = [
     "Mode",
     "NotFittedError",
     "ObservedTensor",
+    "PrivateCP",
+    "PrivateTucker",
     "TensorveilError",
     "Tucker",
     "TuckerModel",

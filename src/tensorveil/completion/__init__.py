@@ -1,6 +1,8 @@
-"""What users call: estimators that choose a solver, fit a model and keep its history."""
+"""What users call: estimators that choose a solver or a private mechanism, fit a model and keep its guarantee."""
 
 from tensorveil.completion.cp import CP
+from tensorveil.completion.private_cp import PrivateCP
+from tensorveil.completion.private_tucker import PrivateTucker
 from tensorveil.completion.tucker import Tucker
 
-__all__ = ["CP", "Tucker"]
+__all__ = ["CP", "PrivateCP", "PrivateTucker", "Tucker"]

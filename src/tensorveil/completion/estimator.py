@@ -21,7 +21,70 @@ from tensorveil.tensor import ObservedTensor
 Model = TypeVar("Model", CPModel, TuckerModel)
 
 
-class Completion(Params, Generic[Model]):
+class Fitted(Params, Generic[Model]):
+    """What every fitted estimator can do; the work is the model's."""
+
+    model_: Model
+    noise_variance_: float | None
+
+    def _fitted(self) -> Model:
+        if not hasattr(self, "model_"):
+            raise NotFittedError(f"{type(self).__name__} must be fitted first. Try .fit(tensor).")
+        return self.model_
+
+    def predict(self, coords: ObservedTensor | Any) -> Array:
+        """Predict at (n, order) coordinates, or at those of an observed tensor."""
+        return self._fitted().predict(coords.coords if isinstance(coords, ObservedTensor) else coords)
+
+    def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
+        """Return the root mean squared error on a tensor, or on coordinates and values."""
+        observed = as_tensor(tensor, values, self._fitted().shape)
+        return rmse(self.predict(observed), observed.values)
+
+    def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
+        """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
+        observed = as_tensor(tensor, values, self._fitted().shape)
+        truth = observed.values.astype(np.float64)
+        total = float(np.sum((truth - truth.mean()) ** 2))
+        error = float(np.sum((truth - self.predict(observed)) ** 2))
+        if total == 0.0:
+            return 1.0 if error == 0.0 else 0.0
+        return 1.0 - error / total
+
+    def slice(self, given: Mapping[Any, Any]) -> Array:
+        """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
+        return self._fitted().slice(given)
+
+    def dense(self, **options: Any) -> Array:
+        """Reconstruct every cell, if that fits in memory; see the model's ``dense``."""
+        return self._fitted().dense(**options)
+
+    def top(self, n: int = 10, **options: Any) -> Ranking:
+        """Return the best n candidates for a row; see the model's ``top``."""
+        return self._fitted().top(n, **options)
+
+    def solve_rows(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> NewRows:
+        """Compute rows for new indices of a mode without changing the model; see the model's ``solve_rows``."""
+        return self._fitted().solve_rows(tensor, mode, **self._ridge(options))
+
+    def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
+        """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
+        self.model_ = self._fitted().fold_in(tensor, mode, **self._ridge(options))
+        return self
+
+    def _ridge(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"noise_variance": self.noise_variance_, **options}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file; read it with `tensorveil.load_model`."""
+        self._fitted().save(path)
+
+    def to_tensorly(self, **options: Any) -> Any:
+        """Return the fitted model as TensorLy's tensor of the same kind."""
+        return self._fitted().to_tensorly(**options)
+
+
+class Completion(Fitted[Model], Generic[Model]):
     """What CP and Tucker have in common; see those classes for the parameters."""
 
     rank: Any
@@ -42,7 +105,6 @@ class Completion(Params, Generic[Model]):
     random_state: Any
     verbose: bool
 
-    model_: Model
     history_: list[Record]
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
@@ -137,62 +199,6 @@ class Completion(Params, Generic[Model]):
         mask = np.zeros(tensor.n_entries, dtype=bool)
         mask[rng.choice(tensor.n_entries, n_held, replace=False)] = True
         return tensor.take(~mask), tensor.take(mask)
-
-    def _fitted(self) -> Model:
-        if not hasattr(self, "model_"):
-            raise NotFittedError(f"{type(self).__name__} must be fitted first. Try .fit(tensor).")
-        return self.model_
-
-    def predict(self, coords: ObservedTensor | Any) -> Array:
-        """Predict at (n, order) coordinates, or at those of an observed tensor."""
-        return self._fitted().predict(coords.coords if isinstance(coords, ObservedTensor) else coords)
-
-    def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
-        """Return the root mean squared error on a tensor, or on coordinates and values."""
-        observed = as_tensor(tensor, values, self._fitted().shape)
-        return rmse(self.predict(observed), observed.values)
-
-    def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
-        """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
-        observed = as_tensor(tensor, values, self._fitted().shape)
-        truth = observed.values.astype(np.float64)
-        total = float(np.sum((truth - truth.mean()) ** 2))
-        error = float(np.sum((truth - self.predict(observed)) ** 2))
-        if total == 0.0:
-            return 1.0 if error == 0.0 else 0.0
-        return 1.0 - error / total
-
-    def slice(self, given: Mapping[Any, Any]) -> Array:
-        """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
-        return self._fitted().slice(given)
-
-    def dense(self, **options: Any) -> Array:
-        """Reconstruct every cell, if that fits in memory; see the model's ``dense``."""
-        return self._fitted().dense(**options)
-
-    def top(self, n: int = 10, **options: Any) -> Ranking:
-        """Return the best n candidates for a row; see the model's ``top``."""
-        return self._fitted().top(n, **options)
-
-    def solve_rows(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> NewRows:
-        """Compute rows for new indices of a mode without changing the model; see the model's ``solve_rows``."""
-        return self._fitted().solve_rows(tensor, mode, **self._ridge(options))
-
-    def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
-        """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
-        self.model_ = self._fitted().fold_in(tensor, mode, **self._ridge(options))
-        return self
-
-    def _ridge(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {"noise_variance": self.noise_variance_, **options}
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file; read it with `tensorveil.load_model`."""
-        self._fitted().save(path)
-
-    def to_tensorly(self, **options: Any) -> Any:
-        """Return the fitted model as TensorLy's tensor of the same kind."""
-        return self._fitted().to_tensorly(**options)
 
 
 def as_tensor(tensor: ObservedTensor | Any, values: Any, shape: Sequence[int] | None) -> ObservedTensor:

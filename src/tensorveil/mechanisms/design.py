@@ -1,0 +1,59 @@
+"""Designs of the multilinear model: what multiplies a row, or the core, in the prediction of each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorveil.mechanisms.data import Array, Form, PrivateData
+from tensorveil.models.cp_algebra import cp_design, cp_values
+from tensorveil.models.tucker_algebra import tucker_design, tucker_values
+
+
+def row_design(columns: Array, core: Array | None, factors: Sequence[Array], mode: int) -> Array:
+    """Return (n, rank): the prediction is design . row of ``mode``."""
+    if core is None:
+        return cp_design(columns, factors, mode)
+    return tucker_design(columns, core, factors, mode)
+
+
+def core_design(columns: Array, factors: Sequence[Array]) -> Array:
+    """Return (n, elements of the core): the prediction is design . core."""
+    out: Array = factors[0][columns[0]]
+    for factor, column in zip(factors[1:], columns[1:], strict=True):
+        out = (out[:, :, None] * factor[column][:, None, :]).reshape(len(out), -1)
+    return out
+
+
+def predictions(columns: Array, core: Array | None, factors: Sequence[Array], threads: int | None) -> Array:
+    """Return the multilinear part at every entry."""
+    if core is None:
+        return cp_values(columns, factors, threads)
+    return tucker_values(columns, core, factors, threads)
+
+
+def public_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Array]]:
+    """Return random factors (orthonormal columns, scaled to unit mean square) and core; no data are used."""
+    rng = np.random.default_rng(form.seed)
+    factors = [unit_columns(rng.standard_normal(s)) for s in zip(data.shape, form.ranks, strict=True)]
+    core = None
+    if form.core:
+        core = rng.standard_normal(form.ranks)
+        core /= np.sqrt(np.mean(core**2))
+    return core, factors
+
+
+def unit_columns(factor: Array) -> Array:
+    """Return the factor with columns of unit mean square; a column of zeros stays."""
+    size = np.sqrt(np.mean(factor**2, axis=0))
+    scaled: Array = factor / np.where(size > 0, size, 1.0)
+    return scaled
+
+
+def orthogonal_columns(factor: Array) -> Array:
+    """Return an orthogonal basis of the columns, of unit mean square."""
+    basis, _ = np.linalg.qr(factor)
+    if basis.shape[1] < factor.shape[1]:  # fewer rows than columns: nothing to orthogonalise
+        return unit_columns(factor)
+    return unit_columns(basis)

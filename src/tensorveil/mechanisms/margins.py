@@ -1,0 +1,140 @@
+"""Private biases from noisy sums per index of every mode, decoded by weighted least squares.
+
+With positions public, the sums of mode m are s_m = U_m'(x - c) + noise, U_m the incidence of entries and indices. For
+the model x = c + mean + sum of biases + e, with biases N(0, t_m) and e N(0, v), the biases are decoded from all sums at
+once: each sum weighs 1/(noise variance + entries * v). The t_m are estimated from the noisy sums themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, constant_solution
+from tensorveil.mechanisms.mean import private_spread
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.noise import Noisy
+from tensorveil.privacy import Part
+
+PROOF = "docs/guarantees.md#sums"
+_SPREAD_SHARE = 0.005
+_ROUNDS, _TOLERANCE, _STEPS = 8, 1e-4, 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Margins:
+    """Decoded private biases; predictions are offset + sum of biases."""
+
+    offset: float
+    biases: tuple[Array, ...]
+    spread: float
+    parts: tuple[Part, ...]
+
+    def at(self, columns: Array) -> Array:
+        """Predict at coordinates."""
+        total: Array = self.offset + sum(bias[column] for bias, column in zip(self.biases, columns, strict=True))
+        return total
+
+
+def private_margins(data: PrivateData, spend: Spend) -> Margins:
+    """Return biases decoded from one noisy sum per index and mode.
+
+    Guarantee: ``spend``, unit value: one value changes one sum of each mode by at most the width of the bounds
+    (docs/guarantees.md#sums).
+    """
+    half, order = 0.5 * data.width, len(data.shape)
+    for_spread, *for_modes = spend.split(_SPREAD_SHARE, *[(1 - _SPREAD_SHARE) / order] * order)
+    spread = private_spread(data, data.middle, for_spread)
+    sums = [
+        part.sums(data.values - data.middle, -half, half, column, size)
+        for part, column, size in zip(for_modes, data.columns, data.shape, strict=True)
+    ]
+    parts = [for_spread.part("spread", "sum of squared deviations from the middle of the bounds")]
+    parts += [part.part(f"sums of mode {m}", "sum of the values per index") for m, part in enumerate(for_modes)]
+    shift, biases = _decode(data.columns, data.shape, sums, spread**2)
+    return Margins(offset=data.middle + shift, biases=biases, spread=spread, parts=tuple(parts))
+
+
+def run_margins(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+    """Release an offset and biases.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
+    """
+    margins = private_margins(data, spend)
+    solution = constant_solution(data, form, margins.offset, margins.biases)
+    return Outcome(solution=solution, parts=margins.parts, proofs=(PROOF,))
+
+
+def _decode(
+    columns: Array, shape: tuple[int, ...], sums: list[Noisy], square: float
+) -> tuple[float, tuple[Array, ...]]:
+    """Return the mean and the biases, all measured from the middle of the bounds. Post-processing only."""
+    modes = range(len(shape))
+    n = columns.shape[1]
+    counts = [np.bincount(columns[m], minlength=shape[m]).astype(float) for m in modes]
+    weight_of_mean = [1.0 / (shape[m] * sums[m].variance) for m in modes]
+    mean = sum(w * sums[m].values.sum() for m, w in zip(modes, weight_of_mean, strict=True)) / (n * sum(weight_of_mean))
+    variance = max(square - mean**2, 1e-4 * square)  # of what biases and mean leave, at most
+    prior = [0.1 * variance] * len(shape)
+    theta = np.concatenate([np.zeros(sum(shape)), [mean]])
+    cuts = np.cumsum(shape)[:-1]
+    present = [_significant(sums[m], counts[m], mean, variance) for m in modes]
+    for _ in range(_ROUNDS):
+        left = max(variance - sum(prior), 0.2 * variance)
+        weights = [1.0 / (sums[m].variance + counts[m] * left) for m in modes]
+        curvature = [counts[m] ** 2 * weights[m] for m in modes]
+        theta = _solve(columns, shape, sums, weights, curvature, prior, theta)
+        for m, bias in enumerate(np.split(theta[:-1], cuts)):
+            # MacKay's fixed point, as in the variational solver
+            uncertain = 1.0 / (curvature[m] + 1.0 / prior[m])
+            determined = max(float(np.sum(1.0 - uncertain / prior[m])), 1e-3)
+            found = float(np.clip(np.sum(bias**2) / determined, 1e-6 * variance, variance))
+            prior[m] = found if present[m] else 1e-6 * variance
+    return float(theta[-1]), tuple(np.split(theta[:-1], cuts))
+
+
+def _significant(sums: Noisy, counts: Array, mean: float, variance: float) -> bool:
+    """Tell whether the sums of a mode vary by more than noise and chance explain, by two standard deviations."""
+    expected = sums.variance + counts * variance
+    excess = np.sum((sums.values - counts * mean) ** 2 / expected) - len(counts)
+    return bool(excess > 2.0 * np.sqrt(2.0 * len(counts)))
+
+
+def _solve(
+    columns: Array,
+    shape: tuple[int, ...],
+    sums: list[Noisy],
+    weights: list[Array],
+    curvature: list[Array],
+    prior: list[float],
+    start: Array,
+) -> Array:
+    """Solve the normal equations by conjugate gradients; a product costs a few passes over the positions."""
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    modes = range(len(shape))
+    cuts, n = np.cumsum(shape)[:-1], columns.shape[1]
+    penalty = np.concatenate([np.full(shape[m], 1.0 / prior[m]) for m in modes])
+
+    def collect(spread_out: Array) -> Array:
+        totals = [np.bincount(columns[m], spread_out, minlength=shape[m]) for m in modes]
+        return np.concatenate([*totals, [spread_out.sum()]])
+
+    def product(theta: Array) -> NDArray[np.float64]:
+        biases = np.split(theta[:-1], cuts)
+        fitted = theta[-1] + sum(biases[m][columns[m]] for m in modes)
+        back = sum((np.bincount(columns[m], fitted, minlength=shape[m]) * weights[m])[columns[m]] for m in modes)
+        out = collect(back)
+        out[:-1] += penalty * theta[:-1]
+        return out
+
+    right = collect(sum((sums[m].values * weights[m])[columns[m]] for m in modes))
+    total = n * sum(float(np.sum(curvature[m])) / n for m in modes)
+    inverse = 1.0 / np.concatenate([np.concatenate(curvature) + penalty, [max(total, 1e-12)]])
+    size = len(start)
+    operator = LinearOperator((size, size), matvec=product, dtype=float)
+    precondition = LinearOperator((size, size), matvec=lambda v: inverse * v, dtype=float)
+    solution, _ = cg(operator, right, x0=start, rtol=_TOLERANCE, maxiter=_STEPS, M=precondition)
+    return np.asarray(solution)

@@ -1,0 +1,42 @@
+"""The private mean and scale, alone (the constant predictor) or as the first step of other mechanisms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tensorveil.mechanisms.data import Form, Outcome, PrivateData, constant_solution
+from tensorveil.mechanisms.spend import Spend
+
+PROOF = "docs/guarantees.md#sums"
+
+
+def private_mean(data: PrivateData, spend: Spend) -> float:
+    """Return the mean, from one noisy sum; the number of entries is public.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
+    """
+    everything = np.zeros(data.n_entries, dtype=np.int64)
+    half = 0.5 * data.width
+    total = spend.sums(data.values - data.middle, -half, half, everything, 1).values[0]
+    return float(np.clip(data.middle + total / data.n_entries, *data.bounds))
+
+
+def private_spread(data: PrivateData, center: float, spend: Spend) -> float:
+    """Return the standard deviation around an already private center, from one noisy sum of squares.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
+    """
+    everything = np.zeros(data.n_entries, dtype=np.int64)
+    largest = max(data.bounds[1] - center, center - data.bounds[0])
+    total = spend.sums((data.values - center) ** 2, 0.0, largest**2, everything, 1).values[0]
+    return float(np.sqrt(np.clip(total / data.n_entries, (data.width / 50) ** 2, largest**2)))
+
+
+def run_mean(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+    """Release the constant predictor: all of the budget for the mean.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
+    """
+    offset = private_mean(data, spend)
+    parts = (spend.part("mean", "sum of the values"),)
+    return Outcome(solution=constant_solution(data, form, offset), parts=parts, proofs=(PROOF,))

@@ -1,0 +1,126 @@
+"""What a step may spend, and the noisy statistics it buys: sums of snapped contributions, so that they are integers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.noise import (
+    Grid,
+    NoiseSource,
+    Noisy,
+    bounded_values_mechanism,
+    contribution_sensitivity,
+    gaussian_mechanism,
+    grouped_sum,
+    laplace_mechanism,
+    norm_mechanism,
+    snap,
+    sqrt_up,
+)
+from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
+
+Array = NDArray[Any]
+
+# Norm-shaped noise beyond this dimension costs too many trials to draw; Laplace noise takes over.
+_LARGEST_NORM_DIMENSION = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spend:
+    """A part of the budget: a pure epsilon (Laplace and norm-shaped noise) or a mu (Gaussian noise)."""
+
+    source: NoiseSource
+    epsilon: float | None = None
+    mu: float | None = None
+
+    @property
+    def event(self) -> Event:
+        """What the accounting sees when this is spent."""
+        return Pure(self.epsilon) if self.epsilon is not None else Gaussian(self._parameter)
+
+    @property
+    def _parameter(self) -> float:
+        parameter = self.epsilon if self.epsilon is not None else self.mu
+        assert parameter is not None
+        return parameter
+
+    @property
+    def laplace_epsilon(self) -> float:
+        """The epsilon of Laplace noise with the same variance, for rules that depend on how noisy things are."""
+        return self._parameter * (1.0 if self.epsilon is not None else math.sqrt(2.0))
+
+    def split(self, *shares: float) -> tuple[Spend, ...]:
+        """Cut into parts that compose to no more than the whole."""
+        if self.epsilon is not None:
+            return tuple(Spend(source=self.source, epsilon=e) for e in split_pure(self.epsilon, shares))
+        return tuple(Spend(source=self.source, mu=m) for m in split_gaussian(self._parameter, shares))
+
+    def part(self, name: str, statistic: str) -> Part:
+        """Describe what this was spent on."""
+        return Part(name=name, statistic=statistic, event=self.event)
+
+    def values(self, values: Array, bounds: tuple[float, float]) -> Noisy:
+        """Perturb every value within bounds.
+
+        Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#input).
+        """
+        return bounded_values_mechanism(values, bounds, self.source, epsilon=self.epsilon, mu=self.mu)
+
+    def sums(self, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
+        """Sum numbers between low and high by groups.
+
+        Guarantee: this spend, for neighbours that differ in one number (docs/guarantees.md#sums).
+        """
+        grid = Grid.for_scale((high - low) / self._parameter)
+        sensitivity = contribution_sensitivity([[low]], [[high]], grid, "l1")
+        return self._add(grouped_sum(snap(values, grid), groups, n_groups), grid, sensitivity, sensitivity)
+
+    def linear(self, weights: Array, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
+        """Sum weights (n, d) times values by groups; rows of weights must be public or already private.
+
+        Guarantee: this spend, for neighbours that differ in one value between low and high, which moves one row of
+        the result by at most the largest weight's length times (high - low) (docs/guarantees.md#linear).
+        """
+        width, dimension = (high - low), weights.shape[1]
+        longest = float(np.sqrt(np.max(np.sum(weights**2, axis=1)))) * width
+        grid = Grid.for_scale(max(longest, 1e-12 * width) / self._parameter)
+        sums = np.zeros((n_groups, dimension), dtype=np.int64)
+        l1 = l2 = Fraction(0)
+        for start in range(0, len(values), 1 << 18):  # chunks keep the temporary arrays small
+            part = slice(start, start + (1 << 18))
+            w = weights[part]
+            sums += grouped_sum(snap(w * values[part, None], grid), groups[part], n_groups)
+            l2 = max(l2, contribution_sensitivity(w * low, w * high, grid, "l2"))
+            l1 = max(l1, contribution_sensitivity(w * low, w * high, grid, "l1"))
+        return self._add(sums, grid, l1, l2)
+
+    def bounded_rows(self, rows: Array, groups: Array, n_groups: int, *, l1: float, l2: float) -> Noisy:
+        """Sum rows of length at most l1 and l2 in these norms by groups.
+
+        Guarantee: this spend, for neighbours that add or remove one such row: snapping adds at most half a step per
+        coordinate to its length (docs/guarantees.md#entry).
+        """
+        dimension = rows.shape[1]
+        grid = Grid.for_scale(l2 / self._parameter)
+        sums = np.zeros((n_groups, dimension), dtype=np.int64)
+        for start in range(0, len(rows), 1 << 18):
+            part = slice(start, start + (1 << 18))
+            sums += grouped_sum(snap(rows[part], grid), groups[part], n_groups)
+        half = Fraction(1, 2)
+        longest_l1 = grid.steps(l1) + half * dimension
+        longest_l2 = grid.steps(l2) + half * sqrt_up(dimension)
+        return self._add(sums, grid, longest_l1, longest_l2)
+
+    def _add(self, ints: Array, grid: Grid, l1: Fraction, l2: Fraction) -> Noisy:
+        l1, l2 = max(l1, Fraction(1)), max(l2, Fraction(1))
+        if self.epsilon is None:
+            return gaussian_mechanism(ints, grid, l2, self._parameter, self.source)
+        if ints.ndim == 2 and 1 < ints.shape[1] <= _LARGEST_NORM_DIMENSION:
+            return norm_mechanism(ints, grid, l2, self.epsilon, self.source)
+        return laplace_mechanism(ints, grid, l1, self.epsilon, self.source)
