@@ -1,8 +1,8 @@
 """What events cost: epsilon at a given delta and delta at a given epsilon, always rounded to the private side.
 
-Pure events add up; Gaussian ones compose exactly as mu-GDP; zCDP adds up in rho. Mixtures of pure and Gaussian
-events, and Poisson sampling, go through the privacy loss distributions of dp-accounting, with a native bound for
-the former where that library is missing. Proofs: docs/accounting.md.
+Pure events add up; Gaussian ones compose exactly as mu-GDP; zCDP adds up in rho. Pure and Gaussian events together
+have an exact sum over their privacy losses. Where it gets too long, and for Poisson sampling, the privacy loss
+distributions of dp-accounting serve; the former has a native bound as well. Proofs: docs/accounting.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from tensorveil.privacy.events import Event
 from tensorveil.privacy.exact import at_least, at_most, exactly, nonnegative, probability, root_at_least
 from tensorveil.privacy.gdp import gdp_delta, gdp_epsilon, mu_of_pure
 from tensorveil.privacy.profile import Profile, profile_of, worst_cases
+from tensorveil.privacy.responses import mixture_delta, mixture_epsilon, response_terms
 from tensorveil.privacy.zcdp import zcdp_delta, zcdp_epsilon
 
 __all__ = ["delta_for", "epsilon_for", "mu_of", "rho_of"]
 
 METHODS = ("best", "native")
+WORTH_IT = 0.01
 
 
 def epsilon_for(event: Event, delta: float, *, method: str = "best") -> float:
@@ -29,8 +31,8 @@ def epsilon_for(event: Event, delta: float, *, method: str = "best") -> float:
     Parameters
     ----------
     event: what happened.
-    delta: at least 0 and below 1. Pure events cost the same at any delta, unless there are many of them.
-    method: "best" uses dp-accounting for mixtures of pure and Gaussian events if it is installed; "native" never
+    delta: at least 0 and below 1. Few pure events cost the same at any delta; many together cost less.
+    method: "best" uses dp-accounting for Gaussian events with very many pure ones if it is installed; "native" never
         does. Poisson sampling needs it in any case.
 
     Examples:
@@ -74,7 +76,7 @@ def _epsilon(profile: Profile, delta: float, method: str) -> float:
     if profile.sampled:
         return _sampled_epsilon(profile, spare)
     native = _native_epsilon(profile, spare)
-    if method == "best" and _mixed(profile) and find_spec("dp_accounting"):
+    if method == "best" and _needs_library(profile) and find_spec("dp_accounting"):
         from tensorveil.privacy.loss import loss_epsilon
 
         return min(native, at_least(profile.epsilon + _exact(loss_epsilon(profile, spare))))
@@ -87,7 +89,7 @@ def _delta(profile: Profile, epsilon: float, method: str) -> float:
     if profile.sampled:
         return _sampled_delta(profile, epsilon)
     native = _native_delta(profile, epsilon)
-    if method == "best" and _mixed(profile) and find_spec("dp_accounting"):
+    if method == "best" and _needs_library(profile) and find_spec("dp_accounting"):
         from tensorveil.privacy.loss import loss_delta
 
         left = at_most(exactly(epsilon) - profile.epsilon)
@@ -95,8 +97,9 @@ def _delta(profile: Profile, epsilon: float, method: str) -> float:
     return native
 
 
-def _mixed(profile: Profile) -> bool:
-    return bool(profile.pure) and profile.mu_squared > 0 and profile.rho == 0
+def _needs_library(profile: Profile) -> bool:
+    """Tell whether pure and Gaussian events come together with too many losses for the exact sum."""
+    return profile.rho == 0 and profile.mu_squared > 0 and bool(profile.pure) and response_terms(profile.pure) is None
 
 
 def _exact(number: float) -> Fraction:
@@ -109,23 +112,34 @@ def _sum_of_deltas(profile: Profile, delta: float) -> float:
 
 
 def _native_epsilon(profile: Profile, delta: float) -> float:
-    """Take the better of two valid readings of the pure part: added to epsilon, or turned into mu or rho."""
-    rest = _smooth_epsilon(profile, delta, pure=False)
-    bounds = [at_least(profile.pure_epsilon + profile.epsilon + _exact(rest))]
-    if profile.pure and delta > 0:
-        bounds.append(at_least(profile.epsilon + _exact(_smooth_epsilon(profile, delta, pure=True))))
-    return min(bounds)
+    """Take the best of three valid readings of the pure part: added to epsilon, turned into mu or rho, or summed."""
+    simple = _smooth_epsilon(profile, delta, pure=False)
+    total = at_least(profile.pure_epsilon + profile.epsilon + _exact(simple))
+    if not profile.pure or delta == 0:
+        return total
+    bounds = [_smooth_epsilon(profile, delta, pure=True)]
+    if profile.rho == 0 and (terms := response_terms(profile.pure)):
+        most = at_least(profile.pure_epsilon + _exact(simple))
+        bounds.append(mixture_epsilon(mu_of(profile, pure=False), terms, delta, most))
+    best = at_least(profile.epsilon + _exact(min(bounds)))
+    # Pure events are expected to add up; a tiny gain from delta is not worth unround numbers.
+    if not profile.smooth and best > (1 - WORTH_IT) * total:
+        return total
+    return min(best, total)
 
 
 def _native_delta(profile: Profile, epsilon: float) -> float:
     bounds = [1.0]
     left = exactly(epsilon) - profile.pure_epsilon - profile.epsilon
+    own = at_most(exactly(epsilon) - profile.epsilon)  # for all but what is known by pairs
     if left >= 0:
         bounds.append(_smooth_delta(profile, at_most(left), pure=False))
-    elif profile.mu_squared == 0 and profile.rho == 0:
+    elif not profile.smooth:
         bounds.append(_response_delta(at_least(profile.pure_epsilon + profile.epsilon), epsilon))
-    if profile.pure and exactly(epsilon) >= profile.epsilon:
-        bounds.append(_smooth_delta(profile, at_most(exactly(epsilon) - profile.epsilon), pure=True))
+    if profile.pure and own >= 0:
+        bounds.append(_smooth_delta(profile, own, pure=True))
+        if profile.rho == 0 and (terms := response_terms(profile.pure)):
+            bounds.append(mixture_delta(mu_of(profile, pure=False), terms, own))
     return _sum_of_deltas(profile, min(bounds))
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "positive",
     "probability",
     "root_at_least",
+    "root_at_most",
     "shown_at_least",
     "shown_at_most",
 ]
@@ -46,12 +47,28 @@ def at_most(exact: Fraction) -> float:
 
 def root_at_least(exact: Fraction) -> float:
     """Give the smallest float whose square is not below `exact`."""
-    near = math.sqrt(at_least(exact))
-    while near > 0 and math.isfinite(near) and exactly(math.nextafter(near, 0.0)) ** 2 >= exact:
+    near = _near_root(exact)
+    while near > 0 and exactly(math.nextafter(near, 0.0)) ** 2 >= exact:
         near = math.nextafter(near, 0.0)
-    while math.isfinite(near) and exactly(near) ** 2 < exact:
+    while exactly(near) ** 2 < exact:
         near = math.nextafter(near, math.inf)
     return near
+
+
+def root_at_most(exact: Fraction) -> float:
+    """Give a float whose square is not above `exact`, next to the root."""
+    near = _near_root(exact)
+    while exactly(near) ** 2 > exact:
+        near = math.nextafter(near, 0.0)
+    return near
+
+
+def _near_root(exact: Fraction) -> float:
+    """Give the root to within a few ulps, scaled so that neither tiny nor huge squares leave the range of floats."""
+    if exact == 0:
+        return 0.0
+    half = (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2
+    return math.ldexp(math.sqrt(exact / Fraction(4) ** half), half)
 
 
 def shown_at_least(number: float, digits: int = 4) -> str:

@@ -23,7 +23,15 @@ from tensorveil.privacy.accounting import epsilon_for, mu_of, rho_of
 from tensorveil.privacy.budget import Budget
 from tensorveil.privacy.errors import BudgetExceededError
 from tensorveil.privacy.events import ZCDP, Approximate, Composed, Event, Gaussian
-from tensorveil.privacy.exact import at_least, at_most, exactly, probability, shown_at_least, shown_at_most
+from tensorveil.privacy.exact import (
+    at_least,
+    at_most,
+    exactly,
+    probability,
+    root_at_most,
+    shown_at_least,
+    shown_at_most,
+)
 from tensorveil.privacy.gdp import gdp_mu
 from tensorveil.privacy.profile import profile_of
 from tensorveil.privacy.zcdp import zcdp_largest_rho
@@ -139,7 +147,7 @@ def balances(charged: Iterable[Event], composition: str | None, budget: Budget) 
         spent: Event = Approximate(at_least(amount), at_least(deltas))
         left: Event = Approximate(at_most(rest), max(0.0, at_most(exactly(budget.delta) - deltas)))
     elif composition == "gaussian":
-        spent, left = Gaussian(mu_of(profile_of(Composed(charged)), pure=False)), Gaussian(_root_at_most(rest))
+        spent, left = Gaussian(mu_of(profile_of(Composed(charged)), pure=False)), Gaussian(root_at_most(rest))
     else:
         spent, left = ZCDP(at_least(amount)), ZCDP(at_most(rest))
     return _balance(spent, amount / limit, budget), _balance(left, rest / limit, budget)
@@ -150,13 +158,6 @@ def _balance(event: Event, fraction: Fraction, budget: Budget) -> Balance:
         return Balance(epsilon=event.epsilon, delta=event.delta, fraction=float(fraction), event=event)
     epsilon = epsilon_for(event, budget.delta)
     return Balance(epsilon=epsilon, delta=budget.delta, fraction=float(fraction), event=event)
-
-
-def _root_at_most(exact: Fraction) -> float:
-    near = math.sqrt(at_most(exact))
-    while exactly(near) ** 2 > exact:
-        near = math.nextafter(near, 0.0)
-    return near
 
 
 def _refusal(

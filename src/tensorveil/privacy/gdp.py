@@ -79,12 +79,17 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             low = middle
         else:
             high = middle
-    # Rounding may make delta wiggle by an ulp; step back until both directions agree.
-    step = UNIT_ROUNDOFF
-    while low > 0 and gdp_epsilon(low, delta) > epsilon:
-        low *= 1 - step
-        step *= 2
-    return low
+    # Upper bounds of delta wiggle with rounding: step back by more than that, so that every smaller mu fits as well.
+    return low * (1 - max(1e-13, 4 * _wiggle(low, epsilon)))
+
+
+def _wiggle(mu: float, epsilon: float) -> float:
+    """Bound the relative error of delta by what doubling the safety margin would change."""
+    if mu == 0:
+        return 0.0
+    y = (epsilon / mu + mu / 2) / math.sqrt(2)
+    # As in gdp_delta, with |x| <= y, and the gap between the two terms bounded below by mu / (2 + 2 y).
+    return min(0.1, 16 * UNIT_ROUNDOFF * (1 + (1 + y) * (2 * y + 2)) * (2 + 2 * y) / min(mu, 1.0))
 
 
 def mu_of_pure(epsilon: float) -> float:

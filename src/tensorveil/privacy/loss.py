@@ -15,7 +15,7 @@ __all__ = ["loss_delta", "loss_epsilon"]
 SLACK = 1e-12
 INTERVAL = 1e-4
 # A pure epsilon is rounded up to the interval, so the interval must be small beside it; below this it costs too much.
-FINEST = 1e-6
+FINEST = 1e-5
 
 
 def loss_epsilon(profile: Profile, delta: float) -> float:
@@ -64,4 +64,4 @@ def _distribution(profile: Profile) -> Any:
 
 def _interval(profile: Profile) -> float:
     smallest = min(profile.pure, default=1.0)
-    return max(FINEST, min(INTERVAL, smallest / 1000))
+    return max(FINEST, min(INTERVAL, smallest / 100))

@@ -1,0 +1,67 @@
+"""Pure and Gaussian mechanisms together, exactly: a pure one is at worst randomised response.
+
+Randomised response has the privacy loss +epsilon with probability e^epsilon / (1 + e^epsilon) and -epsilon otherwise,
+and no epsilon-DP mechanism loses more (Kairouz, Oh and Viswanath 2015, theorem 3.1). Losses add up in composition, so
+
+    delta(epsilon) = sum over losses s of P(s) delta_Gaussian(epsilon - s).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+from tensorveil.privacy.gdp import MAX_STEPS, gdp_delta
+
+__all__ = ["Term", "mixture_delta", "mixture_epsilon", "response_terms"]
+
+MOST_TERMS = 400
+Term = tuple[float, float]  # privacy loss, probability; both rounded up
+
+
+def response_terms(pure: Mapping[float, int]) -> list[Term] | None:
+    """List the losses of pure mechanisms (epsilon -> how often) with their probabilities; None if too many."""
+    if math.prod(count + 1 for count in pure.values()) > MOST_TERMS:
+        return None
+    terms = []
+    for pick in itertools.product(*([(e, n, j) for j in range(n + 1)] for e, n in pure.items())):
+        loss, log_weight, size = 0.0, 0.0, 1.0
+        for epsilon, count, high in pick:
+            loss += (2 * high - count) * epsilon
+            log_weight += math.log(math.comb(count, high)) - (count - high) * epsilon
+            log_weight -= count * math.log1p(math.exp(-epsilon))
+            size += count * (1 + epsilon)
+        # A margin far above the rounding of the sums.
+        margin = 1e-14 * size
+        terms.append((loss + margin, math.exp(log_weight + margin)))
+    return terms
+
+
+def mixture_delta(mu: float, terms: Sequence[Term], epsilon: float) -> float:
+    """Give delta of mu-GDP composed with randomised responses, rounded up."""
+    return min(1.0, math.fsum(weight * _gdp_delta(mu, epsilon - loss) for loss, weight in terms) * (1 + 1e-14))
+
+
+def _gdp_delta(mu: float, epsilon: float) -> float:
+    """Extend delta to negative epsilon: delta(-x) = 1 - e^-x (1 - delta(x)), because the two directions are alike."""
+    if epsilon >= 0:
+        return gdp_delta(mu, epsilon)
+    return -math.expm1(epsilon) + math.exp(epsilon) * gdp_delta(mu, -epsilon)
+
+
+def mixture_epsilon(mu: float, terms: Sequence[Term], delta: float, most: float) -> float:
+    """Give epsilon of the same at this delta, rounded up; `most` is a bound that is known to hold."""
+    if mixture_delta(mu, terms, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, most
+    for _ in range(MAX_STEPS):
+        middle = (low + high) / 2
+        # Twelve digits are enough, and rounding up keeps them on the private side.
+        if not low < middle < high or high - low <= 1e-13 * high:
+            break
+        if mixture_delta(mu, terms, middle) <= delta:
+            high = middle
+        else:
+            low = middle
+    return high

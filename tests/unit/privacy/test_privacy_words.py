@@ -1,0 +1,209 @@
+"""Units, budgets and guarantees: what they accept, how they compare, what they say."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensorveil.errors import InputError
+from tensorveil.privacy import (
+    Budget,
+    Composed,
+    Gaussian,
+    Guarantee,
+    NonPrivate,
+    Part,
+    Pure,
+    Repeated,
+    SampledGaussian,
+    Unit,
+)
+from tensorveil.privacy.exact import at_least, at_most, exactly, root_at_least, shown_at_least, shown_at_most
+
+UNITS = [Unit.value(), Unit.entry(), Unit.slice("user"), Unit.tensor(), Unit.local_entry()]
+positive = st.floats(1e-9, 1e9)
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_units_come_back_from_text(unit):
+    assert Unit.parse(str(unit)) == unit
+    assert Unit.parse(unit) is unit
+    for words in (unit.neighbours, unit.sentence, unit.protects):
+        assert words
+        assert words == words.strip()
+
+
+def test_units_say_their_neighbours():
+    assert Unit.value().neighbours == "replace one value"
+    assert Unit.entry().neighbours == "add or remove one entry"
+    assert "'user'" in Unit.slice("user").neighbours
+    assert Unit.parse("Local_Entry") == Unit.local_entry()
+    assert [unit.replaces for unit in UNITS] == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize("text", ["person", "", "slice", "slice:", "value:user", 3, None])
+def test_units_refuse(text):
+    with pytest.raises(InputError, match="unit"):
+        Unit.parse(text)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, True, "1", None])
+def test_budget_refuses_epsilon(epsilon):
+    with pytest.raises(InputError, match="epsilon must be"):
+        Budget(epsilon=epsilon, delta=0.0)
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan, True, None])
+def test_budget_refuses_delta(delta):
+    with pytest.raises(InputError, match="delta must be"):
+        Budget(epsilon=1.0, delta=delta)
+
+
+def test_budget_has_no_defaults():
+    with pytest.raises(TypeError):
+        Budget(epsilon=1.0)
+    with pytest.raises(TypeError):
+        Budget(1.0, 0.0)
+
+
+@given(positive, st.floats(0, 0.4), positive, st.floats(0, 0.4))
+def test_budgets_are_partially_ordered(e1, d1, e2, d2):
+    a, b = Budget(epsilon=e1, delta=d1), Budget(epsilon=e2, delta=d2)
+    assert (a <= b) == (e1 <= e2 and d1 <= d2) == b.covers(a) == (b >= a)
+    assert (a < b) == (a <= b and a != b) == (b > a)
+    if (e1 < e2) and (d1 > d2):
+        assert not any((a <= b, b <= a, a < b, b < a))
+    assert (a + b).covers(a)
+    assert a + b == b + a
+
+
+def test_budgets_add_up_as_decimals():
+    tenth = Budget(epsilon=0.1, delta=1e-7)
+    assert tenth + tenth + tenth == Budget(epsilon=0.3, delta=3e-7)
+    with pytest.raises(InputError, match="add up to 1"):
+        Budget(epsilon=1, delta=0.6) + Budget(epsilon=1, delta=0.6)
+    assert str(Budget(epsilon=np.float64(1), delta=1e-5)) == "(epsilon = 1, delta = 1e-5)"
+    with pytest.raises(TypeError):
+        _ = tenth + 1
+    with pytest.raises(TypeError):
+        _ = tenth <= 1
+
+
+@given(st.fractions(min_value=0, max_value=10**6))
+def test_rounding_keeps_its_side(exact):
+    assert exactly(at_least(exact)) >= exact >= exactly(at_most(exact))
+    assert exactly(root_at_least(exact)) ** 2 >= exact
+    assert math.nextafter(root_at_least(exact), 0) ** 2 <= exact * (1 + 1e-12)
+
+
+@given(st.floats(1e-12, 1e12), st.integers(2, 6))
+def test_shown_numbers_keep_their_side(number, digits):
+    assert float(shown_at_least(number, digits)) >= number >= float(shown_at_most(number, digits))
+    assert float(shown_at_least(number, digits)) <= number * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
+
+
+def test_shown_numbers():
+    assert [shown_at_least(x) for x in (1.0, 0.1, 0, math.inf, 1e-5, 0.99999, 1234567.0)] == [
+        "1", "0.1", "0", "infinite", "1e-5", "1", "1235000",
+    ]  # fmt: skip
+
+
+def guarantee(**changes):
+    facts = {
+        "unit": Unit.value(),
+        "event": Pure(1.0),
+        "delta": 0.0,
+        "composition": [Part(name="input", statistic="the values", event=Pure(1.0))],
+        "released": ["model"],
+        "proof": "docs/guarantees.md#input",
+        "secure_noise": True,
+        "bounds": (1, 5),
+        "mechanism": "input perturbation",
+    }
+    return Guarantee.prove(**(facts | changes))
+
+
+def test_the_sentence():
+    assert str(guarantee()) == (
+        "Anyone who sees this release learns almost the same whether or not any single value in the data was "
+        "different: (epsilon = 1, delta = 0) differential privacy for single values (positions are public, values lie "
+        "between 1 and 5). Proven."
+    )
+    assert "user" in str(guarantee(unit=Unit.slice("user")))
+
+
+def test_large_epsilons_are_not_praised():
+    three = str(guarantee(event=Gaussian(0.6), delta=1e-6, epsilon=3.0))
+    assert "almost the same" not in three
+    assert "20.1 times as likely, plus a probability of 1e-6," in three
+    assert "weak" not in three
+    assert str(guarantee(event=Pure(12.0))).endswith("weak protection.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "opening"),
+    [
+        ({"secure_noise": False}, "NOT PRIVATE: the noise was drawn from a seed"),
+        ({"status": "refuted"}, "NOT PRIVATE"),
+        ({"status": "refuted", "secure_noise": False}, "NOT PRIVATE"),
+        ({"status": "claimed", "epsilon": math.inf}, "NOT PROVEN PRIVATE"),
+    ],
+)
+def test_what_is_not_private_says_so_first(changes, opening):
+    bad = dataclasses.replace(guarantee(), **changes)
+    assert bad.sentence().startswith(opening)
+    assert "do not publish" in bad.sentence()
+    assert not bad.private
+    assert "Proven." not in bad.sentence()
+    assert Guarantee.from_json(json.dumps(bad.to_json(), allow_nan=False)) == bad
+
+
+def test_guarantees_come_back_from_json():
+    event = Composed([Pure(0.1), Repeated(Gaussian(0.1 + 0.2), 3)])
+    original = guarantee(event=event, delta=1e-6, bounds=None, notes=["public grid"])
+    content = json.loads(json.dumps(original.to_json(), allow_nan=False))
+    assert content["format"] == 1
+    assert content["neighbours"] == "replace one value"
+    assert Guarantee.from_json(content) == original
+    with pytest.raises(InputError, match="another format"):
+        Guarantee.from_json(content | {"format": 2})
+    del content["proof"]
+    with pytest.raises(InputError, match="incomplete"):
+        Guarantee.from_json(content)
+    with pytest.raises(InputError, match="incomplete"):
+        Guarantee.from_json("{")
+
+
+def test_a_guarantee_promises_no_less_than_it_costs():
+    with pytest.raises(InputError, match="costs more"):
+        guarantee(epsilon=0.5)
+    with pytest.raises(InputError, match="finite"):
+        guarantee(event=NonPrivate())
+    with pytest.raises(InputError, match="finite"):
+        guarantee(event=Gaussian(1.0))
+    assert guarantee(epsilon=2.0).epsilon == 2.0
+    assert guarantee(event=Composed([Pure(0.1)] * 10)).epsilon == 1.0
+
+
+def test_poisson_sampling_is_for_added_or_removed_units():
+    pytest.importorskip("dp_accounting")
+    event = Repeated(SampledGaussian(1.0, 0.01), 3)
+    with pytest.raises(InputError, match="Poisson"):
+        guarantee(event=event, delta=1e-6)
+    assert guarantee(event=event, delta=1e-6, unit=Unit.entry()).private
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "maybe"}, {"unit": "value"}, {"bounds": (5, 1)}, {"secure_noise": 1}, {"epsilon": math.nan}]
+)
+def test_guarantees_refuse(changes):
+    with pytest.raises(InputError):
+        dataclasses.replace(guarantee(), **changes)
+
+
+def test_parts_speak():
+    assert str(guarantee().composition[0]) == "input: the values, epsilon = 1"
