@@ -63,6 +63,8 @@ def worst_cases(event: Event) -> list[Event]:
         return [case for part in event.events for case in worst_cases(part)] or [Composed(())]
     if isinstance(event, Composed) and len(event.events) == 1:
         return worst_cases(event.events[0])
+    if isinstance(event, Repeated) and event.count == 1:
+        return worst_cases(event.event)
     return [event]
 
 
