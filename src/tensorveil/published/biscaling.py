@@ -23,8 +23,6 @@ DATA_DEPENDENT = (
     "Bi-scaling is data-dependent: its means and scales are computed from the private values without noise. A "
     "guarantee of what follows does not hold for the original values."
 )
-# Scales may not fall below this share of their start: rows that means alone explain would make them vanish.
-FLOOR = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,12 +61,23 @@ class BiScaled:
         return self.row_mean[row] + self.column_mean[column], self.row_scale[row] * self.column_scale[column]
 
 
-def biscale(tensor: ObservedTensor, *, slice_mode: int | str = -1, rounds: int = 20, tol: float = 1e-9) -> BiScaled:
+def biscale(
+    tensor: ObservedTensor,
+    *,
+    slice_mode: int | str = -1,
+    rounds: int = 20,
+    tol: float = 1e-9,
+    least_scale: float = 1e-6,
+) -> BiScaled:
     """Standardise a matrix, or each matrix that ``slice_mode`` cuts out of a tensor of order 3. Data-dependent.
 
     At most ``rounds`` rounds of: column means, row means, column scales, row scales; it stops when a round moved no
-    mean and no scale by more than ``tol`` (in standard units). Scales of rows and columns with a single entry in their
-    slice stay 1: no scale can give one number mean zero and variance one.
+    mean and no scale by more than ``tol`` (in units of the scales). Scales of rows and columns with a single entry in
+    their slice stay 1: no scale can give one number mean zero and variance one.
+
+    In thin slices the means alone may explain whole rows, whose scales then run to zero, and held-out entries divided
+    by them to infinity. ``least_scale`` stops them: row scales stay above it, column scales above it times the standard
+    deviation of all values. The tiny default is the procedure as defined; see docs/published.md for ML-100K.
 
     >>> import numpy as np
     >>> matrix = ObservedTensor.from_dense(np.random.default_rng(0).normal(3.0, 2.0, (6, 5)))
@@ -78,6 +87,7 @@ def biscale(tensor: ObservedTensor, *, slice_mode: int | str = -1, rounds: int =
     """
     whole_number("rounds", rounds, 1, 20)
     number("tol", tol, at_least=0.0, remedy=1e-9)
+    number("least_scale", least_scale, above=0.0, remedy=1e-6)
     axes = _axes(tensor, slice_mode)
     slices = 1 if axes[2] is None else tensor.shape[axes[2]]
     where = np.zeros(tensor.n_entries, dtype=np.int64) if axes[2] is None else tensor.columns[axes[2]].astype(np.int64)
@@ -86,11 +96,12 @@ def biscale(tensor: ObservedTensor, *, slice_mode: int | str = -1, rounds: int =
         for axis in axes[:2]
     )
     values = tensor.values.astype(np.float64)
-    floor = FLOOR * (float(values.std()) or 1.0)  # the first scales found take the units of the values
+    spread = float(values.std()) or 1.0  # column scales come first and take the units of the values
     done, moved = 0, np.inf
     while done < rounds and moved > tol:
         moved = max(_centre(values, columns, rows), _centre(values, rows, columns))
-        moved = max(moved, _stretch(values, columns, rows, floor), _stretch(values, rows, columns, FLOOR))
+        moved = max(moved, _stretch(values, columns, rows, least_scale * spread))
+        moved = max(moved, _stretch(values, rows, columns, least_scale))
         done += 1
     tables = {
         f"{name}_{what}": getattr(side, what).reshape(-1, slices)

@@ -62,7 +62,7 @@ def gradient_claim(epsilon: float, core: bool) -> Guarantee:
         claim="Claimed: epsilon-differential privacy, whatever the number of passes (Theorem 2).",
         truth=(
             "True: no finite epsilon is known. The other factors and the core are moved by unperturbed gradients and "
-            "released: the first update of a pass is a noiseless function of a value, so for a known start the claim "
+            "released: the very first update is a noiseless function of a value, so for a known start the claim "
             "fails. The proof argues about a stationary point, not about what is released, and ignores that passes "
             "compose."
         ),

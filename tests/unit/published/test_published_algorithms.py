@@ -4,6 +4,8 @@ import doctest
 import importlib
 import json
 import pkgutil
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,3 +270,20 @@ def test_divergence_is_an_error_with_a_remedy(tensor):
 )
 def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "published.md"
+
+
+def test_the_page_runs_and_holds_what_guarantees_point_to(tensor):
+    page = PAGE.read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "docs/published.md", "exec"), names)
+    anchors = {
+        line.removeprefix("## ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("## ")
+    }
+    for name in NAMES:
+        place, _, anchor = make(name).fit(tensor).guarantee_.proof.partition("#")
+        assert place == "docs/published.md"
+        assert anchor in anchors

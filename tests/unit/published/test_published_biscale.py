@@ -111,3 +111,13 @@ def test_parameter_errors():
         biscale(matrix(0), tol=-1.0)
     with pytest.raises(tv.InputError, match="mode must be"):
         biscale(tv.ObservedTensor([[0, 0, 0]], [1.0], shape=(2, 2, 2)), slice_mode=5)
+
+
+def test_least_scale_keeps_scales_from_vanishing():
+    """Two entries in a row that the column means explain: without a floor the row's scale runs to zero."""
+    tensor = tv.ObservedTensor([[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 5.0], shape=(2, 2))
+    result = biscale(tensor, least_scale=0.25)
+    assert result.row_scale.min() >= 0.25
+    assert result.column_scale.min() >= 0.25 * tensor.values.std()
+    with pytest.raises(tv.InputError, match="least_scale must be"):
+        biscale(tensor, least_scale=0.0)
