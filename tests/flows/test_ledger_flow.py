@@ -3,10 +3,14 @@
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+import warnings
+from pathlib import Path
 
 import pytest
 
@@ -136,7 +140,9 @@ def test_two_processes_cannot_overspend(tmp_path, folder):
 
 def test_a_forked_child_charges_on_its_own(ledger):
     ledger.charge(Pure(0.1), "parent", "parent")
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons warn if a test runner's thread is there
+        child = os.fork()
     if child == 0:
         try:
             ledger.charge(Pure(0.1), "child", "child")
@@ -189,3 +195,15 @@ def test_the_command_refuses(tmp_path, capsys):
         assert run(arguments) == 2, arguments
         assert message in capsys.readouterr().err
     assert [found.name for found in tmp_path.iterdir()] == ["x.ledger"]
+
+
+def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "budget.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "budget.md", "exec"), {})
+    assert "would exceed the budget" in capsys.readouterr().out
+    commands = re.findall(r"^\$ tensorveil (.*)$", page, re.MULTILINE)
+    assert len(commands) == 3
+    for command in commands:
+        assert run(shlex.split(command)) == 0

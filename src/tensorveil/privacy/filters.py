@@ -4,7 +4,7 @@ Composing the events by whatever bound is smallest in the end would not be sound
 mechanism after seeing a release could gain by it. So a ledger settles at its first charge, before anything was
 released, on one way of adding up, and turns every later charge into that currency:
 
-- "sum": epsilon and delta add up (Rogers, Roth, Ullman and Vadhan 2016, theorem 3.6);
+- "sum": epsilon and delta add up (Rogers, Roth, Ullman and Vadhan 2016);
 - "gaussian": mu^2 adds up (Smith and Thakurta 2022), pure events count with the mu that contains them;
 - "zcdp": rho adds up (Feldman and Zrnic 2021), Gaussian events count mu^2/2 and pure ones epsilon^2/2.
 

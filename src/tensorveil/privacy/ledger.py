@@ -75,6 +75,7 @@ class Ledger:
     unit: Unit
     budget: Budget
     created: str
+    identity: str
 
     @classmethod
     def create(
@@ -95,15 +96,14 @@ class Ledger:
         _check_composition(composition, budget)
         if not path.parent.is_dir():
             raise LedgerError(f"there is no folder {path.parent} to hold the ledger. Make it first.")
-        create_file(
-            path,
-            name=_text("name", name),
-            unit=str(Unit.parse(unit)),
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            created=_now(),
-            composition=composition,
-        )
+        stated = {
+            "name": _text("name", name),
+            "unit": str(Unit.parse(unit)),
+            "epsilon": repr(budget.epsilon),
+            "delta": repr(budget.delta),
+            "created": _now(),
+        }
+        create_file(path, stated, composition)
         return cls.open(path)
 
     @classmethod
@@ -119,6 +119,7 @@ class Ledger:
             unit=Unit.parse(facts["unit"]),
             budget=Budget(epsilon=float(facts["epsilon"]), delta=float(facts["delta"])),
             created=facts["created"],
+            identity=facts["identity"],
         )
 
     def charge(
@@ -128,7 +129,7 @@ class Ledger:
 
         Parameters
         ----------
-        spending: a proven guarantee for this ledger's unit, or the events themselves.
+        spending: a proven guarantee for this ledger's unit, or events that were calibrated to it.
         purpose: what for, in a few words. No data.
         release_id: a name of the release that was never charged before.
         delta: in a ledger that adds up by sum, the part of delta that Gaussian and zCDP events may use;
@@ -220,8 +221,7 @@ class Ledger:
     def _load(self, connection: sqlite3.Connection) -> Book:
         """Read the book, and check that it is the one that was opened: another file may stand there by now."""
         book = load(connection, self.path)
-        now = (book.facts["unit"], float(book.facts["epsilon"]), float(book.facts["delta"]), book.facts["created"])
-        if now != (str(self.unit), self.budget.epsilon, self.budget.delta, self.created):
+        if book.facts["identity"] != self.identity:
             raise LedgerError(f"another ledger stands at {self.path} by now. Open it anew.")
         return book
 

@@ -28,12 +28,14 @@ BUSY_SECONDS = 30.0
 TABLES = """
 CREATE TABLE facts (
     one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL, unit TEXT NOT NULL, epsilon TEXT NOT NULL,
-    delta TEXT NOT NULL, created TEXT NOT NULL, composition TEXT, charges INTEGER NOT NULL, head TEXT NOT NULL);
+    delta TEXT NOT NULL, created TEXT NOT NULL, identity TEXT NOT NULL, composition TEXT,
+    charges INTEGER NOT NULL, head TEXT NOT NULL);
 CREATE TABLE charges (
     number INTEGER PRIMARY KEY, release_id TEXT NOT NULL UNIQUE, purpose TEXT NOT NULL, event TEXT NOT NULL,
     charged TEXT NOT NULL, time TEXT NOT NULL, digest TEXT NOT NULL, confirmed TEXT);
 """
-FACTS = ("name", "unit", "epsilon", "delta", "created", "composition", "charges", "head")
+STATED = ("name", "unit", "epsilon", "delta", "created", "identity")  # once and for all, when the ledger is created
+FACTS = (*STATED, "composition", "charges", "head")
 ROW = ("number", "release_id", "purpose", "event", "charged", "time", "digest", "confirmed")
 
 
@@ -45,11 +47,12 @@ class Book:
     rows: list[dict[str, Any]]
 
 
-def create_file(path: Path, *, name: str, unit: str, epsilon: float, delta: float, created: str, **more: Any) -> None:
+def create_file(path: Path, stated: dict[str, str], composition: str | None) -> None:
     """Make a new ledger: whole or not at all, and never over an existing file."""
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    head = _digest(name, unit, repr(epsilon), repr(delta), created)
-    values = (1, name, unit, repr(epsilon), repr(delta), created, more.get("composition"), 0, head)
+    stated = {**stated, "identity": uuid.uuid4().hex}
+    texts = [stated[key] for key in STATED]
+    values = [1, *texts, composition, 0, _digest(*texts)]
     try:
         with _translated(path):
             connection = _connect(part, "rwc")
@@ -141,7 +144,7 @@ def load(connection: sqlite3.Connection, path: Path) -> Book:
     facts = dict(zip(FACTS, found, strict=True))
     listed = connection.execute(f"SELECT {', '.join(ROW)} FROM charges ORDER BY number").fetchall()
     rows = [dict(zip(ROW, row, strict=True)) for row in listed]
-    head = _digest(*(facts[key] for key in ("name", "unit", "epsilon", "delta", "created")))
+    head = _digest(*(facts[key] for key in STATED))
     for number, row in enumerate(rows, start=1):
         head = _row_digest(head, facts["composition"], row)
         if row["number"] != number or row["digest"] != head:

@@ -299,7 +299,7 @@ def test_newer_versions_and_replaced_files(tmp_path):
     with pytest.raises(LedgerError, match="another version"):
         ledger.spent()
     ledger.path.unlink()
-    make(tmp_path, BOTH)
+    make(tmp_path)
     with pytest.raises(LedgerError, match="another ledger"):
         ledger.charge(Pure(0.1), "mean", "a")
 
