@@ -55,7 +55,7 @@ def test_filled_entries_are_the_missing_ones_and_near_the_truth(tmp_path):
 def test_tucker_asked_cells_and_json(tmp_path, capsys):
     path, output, asked = written(tmp_path, ".parquet"), tmp_path / "result", tmp_path / "asked.csv"
     asked.write_text("week,film,user\nw0,100,user 03\nw3,107,user 11\n")
-    options = ("--method", "tucker", "--rank", "2,2,1", "--baseline", "biases", "--at", asked, "--json")
+    options = ("--model", "tucker", "--rank", "2,2,1", "--baseline", "biases", "--at", asked, "--json")
     assert complete(path, output, *options, "--validation", 0.2, "--restarts", 2) == 0
     captured = capsys.readouterr()
     summary = json.loads(captured.out)

@@ -22,6 +22,7 @@ class State:
     """What error handling needs to know of the options; the one mutable thing here."""
 
     debug: bool = False
+    private: bool = False  # then not even --debug shows the texts of foreign errors, which may quote the data
 
 
 def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -79,6 +80,19 @@ def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int 
     if min(ranks) < 1:
         raise click.BadParameter(f"rank must be at least 1; got {min(ranks)}. Try 8.")
     return ranks[0] if len(ranks) == 1 else ranks
+
+
+def split_shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Parse sizes of modes separated by commas."""
+    if text is None:
+        return None
+    try:
+        shape = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"a shape is whole numbers and commas; got {text!r}. Try 943,1682.") from None
+    if len(shape) < 2 or min(shape) < 1:
+        raise click.BadParameter(f"a shape has a size of at least 1 for each of 2 or more modes; got {text!r}.")
+    return shape
 
 
 def console(*, as_json: bool = False) -> Console:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorveil.cli.common import common_options, console, print_json, reading_options, split_ranks
+from tensorveil.cli.private import private_options, refuse_private_options, wants_privacy
 
 if TYPE_CHECKING:
     from tensorveil.cli.completing import Plan
@@ -25,7 +26,7 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
     type=click.Path(path_type=Path),
     help="Folder to make: model.npz, filled entries, summary.json.",
 )
-@click.option("--method", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model.")
+@click.option("--model", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model.")
 @click.option(
     "--rank",
     callback=split_ranks,
@@ -72,23 +73,38 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
 @click.option(
     "--filled-format", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True, help="Filled file."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of initialisation and shuffling.")
+@click.option("--seed", type=int, help="Seed of initialisation and shuffling [default: 0]. Noise has none.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
-@click.option("--force", is_flag=True, help="Replace an earlier result in OUTPUT.")
+@click.option("--force", is_flag=True, help="Replace an earlier result in OUTPUT; never a release.")
+@private_options
 @reading_options
 @common_options
 def complete(as_json: bool, **options: Any) -> None:
     """Fit a model to the entries in FILE and fill in the missing ones.
 
-    OUTPUT appears when everything is done; if anything fails, nothing is left behind.
+    With --epsilon, --unit and --bounds the fit is differentially private, and OUTPUT is a release: a folder that
+    holds only what may be published. Without them nothing is protected.
+
+    OUTPUT appears when everything is done; if anything fails, nothing is left behind (a charge to a ledger stays).
 
     \b
     Examples:
+      tensorveil complete ratings.csv --epsilon 1 --unit value --bounds 1 5 --ledger ratings.ledger -o release
+      tensorveil complete ratings.tns --epsilon 2 --delta 1e-6 --unit entry --bounds 1 5 \\
+          --private-shape 943,1682 -o release
       tensorveil complete ratings.csv -o result --bounds 1 5
       tensorveil complete trips.parquet --modes from,to,hour --value trips --rank 16 \\
           --solver als --validation 0.1 -o result
-      tensorveil complete sensors.tns --method tucker --rank 6,6,4 --at wanted.csv -o result --json
+      tensorveil complete sensors.tns --model tucker --rank 6,6,4 --at wanted.csv -o result --json
     """
+    if options["at"] and options["no_fill"]:
+        raise click.UsageError("--at and --no-fill exclude each other.")
+    if wants_privacy(options):
+        from tensorveil.cli.private_completing import complete_privately
+
+        complete_privately(options, as_json=as_json)
+        return
+    refuse_private_options(options)
     from tensorveil.cli.completing import run_completion
 
     plan = make_plan(options)
@@ -103,19 +119,17 @@ def make_plan(options: dict[str, Any]) -> Plan:
     """Sort the options by what they concern."""
     from tensorveil.cli.completing import Plan
 
-    if options["at"] and options["no_fill"]:
-        raise click.UsageError("--at and --no-fill exclude each other.")
     fit = {name: options[name] for name in FIT_OPTIONS} | {
         "rank": options["rank"],
         "validation_fraction": options["validation"],
-        "random_state": options["seed"],
+        "random_state": 0 if options["seed"] is None else options["seed"],
     }
     reading = {name: options[name] for name in READING}
     policies = {name: options[name] for name in ("bounds", "out_of_bounds", "duplicates", "missing")}
     return Plan(
         file=options["file"],
         output=options["output"],
-        method=options["method"],
+        model=options["model"],
         fit={name: setting for name, setting in fit.items() if setting is not None},
         reading=reading | policies,
         at=options["at"],
@@ -136,7 +150,7 @@ def _show(summary: dict[str, Any], plan: Plan) -> None:
     table = Table(show_header=False)
     shape = " x ".join(f"{size:,}" for size in data["shape"])
     table.add_row("data", f"{shape}, {data['entries']:,} entries ({data['density']:.3%} observed)")
-    table.add_row("model", f"{summary['method']}, rank {summary['rank']}, {summary['parameters']:,} parameters")
+    table.add_row("model", f"{summary['model']}, rank {summary['rank']}, {summary['parameters']:,} parameters")
     table.add_row("fit", f"{fit['seconds']:.2f} s, {fit['records']} sweeps")
     table.add_row("RMSE on the entries", f"{fit['train_rmse']:.5g}")
     if fit["validation_rmse"] is not None:

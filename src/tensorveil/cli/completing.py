@@ -33,7 +33,7 @@ class Plan:
 
     file: str
     output: Path
-    method: str
+    model: str
     fit: dict[str, Any]
     reading: dict[str, Any]
     at: Path | None
@@ -84,8 +84,8 @@ def fitted(plan: Plan, tensor: ObservedTensor) -> Any:
     """Fit the estimator that the plan names, with a progress bar on a terminal."""
     from tensorveil.completion import CP, Tucker
 
-    estimator: Any = (CP if plan.method == "cp" else Tucker)(**plan.fit)
-    with fit_progress(f"fitting {plan.method}") as progress:
+    estimator: Any = (CP if plan.model == "cp" else Tucker)(**plan.fit)
+    with fit_progress(f"fitting {plan.model}") as progress:
         estimator.fit(tensor, progress=progress)
     return estimator
 
@@ -101,7 +101,7 @@ def summarise(
     return {
         "tensorveil": __version__,
         "file": plan.file,
-        "method": plan.method,
+        "model": plan.model,
         "options": plain(plan.fit),
         "rank": plain(model.rank),
         "parameters": model.n_parameters,

@@ -1,4 +1,4 @@
-"""`tensorveil demo`: hide part of a real tensor, complete it, compare with the truth."""
+"""`tensorveil demo`: hide part of a real tensor, complete it privately, compare with the truth."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorveil.cli.common import common_options, console, print_json
     type=click.Path(path_type=Path),
     default="demo-output",
     show_default=True,
-    help="Folder for the picture, the filled entries, the models and the summary; replaced if it exists.",
+    help="Folder for the release, the ledger and the diagnostics; an earlier demo there is replaced.",
 )
 @click.option(
     "--hidden",
@@ -30,9 +30,10 @@ from tensorveil.cli.common import common_options, console, print_json
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
 @common_options
 def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: bool) -> None:
-    """Complete a real tensor: antibody measurements of 438 samples x 6 antigens x 11 receptors.
+    """Complete a real tensor privately: antibody measurements of 438 samples x 6 antigens x 11 receptors.
 
-    Hides 30 % of the entries, predicts them with four methods, and shows how far each is off.
+    Hides 30 % of the entries, predicts them from the others under three privacy budgets and without privacy, and shows
+    how far each is off. Writes one release with its ledger, as one would for real.
 
     \b
     Example:
@@ -54,19 +55,59 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
 
 def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
-    out.print(f"{summary['hidden']:,} of {summary['entries']:,} entries hidden, then predicted:")
-    table = Table("method", "held-out RMSE", "R²", "parameters", "seconds")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    best = min(summary["methods"], key=lambda method: method["rmse"])
-    for method in summary["methods"]:
-        errors = [f"{method['rmse']:.3f}", f"{round(method['r2'], 3) + 0.0:.3f}"]
-        costs = [f"{method['parameters']:,}", f"{method['seconds']:.2f}"]
-        table.add_row(method["name"], *errors, *costs, style="bold green" if method is best else None)
-    out.print(table)
+    out.print(f"{summary['hidden']:,} of {summary['entries']:,} entries hidden, then predicted from the others.\n")
+    out.print(_private_table(summary))
+    out.print(_open_table(summary))
     if summary["note"]:
         out.print(f"[yellow]note:[/yellow] {escape(summary['note'])}")
-    names = ", ".join(summary["files"])
-    out.print(f"written to {escape(str(output))}: {escape(names)}", soft_wrap=True)
+    released = summary["released"]
+    out.print(f"\nReleased at epsilon {released['epsilon']:g}, charged to a ledger that holds "
+              f"{released['ledger_epsilon']:g}:")  # fmt: skip
+    out.print(f"[bold]{escape(released['sentence'])}[/bold]")
+    out.print("What is protected are the values as published: they were centred beforehand, by means over all samples.")
+    out.print(
+        "\nThe errors above and the pictures are computed from the data, without protection: with data that are really "
+        "private they stay with their owner, and only the release is published."
+    )
+    place = escape(str(output))
+    out.print(f"release, may be published:   {place}/release (read MODEL_CARD.md)", soft_wrap=True)
+    out.print(f"ledger, keeps count:         {place}/{released['ledger']} (tensorveil budget LEDGER)", soft_wrap=True)
+    pictures = [Path(name).name for name in summary["files"] if name.endswith(".png")]
+    inside = f" ({', '.join([*pictures, 'summary.json'])})"
+    out.print(f"diagnostics, do not publish: {place}/diagnostics{inside}", soft_wrap=True)
+
+
+def _private_table(summary: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    low, high = summary["bounds"]
+    title = f"Privately: CP of rank {summary['private_rank']}, unit value, bounds {low:g} to {high:g}, delta 0"
+    table = Table("", "mechanism", "held-out RMSE", "R²", title=title)
+    for column in table.columns[2:]:
+        column.justify = "right"
+    constant, _, same_rank, cp, _ = summary["methods"]
+    table.add_row("constant (mean), not private", "", f"{constant['rmse']:.3f}", _r2(constant))
+    for each in summary["private"]:
+        if each["epsilon"] in summary["budgets"]:
+            error = f"{each['rmse']:.3f} ({each['lowest']:.3f} to {each['highest']:.3f})"
+            name = f"private, epsilon {each['epsilon']:g}"
+            table.add_row(name, each["method"], error, _r2(each), style="bold green")
+    for method in (same_rank, cp):
+        table.add_row(f"{method['name']}, not private", "", f"{method['rmse']:.3f}", _r2(method))
+    return table
+
+
+def _open_table(summary: dict[str, Any]) -> Any:
+    from rich.table import Table
+
+    table = Table("", "held-out RMSE", "R²", "seconds", title="Without privacy")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for method in (summary["methods"][at] for at in (1, 3, 4)):
+        table.add_row(method["name"], f"{method['rmse']:.3f}", _r2(method), f"{method['seconds']:.2f}")
+    return table
+
+
+def _r2(method: dict[str, Any]) -> str:
+    return f"{round(method['r2'], 3) + 0.0:.3f}"

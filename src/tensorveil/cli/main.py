@@ -22,6 +22,7 @@ from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
 from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
+from tensorveil.cli.plan import plan
 from tensorveil.cli.predict import predict
 from tensorveil.errors import TensorveilError
 
@@ -34,18 +35,19 @@ OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 )
 @click.version_option(__version__, message="tensorveil %(version)s")
 def cli() -> None:
-    """Complete sparse tensors: fill in what was not observed from what was.
+    """Complete sparse tensors under differential privacy: fill in what was not observed from what was.
 
     \b
     Try it:
       tensorveil demo --output demo-output
       tensorveil info ratings.csv
-      tensorveil complete ratings.csv --method cp --rank 8 --bounds 1 5 --output result
-      tensorveil predict result/model.npz --at questions.csv --output answers.csv
+      tensorveil plan ratings.csv --bounds 1 5 --epsilon 1 --epsilon 5
+      tensorveil complete ratings.csv --epsilon 1 --unit value --bounds 1 5 --output release
+      tensorveil predict release/model.npz --at questions.csv --output answers.csv
     """
 
 
-for verb in (info, complete, predict, budget, demo, doctor):
+for verb in (info, plan, complete, predict, budget, demo, doctor):
     cli.add_command(verb)
 
 
@@ -64,10 +66,18 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else OK
     except Exception as error:
         if state.debug:
-            traceback.print_exc()
+            _print_traceback(error, state)
         return _explain(error)
     except KeyboardInterrupt:
         return _say("Interrupted; nothing was written.", INTERRUPTED)
+
+
+def _print_traceback(error: Exception, state: State) -> None:
+    """Show where it happened; in a private run without the texts of errors, which may quote the data."""
+    if state.private:
+        click.echo("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)), err=True)
+    else:
+        traceback.print_exception(error)
 
 
 def _explain(error: Exception) -> int:

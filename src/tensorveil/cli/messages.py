@@ -7,8 +7,11 @@ import re
 OPTIONS = {
     "bounds": "--bounds",
     "baseline": "--baseline",
+    "delta": "--delta",
     "duplicates": "--duplicates",
+    "epsilon": "--epsilon",
     "format": "--format",
+    "method": "--method",
     "missing": "--missing",
     "modes": "--modes",
     "out_of_bounds": "--out-of-bounds",
@@ -19,6 +22,7 @@ OPTIONS = {
     "solver": "--solver",
     "sweeps": "--sweeps",
     "threads": "--threads",
+    "unit": "--unit",
     "validation_fraction": "--validation",
     "value": "--value",
 }

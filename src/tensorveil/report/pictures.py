@@ -1,9 +1,9 @@
-"""True against predicted values, one panel per method."""
+"""True against predicted values, one panel per method; error against privacy budget."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,60 @@ class Panel:
     name: str
     predicted: NDArray[Any]
     rmse: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """Errors at one budget: one for each repetition with other noise."""
+
+    epsilon: float
+    method: str
+    errors: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the errors."""
+        return float(np.mean(self.errors))
+
+
+def save_trade_off(
+    path: str | os.PathLike[str], tried: Sequence[Tried], lines: Mapping[str, float], *, title: str
+) -> None:
+    """Draw error against epsilon: mean and range of the repetitions, with lines for what does not depend on it."""
+    if not tried:
+        raise InputError("tried must hold at least one budget.")
+    figure_class, _ = _matplotlib()
+    figure = figure_class(figsize=(7.2, 4.6), dpi=150, layout="constrained")
+    axis = figure.subplots()
+    tried = sorted(tried, key=lambda each: each.epsilon)
+    epsilons = [each.epsilon for each in tried]
+    low, high = [min(each.errors) for each in tried], [max(each.errors) for each in tried]
+    axis.set_xscale("log")
+    axis.fill_between(epsilons, low, high, color="#6baed6", alpha=0.35, linewidth=0, label="lowest to highest")
+    axis.plot(epsilons, [each.mean for each in tried], color="#2171b5", linewidth=1.6, label="mean", zorder=3)
+    for method, marker in zip(dict.fromkeys(each.method for each in tried), "osD^vP", strict=False):
+        points = [(each.epsilon, each.mean) for each in tried if each.method == method]
+        axis.plot(*zip(*points, strict=True), marker, color="#2171b5", markersize=6, zorder=4, label=f"by {method}")
+    for (name, error), style in zip(lines.items(), ("--", "-.", ":"), strict=False):
+        axis.axhline(error, color="#c0392b", linewidth=1.1, linestyle=style, label=f"{name}: {error:.2f}")
+    _dress_trade_off(axis, epsilons, max([*high, *lines.values()]))
+    figure.suptitle(title, fontsize=12, color=INK)
+    figure.savefig(Path(path))
+
+
+def _dress_trade_off(axis: Any, epsilons: Sequence[float], highest: float) -> None:
+    """Name the axes, and write the budgets that were tried on the logarithmic one."""
+    axis.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axis.minorticks_off()
+    axis.set_ylim(0, 1.08 * highest)
+    axis.set_xlabel("epsilon (stronger protection to the left)", color=INK)
+    axis.set_ylabel("held-out RMSE", color=INK)
+    axis.grid(color=GRID, linewidth=0.6)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=9, colors=INK)
+    axis.legend(loc="lower left", fontsize=8, frameon=False, ncols=2)
+    for side in ("top", "right"):
+        axis.spines[side].set_visible(False)
 
 
 def save_true_against_predicted(

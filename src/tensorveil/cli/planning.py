@@ -1,0 +1,55 @@
+"""The work behind `tensorveil plan`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorveil.cli.completing import plain
+from tensorveil.cli.inputs import read_tensor
+from tensorveil.cli.plan import ASSUMED
+from tensorveil.cli.private_completing import DEFAULT_RANK
+from tensorveil.completion.settings import cp_ranks, tucker_ranks
+from tensorveil.errors import InputError
+from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.privacy import Budget, Unit
+
+READING = ("modes", "value", "file_format", "indices", "no_header", "variable")
+
+
+def planned(file: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Predict errors for every budget."""
+    shape, entries = _public(file, options)
+    low, high = options["bounds"]
+    if not low < high:
+        raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
+    rank = options["rank"] or DEFAULT_RANK[options["model"]]
+    ranks = (cp_ranks if options["model"] == "cp" else tucker_ranks)(rank, shape)
+    budgets = []
+    for epsilon in dict.fromkeys(options["epsilons"]):
+        budget = Budget(epsilon=epsilon, delta=options["delta"])
+        found = plan(
+            shape=shape, n_entries=entries, bounds=(low, high), ranks=ranks, core=options["model"] == "tucker",
+            budget=budget, unit=Unit.value(),
+        )  # fmt: skip
+        expected = [{"method": each.method, "rmse": each.rmse} for each in found.predictions]
+        budgets.append({"epsilon": epsilon, "delta": options["delta"], "method": found.method, "expected": expected})
+    return {
+        "unit": "value",
+        "shape": list(shape),
+        "entries": entries,
+        "bounds": [low, high],
+        "model": options["model"],
+        "rank": plain(rank),
+        "delta": options["delta"],
+        "methods": list(ERRORS),
+        "budgets": budgets,
+        "assumed": ASSUMED,
+    }
+
+
+def _public(file: str | None, options: dict[str, Any]) -> tuple[tuple[int, ...], int]:
+    """Give shape and number of entries; of a file's values nothing is used."""
+    if file is None:
+        return options["shape"], options["entries"]
+    tensor = read_tensor(file, **{name: options[name] for name in READING})
+    return tensor.shape, tensor.n_entries
