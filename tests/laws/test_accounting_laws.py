@@ -1,8 +1,10 @@
 """Laws that hold for every kind of event: composition, order, rounding, parallel parts, writing and reading."""
 
+import contextlib
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from tensorveil.errors import InputError
 from tensorveil.privacy import (
     ZCDP,
     Approximate,
+    Budget,
+    BudgetExceededError,
     Composed,
     Gaussian,
     NonPrivate,
@@ -22,8 +26,11 @@ from tensorveil.privacy import (
     epsilon_for,
     event_from_json,
     event_to_json,
+    gaussian_mu,
 )
 from tensorveil.privacy.events import describe_event, has_sampling
+from tensorveil.privacy.filters import admit
+from tensorveil.privacy.responses import mixture_delta, response_terms
 
 DELTA = 1e-5
 # Every kind of event, alone and together with others.
@@ -169,3 +176,45 @@ def test_gaussians_compose_as_one(parts, delta):
 def test_pure_adds_up_in_decimals(thousandths):
     parts = [Pure(number / 1000) for number in thousandths]
     assert epsilon_for(Composed(parts), 0.0) == sum(thousandths) / 1000
+
+
+def adaptive_delta(epsilon, mu, pure, next_mu):
+    """Delta of an analyst who sees a mu-GDP release, then takes a pure or a Gaussian one, whichever hurts more."""
+    terms = response_terms({pure: 1})
+    draws = np.linspace(-9, 9, 2001)
+    weights = np.exp(-(draws**2) / 2)
+    losses = mu**2 / 2 + mu * draws
+    worst = [
+        max(mixture_delta(0.0, terms, epsilon - loss), mixture_delta(next_mu, [(0.0, 1.0)], epsilon - loss))
+        for loss in losses
+    ]
+    return float(np.average(worst, weights=weights))
+
+
+def largest(allowed):
+    low, high = 0.0, 5.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (1.0, 1e-6), (3.0, 1e-5)])
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_choosing_the_next_release_by_the_last_one_gains_nothing_from_a_ledger(epsilon, delta, share):
+    budget, limit = Budget(epsilon=epsilon, delta=delta), gaussian_mu(epsilon, delta)
+    mu = share * limit
+    first = admit(Gaussian(mu), [], "gaussian", budget, None)
+
+    def fits(event):
+        with contextlib.suppress(BudgetExceededError):
+            admit(event, [first], "gaussian", budget, None)
+            return True
+        return False
+
+    honest = adaptive_delta(epsilon, mu, largest(lambda e: fits(Pure(e))), largest(lambda m: fits(Gaussian(m))))
+    assert 0.8 * delta < honest <= delta * (1 + 1e-6)
+
+    # The best bound on what happened in the end is no filter, and this test can tell: delta grows by a fifth or more.
+    pure = largest(lambda e: delta_for(Composed([Gaussian(mu), Pure(e)]), epsilon) <= delta)
+    assert adaptive_delta(epsilon, mu, pure, math.sqrt(limit**2 - mu**2)) > 1.2 * delta

@@ -1,7 +1,7 @@
 """Arithmetic that knows its rounding: results round to a stated side.
 
 A number stands for the decimal that it prints as: 0.1 is a tenth, so that ten charges of 0.1 fill a budget of 1.
-The binary number differs from it by less than one part in 10^15, which mechanisms absorb in their noise scale.
+The binary number differs from it by about one part in 10^16; a mechanism that is to be exact takes `exactly(0.1)`.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def response_terms(pure: Mapping[float, int]) -> list[Term] | None:
 def mixture_delta(mu: float, terms: Sequence[Term], epsilon: float) -> float:
     """Give delta of mu-GDP composed with randomised responses, rounded up."""
     # The difference is lowered by more than its rounding.
-    lowered = ((epsilon - loss - 1e-15 * (epsilon + abs(loss)), weight) for loss, weight in terms)
+    lowered = ((epsilon - loss - 1e-15 * (abs(epsilon) + abs(loss)), weight) for loss, weight in terms)
     return min(1.0, math.fsum(weight * _gdp_delta(mu, left) for left, weight in lowered) * (1 + 1e-14))
 
 

@@ -281,6 +281,7 @@ def sql(path, *statements):
         "UPDATE facts SET epsilon = '9.0'",
         "UPDATE facts SET composition = 'zcdp'",
         "UPDATE facts SET charges = 2",
+        "UPDATE facts SET head = 'x'",
     ],
 )
 def test_changes_by_hand_are_noticed(tmp_path, statement):
