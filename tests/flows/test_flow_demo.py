@@ -5,10 +5,13 @@ import json
 import pyarrow.csv
 import pytest
 
-from tensorveil.cli import demonstration
+from tensorveil.cli import demonstration, private_demonstration
 from tensorveil.cli.main import run
-from tensorveil.errors import MissingDependencyError
+from tensorveil.completion.release import load_release
+from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.models import load_model
+from tensorveil.privacy import Ledger
+from tensorveil.report.pictures import Tried, save_trade_off
 
 
 @pytest.fixture
@@ -16,25 +19,45 @@ def quick(monkeypatch):
     monkeypatch.setattr(demonstration, "CP_RANK", 6)
     monkeypatch.setattr(demonstration, "TUCKER_RANK", (3, 3, 3))
     monkeypatch.setattr(demonstration, "TUCKER_SWEEPS", 5)
+    monkeypatch.setattr(private_demonstration, "GRID", (1.0, 50.0))
+    monkeypatch.setattr(private_demonstration, "REPEATS", 2)
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_demo_shows_writes_and_can_be_repeated(tmp_path, capsys):
+def test_the_demo_shows_releases_and_can_be_repeated(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     output = tmp_path / "demo-output"
     assert run(["demo", "--output", str(output)]) == 0
     text = capsys.readouterr().out
-    for word in ("constant", "biases", "CP", "Tucker", "RMSE", "true-against-predicted.png"):
+    for word in ("constant", "biases", "CP", "Tucker", "RMSE", "epsilon 20", "do not publish", "trade-off.png"):
         assert word in text
     assert run(["demo", "--output", str(output), "--json"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert sorted(found.name for found in output.iterdir()) == summary["files"]
-    constant, additive, cp, tucker = (method["rmse"] for method in summary["methods"])
-    assert cp < additive < constant
-    assert tucker < additive
-    assert (output / "true-against-predicted.png").read_bytes().startswith(b"\x89PNG")
-    assert pyarrow.csv.read_csv(output / "filled.csv").num_rows == summary["hidden"]
-    assert load_model(output / "cp-model.npz").shape == (438, 6, 11)
+    found = [path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()]
+    assert sorted(found) == summary["files"] == sorted(demonstration.DEMO_FILES)
+    constant, additive, same_rank, cp, tucker = (method["rmse"] for method in summary["methods"])
+    assert max(cp, same_rank, tucker) < additive < constant
+    errors = [each["rmse"] for each in summary["private"] if each["epsilon"] in summary["budgets"]]
+    assert constant > errors[0] > errors[1] > errors[2] > same_rank
+    aside = output / "diagnostics"
+    for name in ("true-against-predicted.png", "trade-off.png"):
+        assert (aside / name).read_bytes().startswith(b"\x89PNG")
+    assert pyarrow.csv.read_csv(aside / "hidden.csv").num_rows == summary["hidden"]
+    assert load_model(aside / "cp-model.npz").shape == (438, 6, 11)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_demo_releases_as_one_would_for_real(tmp_path, capsys):
+    assert run(["demo", "--output", str(tmp_path / "out")]) == 0
+    model, guarantee = load_release(tmp_path / "out" / "release")
+    assert guarantee.sentence() in " ".join(capsys.readouterr().out.split())
+    assert guarantee.private
+    assert (guarantee.epsilon, guarantee.bounds, model.bounds) == (5.0, (-5.0, 5.0), (-5.0, 5.0))
+    ledger = Ledger.open(tmp_path / "out" / "serology.ledger")
+    assert [charge.status for charge in ledger.entries()] == ["released"]
+    assert ledger.remaining().epsilon == 5.0
+    for path in (tmp_path / "out" / "release").iterdir():
+        assert b"rmse" not in path.read_bytes().lower()
 
 
 @pytest.mark.usefixtures("quick")
@@ -45,11 +68,23 @@ def test_without_matplotlib_everything_else_is_there(tmp_path, capsys, monkeypat
     monkeypatch.setattr(demonstration, "save_true_against_predicted", missing)
     assert run(["demo", "--output", str(tmp_path / "out")]) == 0
     assert "pip install 'tensorveil[plots]'" in capsys.readouterr().out
-    assert (tmp_path / "out" / "filled.csv").exists()
+    assert (tmp_path / "out" / "release" / "filled.csv").exists()
 
 
-def test_the_demo_spares_folders_that_hold_other_things(tmp_path, capsys):
-    (tmp_path / "thesis.docx").write_text("precious")
+@pytest.mark.parametrize("name", ["thesis.docx", "other.ledger", "release/thesis.docx"])
+def test_the_demo_spares_folders_that_hold_other_things(tmp_path, capsys, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("precious")
     assert run(["demo", "--output", str(tmp_path)]) == 2
     assert "other files" in capsys.readouterr().err
-    assert (tmp_path / "thesis.docx").exists()
+    assert (tmp_path / name).exists()
+
+
+def test_a_trade_off_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    tried = [Tried(epsilon=e, method=m, errors=(1 / e, 1.2 / e)) for e, m in ((2.0, "input"), (0.5, "margins"))]
+    save_trade_off(tmp_path / "picture.svg", tried, {"constant": 3.0}, title="what it costs")
+    text = (tmp_path / "picture.svg").read_text()
+    assert "<svg" in text
+    with pytest.raises(InputError, match="at least one"):
+        save_trade_off(tmp_path / "other.svg", [], {}, title="nothing")

@@ -50,10 +50,10 @@ def plan(file: str | None, as_json: bool, **options: Any) -> None:
     """
     from tensorveil.cli.planning import planned
 
-    if (file is None) == (options["shape"] is None or options["entries"] is None):
+    if file is None and (options["shape"] is None or options["entries"] is None):
         raise click.UsageError("give either FILE, or both --shape and --entries.")
     if file is not None and (options["shape"] or options["entries"]):
-        raise click.UsageError("--shape and --entries are read from FILE; leave them out.")
+        raise click.UsageError("--shape and --entries are read off FILE; leave them out.")
     facts = planned(file, options)
     if as_json:
         print_json(facts)

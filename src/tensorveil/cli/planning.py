@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tensorveil.cli.completing import plain
@@ -20,8 +21,10 @@ def planned(file: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Predict errors for every budget."""
     shape, entries = _public(file, options)
     low, high = options["bounds"]
-    if not low < high:
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
+    if entries > math.prod(shape):
+        raise InputError("--entries: there are more entries than cells in --shape. Check both.")
     rank = options["rank"] or DEFAULT_RANK[options["model"]]
     ranks = (cp_ranks if options["model"] == "cp" else tucker_ranks)(rank, shape)
     budgets = []

@@ -83,7 +83,7 @@ def check_private_options(options: dict[str, Any]) -> None:
                 f"--epsilon needs {_flag(name)}, which is declared, not read off data. Try {remedy}."
             )
     for name, reason in REFUSED.items():
-        if options[name] not in (None, False):
+        if options[name] is not None and options[name] is not False:  # 0 is a setting too
             raise click.UsageError(f"{_flag(name)} cannot be used with --epsilon: {reason}.")
     known = ("auto", *METHODS[options["unit"]])
     if options["method"] not in (None, *known):

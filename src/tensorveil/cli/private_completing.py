@@ -26,6 +26,7 @@ from tensorveil.completion.release import (
     MODEL,
     FittedModel,
     Writer,
+    check_diagnostics_folder,
     check_new_folder,
     write_diagnostics,
     write_release,
@@ -84,7 +85,7 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
     check_new_folder(output)
     if diagnostics is None:
         return
-    check_new_folder(diagnostics)
+    check_diagnostics_folder(diagnostics)
     first, second = (Path(os.path.abspath(path)) for path in (output, diagnostics))  # noqa: PTH100 - links stay
     if first.is_relative_to(second) or second.is_relative_to(first):
         raise InputError("--diagnostics and --output must be folders apart: only one of them may be published.")

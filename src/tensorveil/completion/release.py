@@ -20,7 +20,7 @@ from tensorveil.models import CPModel, TuckerModel, load_model
 from tensorveil.privacy import Guarantee, LedgerError
 from tensorveil.tensor import ObservedTensor
 
-__all__ = ["check_new_folder", "load_release", "write_diagnostics", "write_release"]
+__all__ = ["check_diagnostics_folder", "check_new_folder", "load_release", "write_diagnostics", "write_release"]
 
 MODEL, GUARANTEE, CARD = "model.npz", "guarantee.json", "MODEL_CARD.md"
 NOT_PRIVATE = "NOT-PRIVATE-"  # begins every file name of a release that protects nothing
@@ -137,7 +137,7 @@ def write_diagnostics(
         **(more or {}),
     }
     target = Path(folder)
-    _refuse_inside_release(target)
+    check_diagnostics_folder(target)
     with new_folder(target) as staging:
         mark_do_not_publish(staging)
         (staging / "diagnostics.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
@@ -166,6 +166,15 @@ def check_new_folder(target: Path) -> None:
         raise InputError(f"folder: {target.parent} does not exist. Make it first.")
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise InputError(f"folder: {target} already exists, and releases are never overwritten. Choose another name.")
+
+
+def check_diagnostics_folder(target: Path) -> None:
+    """Refuse a folder that is not new, or that lies inside a release."""
+    check_new_folder(target)
+    place = Path(os.path.abspath(target))  # noqa: PTH100 - as above
+    for parent in (place, *place.parents):
+        if any((parent / f"{prefix}{GUARANTEE}").exists() for prefix in ("", NOT_PRIVATE)):
+            raise InputError("folder: diagnostics must not lie inside a release, which will be published. Move it.")
 
 
 @contextlib.contextmanager
@@ -215,16 +224,9 @@ def _releasable(estimator: Releasable) -> tuple[FittedModel, Guarantee]:
 
 def _checked_names(also: Mapping[str, Writer]) -> Mapping[str, Writer]:
     for name in also:
-        if Path(name).name != name or name in (MODEL, GUARANTEE, CARD, DO_NOT_PUBLISH):
+        if not name or Path(name).name != name or name in (MODEL, GUARANTEE, CARD, DO_NOT_PUBLISH):
             raise InputError(f"also: {name!r} must be a plain file name that the release does not use itself.")
     return also
-
-
-def _refuse_inside_release(target: Path) -> None:
-    place = Path(os.path.abspath(target))  # noqa: PTH100 - as above
-    for parent in (place, *place.parents):
-        if any((parent / f"{prefix}{GUARANTEE}").exists() for prefix in ("", NOT_PRIVATE)):
-            raise InputError("folder: diagnostics must not lie inside a release, which will be published. Move it.")
 
 
 def _confirm(estimator: Releasable, target: Path) -> None:

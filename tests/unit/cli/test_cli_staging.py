@@ -92,3 +92,25 @@ def test_a_failed_swap_restores_the_old_result(tmp_path, monkeypatch):
         fill(folder)
     assert (target / "model.npz").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_verb_may_write_folders_and_replaces_only_its_own(tmp_path):
+    target, ours = tmp_path / "result", ("a.ledger", "inner/*.npz")
+    (target / "inner").mkdir(parents=True)
+    (target / "a.ledger").write_text("")
+    (target / "inner" / "x.npz").write_text("")
+    check_target(target, force=True, ours=ours)
+    with pytest.raises(InputError, match="other files"):
+        check_target(target, force=True)
+    for foreign in ("x.npz", "inner/a.ledger", "inner/deeper/x.npz", "other/x.npz"):
+        path = target / foreign
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+        with pytest.raises(InputError, match="other files"):
+            check_target(target, force=True, ours=ours)
+        path.unlink()
+        if path.parent.name in ("deeper", "other"):
+            path.parent.rmdir()
+    (target / "inner" / "link.npz").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="other files"):
+        check_target(target, force=True, ours=ours)

@@ -1,0 +1,195 @@
+"""The release folder as written from Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from tensorveil.completion import CP, PrivateCP, PrivateTucker
+from tensorveil.completion.release import load_release, write_diagnostics, write_release
+from tensorveil.errors import InputError, NotFittedError
+from tensorveil.privacy import Budget, Ledger, LedgerError
+from tensorveil.tensor import Mode, ObservedTensor
+
+FILES = ["MODEL_CARD.md", "guarantee.json", "model.npz"]
+
+
+def observed(labels=True):
+    rng = np.random.default_rng(0)
+    coords = np.argwhere(rng.random((10, 8)) < 0.6)
+    modes = (Mode("user | id", [f"u{i}" for i in range(10)] if labels else None), Mode("film"))
+    return ObservedTensor(coords, rng.uniform(1, 5, len(coords)), (10, 8), modes=modes)
+
+
+def fitted(kind=PrivateCP, **options):
+    promise = {"epsilon": 3.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "method": "input", "sweeps": 3}
+    return kind(2, **(promise | options)).fit(observed())
+
+
+def names(folder):
+    return sorted(found.name for found in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", [PrivateCP, PrivateTucker])
+def test_what_is_written_is_read_again(tmp_path, kind):
+    estimator = fitted(kind)
+    assert write_release(estimator, tmp_path / "release") == tmp_path / "release"
+    model, guarantee = load_release(tmp_path / "release")
+    assert guarantee == estimator.guarantee_
+    assert json.loads((tmp_path / "release" / "guarantee.json").read_text()) == guarantee.to_json()
+    np.testing.assert_array_equal(model.dense(), estimator.model_.dense())
+    assert names(tmp_path / "release") == FILES
+    card = (tmp_path / "release" / "MODEL_CARD.md").read_text()
+    for words in (
+        "value: neighbours replace one value",
+        "1 to 5, declared",
+        "input perturbation",
+        "user \\| id",
+        "load_",
+    ):
+        assert words in card
+    for part in guarantee.composition:
+        assert f"| {part.name} | {part.statistic} |" in card
+
+
+def test_the_card_says_no_more_than_the_facts_it_is_made_of(tmp_path):
+    """Two fits of other values have the same card."""
+    one, other = fitted(), PrivateCP(2, epsilon=3.0, delta=0.0, unit="value", bounds=(1, 5), method="input", sweeps=3)
+    other.fit(observed().with_values(np.full(observed().n_entries, 4.25)))
+    cards = []
+    for number, estimator in enumerate((one, other)):
+        write_release(estimator, tmp_path / str(number))
+        cards.append((tmp_path / str(number) / "MODEL_CARD.md").read_text())
+    assert cards[0] == cards[1]
+
+
+def test_nothing_is_overwritten_and_an_empty_folder_may_be_used(tmp_path):
+    estimator, target = fitted(), tmp_path / "release"
+    target.mkdir()
+    write_release(estimator, target)
+    with pytest.raises(InputError, match="never overwritten"):
+        write_release(estimator, target)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for taken in ("file", "link"):
+        with pytest.raises(InputError, match="already exists"):
+            write_release(estimator, tmp_path / taken)
+    with pytest.raises(InputError, match="does not exist"):
+        write_release(estimator, tmp_path / "absent" / "release")
+    assert names(target) == FILES
+
+
+def test_a_folder_that_fills_meanwhile_is_spared(tmp_path):
+    def intrude(path, model):
+        (tmp_path / "release").mkdir()
+        (tmp_path / "release" / "theirs").write_text("theirs")
+
+    with pytest.raises(InputError, match="already exists"):
+        write_release(fitted(), tmp_path / "release", also={"more.csv": intrude})
+    assert names(tmp_path) == ["release"]
+    assert names(tmp_path / "release") == ["theirs"]
+
+
+def test_seeded_noise_is_refused_or_marked_everywhere(tmp_path):
+    estimator = fitted(noise_seed=1)
+    with pytest.raises(InputError, match="not private"):
+        write_release(estimator, tmp_path / "release")
+    assert list(tmp_path.iterdir()) == []
+    also = {"filled.csv": lambda path, model: path.write_text("x")}
+    write_release(estimator, tmp_path / "release", allow_not_private=True, also=also)
+    assert all(name.startswith("NOT-PRIVATE-") for name in names(tmp_path / "release"))
+    assert len(names(tmp_path / "release")) == 4
+    assert (tmp_path / "release" / "NOT-PRIVATE-MODEL_CARD.md").read_text().startswith("# NOT PRIVATE")
+    assert not load_release(tmp_path / "release")[1].private
+    for name in names(tmp_path / "release"):  # taking the mark off does not help
+        path = tmp_path / "release" / name
+        path.rename(path.with_name(name.removeprefix("NOT-PRIVATE-")))
+    with pytest.raises(InputError, match="contradicts"):
+        load_release(tmp_path / "release")
+
+
+@pytest.mark.parametrize("status", ["claimed", "refuted"])
+def test_what_is_not_proven_is_refused(tmp_path, status):
+    estimator = fitted()
+    estimator.guarantee_ = dataclasses.replace(estimator.guarantee_, status=status)
+    with pytest.raises(InputError, match="not private"):
+        write_release(estimator, tmp_path / "release")
+
+
+def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path):
+    estimator = fitted()
+    estimator.private_model_ = estimator.model_
+    newcomer = ObservedTensor([[0, 1], [0, 2]], [5.0, 1.0], (1, 8), modes=[Mode("user | id", ["new"]), Mode("film")])
+    estimator.fold_in(newcomer, 0, regularization=1.0)
+    with pytest.raises(InputError, match="fold_in"):
+        write_release(estimator, tmp_path / "release")
+    estimator = fitted()
+    estimator.model_ = dataclasses.replace(estimator.model_, bounds=(0.0, 9.0))
+    with pytest.raises(InputError, match="different bounds"):
+        write_release(estimator, tmp_path / "release")
+    estimator = fitted(unit="entry", shape=(10, 8), method="auto")
+    estimator.model_ = dataclasses.replace(estimator.model_, modes=observed().modes)
+    with pytest.raises(InputError, match="no labels"):
+        write_release(estimator, tmp_path / "release")
+    with pytest.raises(NotFittedError):
+        write_release(PrivateCP(2, epsilon=1.0, delta=0.0, unit="value", bounds=(1, 5)), tmp_path / "release")
+    with pytest.raises(InputError, match="PrivateCP"):
+        write_release(CP(2), tmp_path / "release")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["model.npz", "../more.csv", "a/b.csv", "", "MODEL_CARD.md"])
+def test_further_files_have_names_of_their_own(tmp_path, name):
+    with pytest.raises(InputError, match="plain file name"):
+        write_release(fitted(), tmp_path / "release", also={name: lambda path, model: None})
+
+
+def test_the_ledger_hears_of_the_release_when_it_stands(tmp_path):
+    ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=9.0, delta=0.0), unit="value", name="ratings")
+    estimator = fitted(ledger=ledger)
+    assert ledger.entries()[0].status == "spent, release unknown"
+
+    def fail(path, model):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_release(estimator, tmp_path / "release", also={"more.csv": fail})
+    assert ledger.entries()[0].status == "spent, release unknown"
+    write_release(estimator, tmp_path / "release")
+    assert ledger.entries()[0].status == "released"
+    (tmp_path / "x.ledger").unlink()
+    with pytest.raises(LedgerError, match="release stands at"):
+        write_release(estimator, tmp_path / "second")
+    assert names(tmp_path / "second") == FILES
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda place: (place / "guarantee.json").unlink(), "holds no guarantee.json"),
+        (lambda place: (place / "guarantee.json").write_bytes(b"\xff\xfe\x80"), "no text"),
+        (lambda place: (place / "guarantee.json").write_text("{}"), "incomplete"),
+        (lambda place: (place / "model.npz").unlink(), "not found"),
+    ],
+)
+def test_a_broken_release_is_not_loaded(tmp_path, change, words):
+    write_release(fitted(), tmp_path / "release")
+    change(tmp_path / "release")
+    with pytest.raises(InputError, match=words):
+        load_release(tmp_path / "release")
+
+
+def test_diagnostics_stay_out_of_releases(tmp_path):
+    estimator = fitted()
+    write_release(estimator, tmp_path / "release")
+    with pytest.raises(InputError, match="inside a release"):
+        write_diagnostics(tmp_path / "release" / "mine", estimator, observed())
+    write_diagnostics(tmp_path / "mine", estimator, observed(), held_out=observed(), more={"seconds": 1.5})
+    facts = json.loads((tmp_path / "mine" / "diagnostics.json").read_text())
+    assert facts["held_out_rmse"] == facts["train_rmse"] == pytest.approx(estimator.rmse(observed()))
+    assert facts["seconds"] == 1.5
+    assert "do not publish" in facts["warning"]
+    assert names(tmp_path / "release") == FILES
