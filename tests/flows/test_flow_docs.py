@@ -1,4 +1,4 @@
-"""The examples in the guide and in the command's page run as they are printed."""
+"""The examples in the guide, in the page on privacy and in the command's page run as they are printed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tensorveil.cli import demonstration
+from tensorveil.cli import demonstration, private_demonstration
 from tensorveil.cli.main import run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,6 +27,8 @@ def test_the_pages_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demonstration, "CP_RANK", 6)
     monkeypatch.setattr(demonstration, "TUCKER_RANK", (3, 3, 3))
+    monkeypatch.setattr(private_demonstration, "GRID", (1.0,))
+    monkeypatch.setattr(private_demonstration, "REPEATS", 1)
     names: dict[str, object] = {}
     for block in blocks("guide.md", "python"):
         exec(compile(block, "guide.md", "exec"), names)
@@ -37,6 +39,11 @@ def test_the_pages_run(tmp_path, monkeypatch, capsys):
     for command in commands("guide.md"):
         assert run(command) == 0, command
     assert run(["complete", "ratings.csv", "-o", "again", "--no-fill", "--rank", "1"]) == 0
+    for block in blocks("privacy.md", "python"):
+        exec(compile(block, "privacy.md", "exec"), names)
+    assert "for single values" in capsys.readouterr().out
+    for command in commands("privacy.md"):
+        assert run(command) == 0, command
     for command in commands("cli.md"):
         assert run([*command, "--force"] if "result" in command else command) == 0, command
 
@@ -49,7 +56,7 @@ def test_every_option_of_complete_is_in_the_page():
     assert [option for option in options if option not in page and option != "--output"] == []
 
 
-@pytest.mark.parametrize("page", ["guide.md", "cli.md"])
+@pytest.mark.parametrize("page", ["guide.md", "cli.md", "privacy.md"])
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((\w+\.md)\)", (DOCS / page).read_text(encoding="utf-8")):
         assert (DOCS / target).exists()

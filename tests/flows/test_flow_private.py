@@ -28,7 +28,7 @@ from tensorveil.cli.main import run
 from tensorveil.completion import PrivateCP
 from tensorveil.completion.release import load_release
 from tensorveil.privacy import Ledger
-from tensorveil.tensor import read
+from tensorveil.tensor import Mode, read, write
 
 
 def test_values_from_a_table_to_a_release(tmp_path, capsys):
@@ -89,6 +89,20 @@ def test_methods_and_models_may_be_named(tmp_path, capsys, unit, options):
     assert ("as asked" in captured.out) == ("--method" in options)
     assert load_release(tmp_path / "release")[1].private
     assert_nothing_private(tmp_path / "release", captured.out, captured.err)
+
+
+@pytest.mark.parametrize("ending", [".tns", ".npz", ".parquet"])
+def test_entries_in_other_kinds_of_files(tmp_path, capsys, ending):
+    tensor = read(write_table(tmp_path / "ratings.csv", indices=True), labels=False, shape=SHAPE)
+    write(tensor, tmp_path / f"plain{ending}")
+    assert complete(tmp_path / f"plain{ending}", tmp_path / "release", unit="entry") == 0
+    assert names(tmp_path / "release") == RELEASE
+    if ending == ".tns":
+        return
+    labelled = tensor.with_modes([Mode("user", [f"u{i}" for i in range(SHAPE[0])]), Mode("film")])
+    write(labelled, tmp_path / f"labelled{ending}")
+    assert complete(tmp_path / f"labelled{ending}", tmp_path / "other", unit="entry") == 2
+    assert not (tmp_path / "other").exists()
 
 
 def test_only_the_cells_asked_for_or_none(tmp_path):
