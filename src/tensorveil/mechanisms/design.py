@@ -51,9 +51,17 @@ def unit_columns(factor: Array) -> Array:
     return scaled
 
 
-def orthogonal_columns(factor: Array) -> Array:
-    """Return an orthogonal basis of the columns, of unit mean square."""
-    basis, _ = np.linalg.qr(factor)
-    if basis.shape[1] < factor.shape[1]:  # fewer rows than columns: nothing to orthogonalise
+def without_weak_components(core: Array | None, factors: Sequence[Array]) -> list[Array]:
+    """Return factors whose negligible CP components are zero: scaled up again they would be noise."""
+    if core is not None:
+        return list(factors)
+    strength = np.prod([np.sqrt(np.mean(factor**2, axis=0)) for factor in factors], axis=0)
+    kept = strength > 1e-3 * strength.max(initial=0.0)
+    return [factor * kept for factor in factors]
+
+
+def normalised(factor: Array, core: Array | None) -> Array:
+    """Return the factor with columns of unit mean square; with a core also orthogonal, which a core can absorb."""
+    if core is None or factor.shape[0] < factor.shape[1]:
         return unit_columns(factor)
-    return unit_columns(basis)
+    return unit_columns(np.linalg.qr(factor)[0])

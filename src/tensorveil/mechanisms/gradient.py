@@ -10,15 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import core_design, predictions, public_start, row_design
-from tensorveil.mechanisms.mean import private_mean, private_spread
+from tensorveil.mechanisms.design import core_design, predictions, row_design, without_weak_components
+from tensorveil.mechanisms.input import fit_input
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
-PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#gradient", "docs/guarantees.md#post-processing")
-PASSES = 12
-_MEAN_SHARE, _SPREAD_SHARE, _RATE, _RIDGE = 0.02, 0.01, 0.7, 2.0
+PROOFS = (
+    "docs/guarantees.md#sums",
+    "docs/guarantees.md#input",
+    "docs/guarantees.md#gradient",
+    "docs/guarantees.md#post-processing",
+)
+PASSES, START_SHARE = 8, 0.5
+_CLIP, _RATE, _RIDGE = 2.5, 0.7, 2.0
 
 
 def run_gradient(data: PrivateData, form: Form, spend: Spend) -> Outcome:
@@ -28,28 +32,22 @@ def run_gradient(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     """
     order = len(data.shape)
     steps = PASSES * (order + form.core)
-    each = (1 - _MEAN_SHARE - _SPREAD_SHARE) / steps
-    for_mean, for_spread, *rest = spend.split(_MEAN_SHARE, _SPREAD_SHARE, *[each] * steps)
-    center = private_mean(data, for_mean)
-    spread = private_spread(data, center, for_spread)
-    parts: list[Part] = [
-        for_mean.part("mean", "sum of the values"),
-        for_spread.part("spread", "sum of squared deviations from the private mean"),
-    ]
-    core, factors = public_start(data, form)
-    # Start with predictions of about half the data's spread.
-    factors[0] = factors[0] * (0.5 * spread / np.sqrt(np.prod(form.ranks) if form.core else form.ranks[0]))
+    for_start, *rest = spend.split(START_SHARE, *[(1 - START_SHARE) / steps] * steps)
+    start = fit_input(data, form, for_start)
+    residual, limit = start.residuals(data, _CLIP)
+    core, parts = start.solution.core, list(start.parts)
+    factors = without_weak_components(core, start.solution.factors)
     turns = iter(rest)
     for sweep in range(PASSES):
         for mode in range(order):
             step = next(turns)
-            factors[mode] = _row_step(data, core, factors, mode, center, step, form.threads)
+            factors[mode] = _row_step(data, core, factors, mode, residual, limit, step, form.threads)
             parts.append(step.part(f"gradient of factor {mode}, pass {sweep}", "sum of value times design per row"))
         if core is not None:
             step = next(turns)
-            core = _core_step(data, core, factors, center, step, form.threads)
+            core = _core_step(data, core, factors, residual, limit, step, form.threads)
             parts.append(step.part(f"gradient of the core, pass {sweep}", "sum of value times design"))
-    solution = Solution(factors=tuple(factors), core=core, offset=center, biases=None)
+    solution = Solution(factors=tuple(factors), core=core, offset=start.center, biases=None)
     return Outcome(solution=solution, parts=tuple(parts), proofs=PROOFS)
 
 
@@ -58,32 +56,38 @@ def _row_step(
     core: Array | None,
     factors: list[Array],
     mode: int,
-    center: float,
+    residual: Array,
+    limit: float,
     spend: Spend,
     threads: int | None,
 ) -> Array:
     """Move the rows of a mode against their noisy gradient, divided by an upper bound of the curvature."""
     column, size = data.columns[mode], data.shape[mode]
     design = row_design(data.columns, core, factors, mode)
-    low, high = data.bounds[0] - center, data.bounds[1] - center
-    noisy = spend.linear(design, data.values - center, low, high, column, size)
+    noisy = spend.linear(design, residual, -limit, limit, column, size)
     fitted = predictions(data.columns, core, factors, threads)
     known = np.stack([np.bincount(column, fitted * h, minlength=size) for h in design.T], axis=1)
     curvature = np.bincount(column, np.sum(design**2, axis=1), minlength=size) + _RIDGE * np.mean(design**2)
     gradient = known - noisy.values
-    moved: Array = factors[mode] - _RATE * gradient / curvature[:, None]
+    # Without any design (all components switched off) there is nothing to move along.
+    moved: Array = factors[mode] - _RATE * gradient / np.where(curvature > 0, curvature, np.inf)[:, None]
     return moved
 
 
 def _core_step(
-    data: PrivateData, core: Array, factors: list[Array], center: float, spend: Spend, threads: int | None
+    data: PrivateData,
+    core: Array,
+    factors: list[Array],
+    residual: Array,
+    limit: float,
+    spend: Spend,
+    threads: int | None,
 ) -> Array:
     design = core_design(data.columns, factors)
-    low, high = data.bounds[0] - center, data.bounds[1] - center
     everything = np.zeros(data.n_entries, dtype=np.int64)
-    noisy = spend.linear(design, data.values - center, low, high, everything, 1)
+    noisy = spend.linear(design, residual, -limit, limit, everything, 1)
     fitted = predictions(data.columns, core, factors, threads)
     gradient = design.T @ fitted - noisy.values[0]
     largest = float(np.linalg.eigvalsh(design.T @ design)[-1])
-    moved: Array = core - _RATE * (gradient / max(largest, 1e-12)).reshape(core.shape)
+    moved: Array = core - _RATE * (gradient / (largest if largest > 0 else np.inf)).reshape(core.shape)
     return moved

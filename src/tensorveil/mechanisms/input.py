@@ -6,7 +6,7 @@ declared bounds, and noise is scaled to that.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,23 @@ PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#input", "docs/guarantee
 _SPREAD_SHARE, _MARGINS_SHARE = 0.03, 0.3
 
 
-def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
-    """Release a model fitted to perturbed residuals.
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A model fitted to perturbed values, with the private center and spread it rests on."""
+
+    center: float
+    spread: float
+    solution: Solution
+    parts: tuple[Part, ...]
+
+    def residuals(self, data: PrivateData, spreads: float) -> tuple[Array, float]:
+        """Return the values' deviations from the center, clipped to so many spreads, and that limit: still private."""
+        limit = min(spreads * self.spread, data.width)
+        return np.clip(data.values - self.center, -limit, limit), limit
+
+
+def fit_input(data: PrivateData, form: Form, spend: Spend) -> Start:
+    """Fit a model to perturbed residuals from a private mean; the model's offset is that mean.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#input).
     """
@@ -37,7 +52,17 @@ def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
         for_spread.part("spread", "sum of squared deviations from the private mean"),
     )
     solution, part = _fit_perturbed(data, form, for_values, np.full(data.n_entries, center), spread)
-    return Outcome(solution=replace(solution, offset=solution.offset + center), parts=(*parts, part), proofs=PROOFS)
+    solution = replace(solution, offset=solution.offset + center)
+    return Start(center=center, spread=spread, solution=solution, parts=(*parts, part))
+
+
+def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+    """Release a model fitted to perturbed residuals.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#input).
+    """
+    start = fit_input(data, form, spend)
+    return Outcome(solution=start.solution, parts=start.parts, proofs=PROOFS)
 
 
 def run_margins_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:

@@ -2,15 +2,15 @@
 
 Nothing is known about the data but shape, number of entries, bounds, rank and budget, so a typical tensor is assumed:
 a standard deviation of a tenth of the bounds' width, of whose variance a quarter are biases, a third interactions, and
-the rest noise. Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they carry
-into predictions: Bayesian shrinkage, which all decoders here do.
+the rest noise. Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add
+to predictions: Bayesian shrinkage, which all decoders here do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorveil.errors import InputError
 from tensorveil.mechanisms import gradient, output
@@ -20,6 +20,8 @@ _SPREAD = 0.1
 _BIASES, _INTERACTIONS = 0.25, 0.35
 # Finding directions under noise costs more than estimating along known ones; fitted to planted tensors.
 _SEARCH = 3.0
+# What promises less than this share off the constant's error is not worth the risk that the data are not typical.
+_WORTH = 0.08
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,13 @@ class _Case:
         rows = sum(size * rank for size, rank in zip(self.shape, self.ranks, strict=True))
         return float(rows + (math.prod(self.ranks) if self.core else 0))
 
+    def part(self, share: float) -> _Case:
+        """Return the case with a share of the budget."""
+        if self.epsilon is not None:
+            return replace(self, epsilon=share * self.epsilon)
+        assert self.mu is not None
+        return replace(self, mu=math.sqrt(share) * self.mu)
+
     def noise(self, steps: float) -> float:
         """Variance of the noise on one number of unit sensitivity, when the budget is split over so many steps."""
         if self.epsilon is not None:
@@ -103,7 +112,9 @@ def plan(
     width = bounds[1] - bounds[0]
     found = [Prediction(method=name, rmse=width * math.sqrt(error(case))) for name, error in ERRORS.items()]
     found.sort(key=lambda prediction: prediction.rmse)
-    return Plan(method=found[0].method if method == "auto" else method, predictions=tuple(found))
+    constant = next(prediction for prediction in found if prediction.method == "mean")
+    best = found[0] if found[0].rmse <= (1 - _WORTH) * constant.rmse else constant
+    return Plan(method=best.method if method == "auto" else method, predictions=tuple(found))
 
 
 def _shrunk(signal: float, noise: float) -> float:
@@ -140,26 +151,29 @@ def _margins_input(case: _Case) -> float:
     return 1.1 * min(_margins(case), _input(case))
 
 
-def _central(case: _Case, steps: float, slack: float) -> float:
-    """Alternating solutions: every step releases all rows of a mode with noise of their own sensitivity."""
+def _central(case: _Case, steps: float, start_share: float) -> float:
+    """Start from perturbed values, then steps that release all rows of a mode with noise of their own sensitivity."""
+    signal = (_BIASES + _INTERACTIONS) * case.variance
     noise = 0.0
     for size, rank in zip(case.shape, case.ranks, strict=True):
         entries = max(case.n / size, 1.0)
-        # |(H'H)^-1 h| is about sqrt(rank) / entries for designs of unit mean square; norm-shaped noise in d = rank
-        # dimensions has variance (d + 1) / 2 of Laplace noise, and rank coordinates enter a prediction.
+        # |(H'H)^-1 h| is at most about 3 sqrt(rank) / entries for designs of unit mean square; norm-shaped noise in
+        # d = rank dimensions has (d + 1) / 2 times the variance of Laplace noise; rank coordinates enter a prediction.
         norm = (rank + 1) / 2 if case.epsilon is not None else 1.0
-        noise += rank * norm * case.noise(steps) * rank / entries**2
+        width = 2 * 2.5 * _SPREAD
+        noise += rank * norm * width**2 * case.noise(steps / (1 - start_share)) * 9 * rank / entries**2
     noise += case.residual * case.parameters / case.n
-    signal = (_BIASES + _INTERACTIONS) * case.variance
-    return _shrunk(signal, slack * noise) + case.noise(50) / case.n**2
+    # A start that has found a share of the signal leaves about the square of what it has missed.
+    missed = min(_input(case.part(start_share)) / signal, 1.0)
+    return signal * missed**2 + _shrunk(signal, noise) + case.noise(50) / case.n**2
 
 
 def _output(case: _Case) -> float:
-    return _central(case, output.SWEEPS * (len(case.shape) + case.core), slack=_SEARCH)
+    return _central(case, output.SWEEPS * (len(case.shape) + case.core), output.START_SHARE)
 
 
 def _gradient(case: _Case) -> float:
-    return _central(case, gradient.PASSES * (len(case.shape) + case.core), slack=_SEARCH)
+    return _central(case, gradient.PASSES * (len(case.shape) + case.core), gradient.START_SHARE)
 
 
 ERRORS: dict[str, Callable[[_Case], float]] = {

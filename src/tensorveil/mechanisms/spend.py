@@ -27,8 +27,7 @@ from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, spli
 
 Array = NDArray[Any]
 
-# Norm-shaped noise beyond this dimension costs too many trials to draw; Laplace noise takes over.
-_LARGEST_NORM_DIMENSION = 8
+_LARGEST_NORM_DIMENSION = 1024
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,7 +158,7 @@ def contribution_sensitivity(low: ArrayLike, high: ArrayLike, grid: Grid, norm: 
     if int(change.max()) >= 1 << 53:
         raise InputError("contributions are too large for this grid. Choose a coarser grid.")
     if norm == "l1":
-        return Fraction(max(int(total) for total in exact_sum(change, axis=1)))
+        return Fraction(int(exact_sum(change, axis=1).max()))
     squares = float(np.square(change.astype(np.float64)).sum(axis=1).max())
     # Below 2**53 the float is the integer itself; above, rounding errors of the sum are far below 2**-40.
     return sqrt_up(Fraction(squares) if squares < 2.0**53 else Fraction(squares) * (1 + Fraction(1, 1 << 40)))

@@ -1,0 +1,171 @@
+"""Sensitivity by property: no neighbour moves a noised statistic by more than its declared bound, and some reach it.
+
+The noise mechanisms are replaced by spies that record the integers and the sensitivity they were given. A mechanism is
+run on a data set and on a neighbour that differs in one value (or one entry); as long as everything before a statistic
+is equal (the spies return it without noise, or the same noise), the first statistic that differs is checked.
+"""
+
+import dataclasses
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorveil.mechanisms import spend as spending
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.data import Form, PrivateData
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.noise import Noisy, SeededSource
+
+BOUNDS = (-1.0, 3.0)
+
+
+class Spy:
+    """Stands in for the noise mechanisms: keeps what they were asked to noise, and answers from a script.
+
+    On the neighbour every statistic is answered as on the original data, so that both runs see the same released
+    numbers, as in the definition of adaptive composition; what may differ is only the statistic itself.
+    """
+
+    def __init__(self, script=None):
+        self.calls, self.script = [], script
+
+    def answer(self, ints, grid, sensitivity, norm):
+        ints = np.asarray(ints)
+        self.calls.append((ints.copy(), Fraction(sensitivity), norm))
+        if self.script is not None:
+            ints = self.script.calls[len(self.calls) - 1][0]
+        return Noisy(values=grid.values(ints), variance=grid.step**2, source_secure=False)
+
+    def install(self, patch):
+        patch.setattr(spending, "laplace_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "l1"))
+        patch.setattr(spending, "gaussian_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "l2"))
+        patch.setattr(spending, "norm_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "rows"))
+        patch.setattr(spending, "bounded_values_mechanism", self.values)
+
+    def values(self, values, bounds, source, *, epsilon=None, mu=None):
+        steps = 1 << 20
+        ints = np.rint((np.asarray(values) - bounds[0]) / (bounds[1] - bounds[0]) * steps).astype(np.int64)
+        self.calls.append((ints.copy(), Fraction(steps), "l1"))
+        if self.script is not None:
+            ints = self.script.calls[len(self.calls) - 1][0]
+        width = (bounds[1] - bounds[0]) / steps
+        return Noisy(values=bounds[0] + ints * width, variance=1e-6, source_secure=False)
+
+
+def moved(first, second, norm):
+    """How far two statistics are apart, in the norm that their noise is scaled to."""
+    difference = np.abs(second.astype(object) - first.astype(object))
+    if norm == "l1":
+        return float(difference.sum())
+    if norm == "rows":  # one row of a matrix
+        assert np.count_nonzero(difference.reshape(len(difference), -1).any(axis=1)) <= 1
+    return float(np.sqrt(float((difference.astype(float) ** 2).sum())))
+
+
+def run(method, data, spend, core, script=None):
+    form = Form(ranks=(2,) * len(data.shape), core=core, sweeps=3, restarts=1, threads=1, seed=0)
+    with pytest.MonkeyPatch.context() as patch:
+        spy = Spy(script)
+        spy.install(patch)
+        METHODS[method].run(data, form, spend)
+    return spy
+
+
+def worst_ratio(method, data, neighbour, epsilon, core):
+    """Largest movement over all noised statistics, as a share of the declared sensitivity."""
+    spend = Spend(source=SeededSource(0), epsilon=1.0) if epsilon else Spend(source=SeededSource(0), mu=1.0)
+    first = run(method, data, spend, core)
+    second = run(method, neighbour, spend, core, script=first)
+    assert len(first.calls) == len(second.calls)
+    ratios = []
+    for (a, sensitivity, norm), (b, other, _) in zip(first.calls, second.calls, strict=True):
+        assert sensitivity == other, "sensitivity must not depend on what is private"
+        ratios.append(moved(a, b, norm) / float(sensitivity))
+    return max(ratios)
+
+
+@st.composite
+def tensors(draw):
+    """Small tensors with crowded slices, single-entry rows, and values at their bounds."""
+    shape = draw(st.sampled_from([(3, 4), (4, 3, 2), (2, 3, 2, 2)]))
+    cells = np.argwhere(np.ones(shape))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    chosen = cells[np.sort(rng.permutation(len(cells))[: draw(st.integers(3, len(cells)))])]
+    kind = draw(st.sampled_from(["bounds", "uniform", "constant"]))
+    values = {
+        "bounds": rng.choice(BOUNDS, len(chosen)),
+        "uniform": rng.uniform(*BOUNDS, len(chosen)),
+        "constant": np.full(len(chosen), BOUNDS[0]),
+    }[kind]
+    columns = np.ascontiguousarray(chosen.T.astype(np.int32))
+    return PrivateData(columns=columns, values=values.astype(float), shape=shape, bounds=BOUNDS)
+
+
+VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "value"]
+
+
+@pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
+@pytest.mark.parametrize("method", VALUE_METHODS)
+@settings(max_examples=12, deadline=None)
+@given(data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]), core=st.booleans())
+def test_one_value_never_moves_more_than_declared(method, epsilon, data, where, to, core):
+    values = data.values.copy()
+    values[where % len(values)] = to
+    ratio = worst_ratio(method, data, dataclasses.replace(data, values=values), epsilon, core)
+    assert ratio <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
+@pytest.mark.parametrize("method", VALUE_METHODS)
+def test_ninety_percent_of_the_bound_are_reached(method, epsilon):
+    """The declared bound is no larger than it need be: a value moved from bound to bound reaches it."""
+    columns = np.ascontiguousarray(np.argwhere(np.ones((3, 4))).T.astype(np.int32))
+    best = 0.0
+    for entry in range(columns.shape[1]):
+        values = np.full(columns.shape[1], BOUNDS[0])
+        data = PrivateData(columns=columns, values=values, shape=(3, 4), bounds=BOUNDS)
+        changed = values.copy()
+        changed[entry] = BOUNDS[1]
+        best = max(best, worst_ratio(method, data, dataclasses.replace(data, values=changed), epsilon, False))
+    assert best >= 0.9
+
+
+@pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
+@settings(max_examples=20, deadline=None)
+@given(data=tensors(), where=st.integers(0, 10**6), core=st.booleans())
+def test_one_entry_never_moves_more_than_declared(epsilon, data, where, core):
+    kept = np.arange(data.n_entries) != where % data.n_entries
+    smaller = dataclasses.replace(data, columns=np.ascontiguousarray(data.columns[:, kept]), values=data.values[kept])
+    assert worst_ratio("gram", data, smaller, epsilon, core) <= 1.0 + 1e-12
+
+
+def test_the_entry_bound_is_nearly_reached():
+    """The count and sum of the mean: an entry at a bound has the longest possible row."""
+    data = PrivateData(
+        columns=np.array([[0, 1], [0, 1]], dtype=np.int32), values=np.array([3.0, 3.0]), shape=(2, 2), bounds=BOUNDS
+    )
+    smaller = dataclasses.replace(data, columns=data.columns[:, :1], values=data.values[:1])
+    assert worst_ratio("gram", data, smaller, False, False) >= 0.9
+
+
+@pytest.mark.parametrize("mutant", ["half the sensitivity", "no clipping"])
+def test_mutants_are_caught(mutant, monkeypatch):
+    """The test has power: mechanisms broken on purpose fail it."""
+    if mutant == "half the sensitivity":
+        original = spending.contribution_sensitivity
+        monkeypatch.setattr(spending, "contribution_sensitivity", lambda *a: original(*a) / 2)
+        method = "margins"
+    else:
+        from tensorveil.mechanisms import input as mechanism
+
+        monkeypatch.setattr(mechanism.Start, "residuals", lambda self, data, s: (data.values * 50, s * self.spread))
+        method = "output"
+    columns = np.ascontiguousarray(np.argwhere(np.ones((3, 4))).T.astype(np.int32))
+    values = np.outer([-1, 2, 3], [1, -1, 0.5, 1]).clip(*BOUNDS).ravel()  # structure, so that no component is off
+    data = PrivateData(columns=columns, values=values, shape=(3, 4), bounds=BOUNDS)
+    changed = values.copy()
+    changed[5] = BOUNDS[0] if values[5] > 0 else BOUNDS[1]
+    assert worst_ratio(method, data, dataclasses.replace(data, values=changed), True, False) > 1.5

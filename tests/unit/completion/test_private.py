@@ -1,0 +1,182 @@
+"""The private estimators: guarantees, charges, clipping, what is never released, and accuracy where it was promised."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import tensorveil as tv
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.planner import plan
+from tensorveil.privacy import Budget, BudgetExceededError, Guarantee, Ledger, Unit, epsilon_for
+
+VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "value"]
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return tv.paper_problem("cp", random_state=0)
+
+
+def make(estimator=tv.PrivateCP, **changes):
+    options = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (-0.25, 1.25), "sweeps": 20}
+    return estimator(**(options | {"restarts": 1, "random_state": 0} | changes))
+
+
+@pytest.mark.parametrize("estimator", [tv.PrivateCP, tv.PrivateTucker])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("method", VALUE_METHODS)
+def test_every_method_proves_what_was_asked(problem, estimator, delta, method):
+    fitted = make(estimator, method=method, delta=delta).fit(problem.train)
+    guarantee = fitted.guarantee_
+    assert guarantee.private
+    assert (guarantee.epsilon, guarantee.delta, str(guarantee.unit)) == (2.0, delta, "value")
+    assert epsilon_for(guarantee.event, delta) <= 2.0
+    assert epsilon_for(guarantee.event, delta) > 1.99  # nothing is left on the table
+    assert np.isfinite(fitted.predict(problem.held_out)).all()
+    assert Guarantee.from_json(json.loads(json.dumps(guarantee.to_json()))) == guarantee
+    assert fitted.plan_.method == method
+
+
+@pytest.mark.parametrize("estimator", [tv.PrivateCP, tv.PrivateTucker])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_unit_entry(problem, estimator, delta):
+    fitted = make(estimator, unit="entry", shape=(20, 20, 20), delta=delta).fit(problem.train)
+    assert fitted.guarantee_.private
+    assert str(fitted.guarantee_.unit) == "entry"
+    assert epsilon_for(fitted.guarantee_.event, delta) <= 2.0
+
+
+def test_unit_entry_releases_no_labels():
+    tensor = tv.ObservedTensor(
+        [[0, 0], [1, 1]], [0.0, 1.0], shape=(2, 2), modes=[tv.Mode("user", ["ann", "bob"]), tv.Mode("film", ["x", "y"])]
+    )
+    private = make(unit="entry", shape=(2, 2), rank=1).fit(tensor)
+    assert [mode.labels for mode in private.model_.modes] == [None, None]
+    public = make(rank=1).fit(tensor)
+    assert list(public.model_.modes[0].labels) == ["ann", "bob"]
+
+
+def test_noise_is_fresh_and_seeds_say_so(problem):
+    first, second = (make(method="mean").fit(problem.train).model_.offset for _ in range(2))
+    assert first != second
+    seeded = [make(method="mean", noise_seed=1).fit(problem.train) for _ in range(2)]
+    assert seeded[0].model_.offset == seeded[1].model_.offset
+    assert not seeded[0].guarantee_.private
+    assert str(seeded[0].guarantee_).startswith("NOT PRIVATE")
+
+
+def test_values_outside_the_bounds_are_clipped_without_a_word(problem):
+    wild = problem.train.with_values(np.where(np.arange(problem.train.n_entries) == 5, 1e9, problem.train.values))
+    fitted = make(method="mean", noise_seed=1).fit(wild)
+    usual = make(method="mean", noise_seed=1).fit(problem.train)
+    assert abs(fitted.model_.offset - usual.model_.offset) <= 1.5 / problem.train.n_entries + 1e-6
+
+
+def test_the_ledger_is_charged_before_and_refuses_after(problem, tmp_path):
+    ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=3.0, delta=0.0), unit="value", name="x")
+    fitted = make(ledger=tmp_path / "x.ledger", method="mean").fit(problem.train)
+    assert ledger.spent().epsilon == pytest.approx(2.0)
+    fitted.confirm()
+    with pytest.raises(BudgetExceededError):
+        make(ledger=ledger, method="mean").fit(problem.train)
+    assert len(ledger.entries()) == 1
+    with pytest.raises(tv.InputError, match="noise_seed must be None with a ledger"):
+        make(ledger=ledger, epsilon=0.5, noise_seed=0).fit(problem.train)
+    with pytest.raises(tv.InputError, match="the ledger's unit is 'value', the fit's is 'entry'"):
+        make(ledger=ledger, epsilon=0.5, unit="entry", shape=(20, 20, 20)).fit(problem.train)
+
+
+def test_a_failing_mechanism_leaves_its_charge(problem, tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=3.0, delta=0.0), unit="value", name="x")
+    estimator = make(ledger=ledger, method="mean")
+    monkeypatch.setattr(np, "clip", None)
+    with pytest.raises(TypeError):
+        estimator.fit(problem.train)
+    monkeypatch.undo()
+    assert ledger.spent().epsilon == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": "slice:user"}, r'unit must be "value" or "entry" here'),
+        ({"unit": "entry"}, r'shape must be declared for unit="entry"'),
+        ({"unit": "entry", "shape": (2, 2, 2)}, r"shape must be the shape of the tensor"),
+        ({"bounds": (1.0, 0.0)}, r"bounds must be two finite numbers, the lower one first"),
+        ({"bounds": (0.0, float("inf"))}, r"bounds must be two finite numbers"),
+        ({"epsilon": 0.0}, r"epsilon"),
+        ({"epsilon": float("inf")}, r"epsilon"),
+        ({"delta": 1.0}, r"delta"),
+        ({"method": "magic"}, r'method must be one of "auto", "mean"'),
+        ({"method": "gram"}, r"method must be one of"),
+        ({"rank": 0}, r"rank must be a whole number of at least 1"),
+        ({"sweeps": 0}, r"sweeps must be a whole number"),
+        ({"restarts": 0}, r"restarts must be a whole number"),
+    ],
+)
+def test_parameter_errors(problem, changes, message):
+    with pytest.raises(tv.InputError, match=message):
+        make(**changes).fit(problem.train)
+
+
+def test_privacy_inputs_have_no_defaults():
+    for missing in ("epsilon", "delta", "unit", "bounds", "rank"):
+        options = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (0, 1)}
+        del options[missing]
+        with pytest.raises(TypeError, match=missing):
+            tv.PrivateCP(**options)
+
+
+def test_clone():
+    assert clone(make()).get_params() == make().get_params()
+
+
+def facts(shape=(20, 20, 20), n=3200, rank=3, bounds=(-0.25, 1.25)):
+    return {"shape": shape, "n_entries": n, "bounds": bounds, "ranks": (rank,) * len(shape), "core": False}
+
+
+def test_plans_use_public_quantities_only():
+    """The plan is a function of its arguments, none of which are values; more budget never predicts a larger error."""
+    best = [
+        plan(budget=Budget(epsilon=e, delta=0.0), unit=Unit.value(), **facts()).predictions[0].rmse
+        for e in (0.1, 0.5, 1, 3, 10, 100)
+    ]
+    assert best == sorted(best, reverse=True)
+    chosen = plan(budget=Budget(epsilon=1, delta=0.0), unit=Unit.value(), method="output", **facts())
+    assert chosen.method == "output"
+    assert {p.method for p in chosen.predictions} == set(VALUE_METHODS)
+
+
+def errors(kind, epsilon, seeds):
+    fitted, constant = [], []
+    estimator = tv.PrivateCP if kind == "cp" else tv.PrivateTucker
+    for seed in seeds:
+        problem = tv.paper_problem(kind, random_state=seed)
+        truth = problem.clean_at(problem.held_out.coords)
+        model = make(estimator, epsilon=epsilon, sweeps=100, restarts=3, noise_seed=seed, random_state=seed)
+        fitted.append(np.sqrt(np.mean((model.fit(problem.train).predict(problem.held_out) - truth) ** 2)))
+        constant.append(np.sqrt(np.mean((problem.train.values.mean() - truth) ** 2)))
+    return np.mean(fitted), np.mean(constant)
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(10.0, 0.050), (5.0, 0.065)])
+def test_reference_case_few_seeds(epsilon, most):
+    error, _ = errors("cp", epsilon, range(4))
+    assert error <= most
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
+def test_low_budgets_stay_near_the_constant(epsilon):
+    error, constant = errors("cp", epsilon, range(4))
+    assert error <= 1.03 * constant
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cp", "tucker"])
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0])
+def test_reference_case(kind, epsilon):
+    error, constant = errors(kind, epsilon, range(20))
+    most = {10.0: 0.050, 5.0: 0.065}.get(epsilon, 1.02 * constant)
+    assert error <= most
