@@ -83,7 +83,8 @@ def _private_table(summary: dict[str, Any]) -> Any:
 
     low, high = summary["bounds"]
     title = f"Privately: CP of rank {summary['private_rank']}, unit value, bounds {low:g} to {high:g}, delta 0"
-    table = Table("", "mechanism", "held-out RMSE", "R²", title=title)
+    caption = f"private errors: mean (lowest to highest) of {summary['repeats']} draws of noise"
+    table = Table("", "mechanism", "held-out RMSE", "R²", title=title, caption=caption)
     for column in table.columns[2:]:
         column.justify = "right"
     constant, _, same_rank, cp, _ = summary["methods"]

@@ -228,6 +228,7 @@ def summarise(
         "budgets": list(BUDGETS),
         "bounds": list(BOUNDS),
         "private_rank": RANK,
+        "repeats": len(tried[0].tried.errors),
         "released": {
             "epsilon": RELEASED,
             "method": released.plan_.method,

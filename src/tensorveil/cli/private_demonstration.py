@@ -16,7 +16,7 @@ from tensorveil.tensor import ObservedTensor
 # Declared. The publishers have centred the data, so that a range around zero is natural; its width is our choice, and
 # was made by people who had seen these public data. With private data it must come from other knowledge.
 BOUNDS = (-5.0, 5.0)
-RANK = 8
+RANK = 8  # the command's default
 BUDGETS = (1.0, 5.0, 20.0)
 GRID = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 REPEATS = 5
