@@ -17,8 +17,9 @@ from tensorveil.cli.common import (
 
 ASSUMED = (
     "Unit value: positions are public. Expected errors are for a typical tensor, because the values are not looked at: "
-    "a standard deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions. "
-    "Compare them with each other; your own errors will differ. Planning costs no budget."
+    "a standard deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; "
+    "the noise of observations is not counted. Compare them with each other; your own errors will differ. Where little "
+    "is to be gained over the constant, auto takes the mean. Planning costs no budget."
 )
 
 
