@@ -1,9 +1,21 @@
 """Stochastic gradient descent for Tucker; updates as in :mod:`tensorveil.kernels.cp_sgd`, and for the core
 
-    G <- (1 - core_decay) G + step * e * (a (x) b (x) c ...),
+    G <- (1 - core_decay) G + step * e * (a (x) b (x) c ...).
 
-all from the old values. Every thread works on a copy of the core; the copies are averaged after each stratum, weighted
-by entries. The core's decay is kept as a running scale, so that an entry touches the core once.
+One entry at a time this is bound by reading and writing the core. So the entries of a tile are sorted by their row in
+one mode, the mode with the fewest rows per tile, and cut into batches of ``BATCH``, visited in a new random order in
+every pass. Entries of a batch that share that row, c, are a run. Then
+
+- the core is the one of the batch's start, and moves once per batch: G <- (1 - core_decay)^n G + the n steps;
+- c is the one of the run's start, and moves once per run: c <- (1 - decay)^n c + the n steps;
+- all other rows and the biases move with every entry, from their values at that time.
+
+With batches of one entry this is the plain method. What is gained: a run contracts the core with c only once,
+M = <G, c>, and its steps follow from one small matrix N = sum of step * e * (a (x) b): N (x) c for the core, <G, N>
+for c. An entry costs three products with a matrix instead of three with the core.
+
+Every thread works on a copy of the core; the copies are averaged after each stratum, weighted by entries. With more
+than three modes b is the Kronecker product of the rows between the first and the shared mode; with two it is 1.
 """
 
 from __future__ import annotations
@@ -19,14 +31,19 @@ from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
+from tensorveil.kernels.sorting import count_column, next_random, shuffled, start_positions
 from tensorveil.kernels.threads import workers
 from tensorveil.kernels.tiles import Tiles
 from tensorveil.kernels.tucker import geometry, kron
+from tensorveil.kernels.tucker_form import core_form
 
 Array = NDArray[Any]
 
-# Rows of scratch a thread needs.
-_ROWS = 12
+# Entries between two steps of the core.
+BATCH = 16
+
+# Tokens are passed by value, element by element: what is called often has to be inlined, and needs no entry for Python.
+inner = kernel(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def tucker_sgd_pass(
@@ -46,195 +63,252 @@ def tucker_sgd_pass(
     of the arguments.
     """
     check_types(factors, layout.values, biases)
-    real, order = factors.dtype.type, core.ndim
-    widths = [a.shape[1] for a in factors.arrays]
-    width = widths[-1]
-    row = v.wide_token(width, factors.dtype)
-    where = geometry(factors, range(order))
-    middle = core.size // core.shape[0] // core.shape[-1]
-    panel = _panel(middle, len(row))
-    tokens = _tokens(row, panel, -(-middle // panel), core, factors)
-    data = (tokens, layout.coords, layout.values, layout.starts, layout.bases)
-    model = (factors.arrays, factors.flat, where.origins, where.ranks, biases)
+    real, modes = factors.dtype.type, mode_order(layout)
+    turned = core.transpose(modes)
+    form = core_form(turned.shape, factors.dtype)
+    block = form.pack(turned)
+    copies = [aligned_zeros((block.size,), factors.dtype) for _ in range(layout.threads)]
+    spares = [form.scratch(BATCH) for _ in copies]
+    where = geometry(factors, modes)
+    data = (form.tokens, layout.coords, layout.values, layout.starts, layout.bases)
+    choice = (np.array(modes), _tile_rows(layout)[modes[-1]], batch_key(layout.seed, pass_index))
+    model = (factors.arrays, factors.flat, where.origins, where.widths, where.ranks, biases)
     numbers = (real(offset), real(1.0 - decay), real(step), real(1.0 - core_decay))
-    block = aligned_zeros((core.shape[0], -(-middle // panel) * panel, width), factors.dtype)
-    inside = block[:, :middle, : core.shape[-1]]
-    inside[...] = core.reshape(inside.shape)
-    copies = [aligned_zeros(block.shape, factors.dtype) for _ in range(layout.threads)]
-    scratch = [aligned_zeros((_ROWS * _scratch_length(block.shape, widths),), factors.dtype) for _ in copies]
     total = 0.0
     with workers(layout.threads) as run:
         for stratum in layout.schedule(pass_index):
             tasks = []
-            for tiles, mine, spare in zip(stratum, copies, scratch, strict=True):
-                mine[...] = block
-                tasks.append(partial(_visit, *data, tiles, *model, mine.reshape(-1), spare, *numbers))
+            for tiles, mine, spare in zip(stratum, copies, spares, strict=True):
+                mine[...] = block.reshape(-1)
+                tasks.append(partial(_visit, *data, tiles, *choice, *model, mine, spare, numbers))
             total += sum(run(tasks))
             _average(block, copies, [int((layout.starts[t + 1] - layout.starts[t]).sum()) for t in stratum])
-    core[...] = inside.reshape(core.shape)
+    turned[...] = form.unpack(block)
     return total
 
 
-def _scratch_length(shape: tuple[int, ...], widths: list[int]) -> int:
-    """Room for one row of scratch: as many chunks as the core has first or middle rows, in whole cache lines."""
-    first, middle, last = shape
-    return -(-((max(first, middle) + 16) * max(16, last) + widths[0] + widths[1]) // 16) * 16
+def mode_order(layout: Tiles) -> tuple[int, ...]:
+    """Return the modes, the one that runs share put last: the one with the fewest rows per tile."""
+    rows = _tile_rows(layout)
+    shared = min(range(len(rows)), key=lambda m: (rows[m], -m))
+    return (*(m for m in range(len(rows)) if m != shared), shared)
+
+
+def batch_key(seed: int, pass_index: int) -> np.uint64:
+    """Return what the order of the batches in a pass is drawn from."""
+    return np.uint64(next_random(np.uint64(seed)) ^ next_random(np.uint64(pass_index + 1)))
+
+
+def _tile_rows(layout: Tiles) -> list[int]:
+    """The most rows a tile has, for every mode."""
+    edges = [np.append(np.unique(base), size) for base, size in zip(layout.bases, layout.shape, strict=True)]
+    return [int(np.diff(edge).max()) for edge in edges]
 
 
 def _average(block: Array, copies: list[Array], weights: list[int]) -> None:
     """Average the threads' cores, weighted by the entries each has seen."""
     if sum(weights) > 0:
         mixed = sum(w / sum(weights) * c.astype(np.float64) for w, c in zip(weights, copies, strict=True))
-        block[...] = mixed
+        block[...] = np.reshape(mixed, block.shape)
 
 
-def _tokens(row: v.Token, panel: int, panels: int, core: Array, factors: Padded) -> tuple[v.Token, ...]:
-    """Compile-time sizes: last row, panel, panel in wide registers, first row, second row, a chunk, a square, r0,
-    number of panels."""
-    lanes, chunks, dtype = len(row[0]), len(row) * panel, factors.dtype
-    join = next(k for k in (8, 4, 2, 1) if chunks % k == 0 and (k == 1 or k * lanes * dtype.itemsize <= 64))
-    first, second = (v.wide_token(a.shape[1], dtype) for a in factors.arrays[:2])
-    wide = v.token(lanes * join, chunks // join)
-    return (
-        row, v.token(lanes, chunks), wide, first, second, v.token(lanes), v.token(lanes, lanes),
-        v.token(1, core.shape[0]), v.token(1, panels),
-    )  # fmt: skip
-
-
-def _panel(middle: int, chunks: int) -> int:
-    """How many of the middle rows are kept in registers at once: at most eight vectors, with little padding."""
-    most = max(1, 8 // chunks)
-    rounds = -(-middle // most)
-    return -(-middle // rounds)
-
-
-@kernel(error_model="numpy", fastmath={"contract"})
+@kernel()
 def _visit(
-    tokens: tuple[v.Token, ...], coords: Array, values: Array, starts: Array, bases: Array, tiles: Array,
-    factors: tuple[Array, ...], flat: Array, origins: Array, ranks: Array, biases: tuple[Array, ...], G: Array,
-    S: Array, offset: Any, keep: Any, step: Any, core_keep: Any,
+    tokens: tuple[v.Token, ...], coords: Array, values: Array, starts: Array, bases: Array, tiles: Array, modes: Array,
+    rows: int, key: np.uint64, factors: tuple[Array, ...], flat: Array, origins: Array, widths: Array, ranks: Array,
+    biases: tuple[Array, ...], G: Array, spare: tuple[Array, ...], numbers: tuple[Any, ...],
 ) -> float:  # fmt: skip
-    row, lead, mid, lane = tokens[0], tokens[3], tokens[4], tokens[5]
-    order, width0, width1, L = len(factors), _length(lead), _length(mid), _length(row)
-    J = len(tokens[8]) * len(tokens[1]) // len(row)
-    at, one = np.empty(order, dtype=np.int64), G.dtype.type(1)
-    # Scratch S holds, each of length s, rows of this entry (0), the last (1) and the one before (2), whose step the
-    # core takes now; then sums. Places are numbers: exchanging arrays would count references, with a memory fence.
-    s = len(S) // _ROWS
-    S[:] = 0
-    S[3 * s], S[4 * s], S[5 * s] = one, one, one
-    t0, t1, t2, wa, wv = 0, s, 2 * s, 7 * s, 8 * s
-    c1, gain1, gain2 = v.zero(row, G), one - one, one - one
-    factor, total = one, 0.0
+    most = 0
     for tile in tiles:
+        most = max(most, starts[tile + 1] - starts[tile])
+    sorted_coords, sorted_values = np.empty((len(modes), most), dtype=coords.dtype), np.empty(most, dtype=values.dtype)
+    positions, pointers = np.empty((1, rows), dtype=np.int64), np.empty(rows + 1, dtype=np.int64)
+    places, at = np.empty(len(modes), dtype=np.int64), np.empty(len(modes), dtype=np.int64)
+    data, total = (sorted_coords, sorted_values, modes, places, widths, ranks, at), 0.0
+    for tile in tiles:
+        low, high = starts[tile], starts[tile + 1]
+        positions[:] = 0
+        count_column(coords[modes[-1]], low, high, positions[0])
+        start_positions(positions, pointers)
+        _sort(coords, values, low, high, modes[-1], positions[0], sorted_coords, sorted_values)
+        for m in range(len(modes)):
+            places[m] = origins[m] + bases[modes[m], tile] * widths[m]
         base = e.column(factors, bases, tile)
-        for p in range(starts[tile], starts[tile + 1]):
-            index = e.shift(base, e.column(factors, coords, p))
-            i0, i1 = origins[0] + index[0] * width0, origins[1] + index[1] * width1
-            i2 = origins[-1] + index[-1] * L
-            k0, k1 = t0 + 3 * s, t1 + 3 * s
-            c0, row0 = v.load(row, flat, i2), v.load(lead, flat, i0)
-            v.store(S, t0, row0)
-            if order == 3:
-                v.store(S, k0, v.load(mid, flat, i1))
-            elif order > 3:
-                for m in range(order):
-                    at[m] = origins[m] + (bases[m, tile] + coords[m, p]) * factors[m].shape[1]
-                kron(flat, at, ranks, 1, order - 1, S[k0:])
-            # The last entry's step is not yet in the core: what it adds to this entry's contractions. Everything that
-            # does not need the sweep comes first, because the chain from its result to the new rows is what limits.
-            last0 = v.load(lead, S, t1)
-            aa, cc = v.total(v.mul(row0, last0)), v.total(v.mul(c0, c1))
-            kk = v.total(v.mul(v.load(mid, S, k0), v.load(mid, S, k1))) if order == 3 else _dot(lane, S, k0, k1, J)
-            slope = step * factor
-            last = slope * gain1
-            rest = values[p] - e.sum_at(offset, biases, index) - factor * gain1 * (aa * kk * cc)
-            guess, wc = _sweep(tokens, G, S, s, t0, c0, t2, gain2)
-            error = rest - factor * guess
-            scaled = slope * error
-            moved = v.axpy(scaled, v.load(lead, S, wa), v.scale(last * (kk * cc) * error, last0))
-            v.store(flat, i0, v.axpy(keep, row0, moved))
-            if order == 3:
-                turned = v.axpy(scaled, v.load(mid, S, wv), v.scale(last * (aa * cc) * error, v.load(mid, S, k1)))
-                v.store(flat, i1, v.axpy(keep, v.load(mid, S, k0), turned))
-            elif order > 3:
-                for j in range(J):
-                    S[wv + j] += gain1 * (aa * cc) * S[k1 + j]
-                _update_middle(flat, at, ranks, S[wv:], keep, scaled)
-            v.store(flat, i2, v.axpy(keep, c0, v.axpy(scaled, wc, v.scale(last * (aa * kk) * error, c1))))
-            gain = step * error
-            e.blend_at(keep, biases, index, gain)
-            total += np.float64(error) * np.float64(error)
-            factor *= core_keep
-            c1, gain2, gain1 = c0, gain1, gain / factor
-            t0, t1, t2 = t2, t0, t1
-            if factor < 1e-3:
-                _rescale(G, factor)
-                gain1, gain2, factor = gain1 * factor, gain2 * factor, one
-    _sweep(tokens, G, S, s, t1, c1, t2, gain2)
-    _sweep(tokens, G, S, s, t1, c1, t1, gain1)
-    _rescale(G, factor)
+        for batch in shuffled((high - low + BATCH - 1) // BATCH, next_random(key ^ np.uint64(tile))):
+            first = batch * BATCH
+            end = min(first + BATCH, high - low)
+            total += _batch(tokens, data, base, first, end, factors, flat, biases, G, spare, numbers)
     return total
 
 
 @kernel()
-def _rescale(G: Array, factor: Any) -> None:
-    for k in range(len(G)):
-        G[k] *= factor
+def _sort(
+    coords: Array, values: Array, low: int, high: int, mode: int, positions: Array, sorted_coords: Array,
+    sorted_values: Array,
+) -> None:  # fmt: skip
+    """Copy a tile's entries in the order of their row in one mode, so that they are read in one stream."""
+    for p in range(low, high):
+        q = positions[coords[mode, p]]
+        positions[coords[mode, p]] = q + 1
+        for m in range(coords.shape[0]):
+            sorted_coords[m, q] = coords[m, p]
+        sorted_values[q] = values[p]
 
 
-@kernel(forceinline=True)
+@inner
+def _batch(
+    tokens: tuple[v.Token, ...], data: tuple[Array, ...], base: tuple[int, ...], first: int, end: int,
+    factors: tuple[Array, ...], flat: Array, biases: tuple[Array, ...], G: Array, spare: tuple[Array, ...],
+    numbers: tuple[Any, ...],
+) -> float:  # fmt: skip
+    """Visit the entries first:end of the tile.
+
+    Scratch (``spare``): M and its transpose T; of a run, A = step * e * a and B = b of every entry; H for contractions;
+    of the batch, C = c and N of every run.
+    """
+    M, T, A, B, _, C, N = spare
+    coords, last, size = data[0], _length(tokens[1]), len(M)
+    shared, place = data[2][-1] * coords.shape[1], data[3][-1]
+    total, runs, q = 0.0, 0, first
+    keep, core_keep = numbers[1], numbers[3]
+    while q < end:
+        row = v.peek(coords, shared + q)
+        stop, kept, at = q + 1, keep, place + np.int64(row) * last
+        while stop < end and v.peek(coords, shared + stop) == row:
+            stop += 1
+            kept *= keep
+        v.store(C, runs * last, v.load(tokens[1], flat, at))
+        _contract(tokens, G, C, runs * last, M, T, len(T) // _length(tokens[0]))
+        total += _entries(tokens, data, base, q, stop, factors, flat, biases, spare, numbers)
+        _add_steps(tokens, A, B, stop - q, N, runs * size)
+        _move_shared(tokens, G, N, runs * size, flat, at, kept)
+        runs += 1
+        q = stop
+    kept = core_keep
+    for _ in range(first + 1, end):
+        kept *= core_keep
+    _move_core(tokens, G, C, N, runs, size, kept)
+    return total
+
+
+@inner
 def _length(token: v.Token) -> int:
     return len(token) * len(token[0])
 
 
-@kernel(forceinline=True)
-def _dot(lane: v.Token, S: Array, x: int, y: int, length: int) -> Any:
-    """Inner product of two stretches of S over whole chunks; both are 0 beyond their length."""
-    dot = v.zero(lane, S)
-    for k in range(0, length, len(lane[0])):
-        dot = v.fma(v.load(lane, S, x + k), v.load(lane, S, y + k), dot)
-    return v.total(dot)
+@inner
+def _contract(tokens: tuple[v.Token, ...], G: Array, C: Array, c: int, M: Array, T: Array, middle: int) -> None:
+    """M = sum_z c_z G_z, and T its transpose, with rows as long as those of the first mode."""
+    panel, first, width = tokens[5], _length(tokens[0]), _length(tokens[2]) * len(tokens[4])
+    for x in range(0, len(M), _length(panel)):
+        block = v.zero(panel, G)
+        for z in range(len(tokens[6])):
+            block = v.axpy(v.peek(C, c + z), v.load(panel, G, z * len(M) + x), block)
+        v.store(M, x, block)
+    for i in range(len(tokens[7])):
+        for j in range(middle):
+            T[j * first + i] = M[i * width + j]
 
 
-@kernel(forceinline=True)
-def _sweep(tokens: tuple[v.Token, ...], G: Array, S: Array, s: int, t: int, c: Any, old: int, gain: Any) -> Any:
-    """Add an earlier entry's step to the core and contract the core with this entry's rows, reading it once.
+@inner
+def _entries(
+    tokens: tuple[v.Token, ...], data: tuple[Array, ...], base: tuple[int, ...], first: int, end: int,
+    factors: tuple[Array, ...], flat: Array, biases: tuple[Array, ...], spare: tuple[Array, ...],
+    numbers: tuple[Any, ...],
+) -> float:  # fmt: skip
+    """Visit the entries of a run: update their rows in all but the shared mode, and keep A and B."""
+    coords, values, modes, places, widths, ranks, at = data
+    M, T, A, B, H, _, _ = spare
+    offset, keep, step = numbers[0], numbers[1], numbers[2]
+    lead, part = tokens[0], tokens[2]
+    F, P = _length(lead), _length(part)
+    J = P * len(tokens[4])
+    middle, column0, column1 = len(T) // F, modes[0] * coords.shape[1], modes[1] * coords.shape[1]
+    place0, place1 = places[0], places[1]
+    total = 0.0
+    for q in range(first, end):
+        k, i0 = (q - first) * J, place0 + np.int64(v.peek(coords, column0 + q)) * F
+        i1 = place1 + np.int64(v.peek(coords, column1 + q)) * J
+        if len(factors) == 3:
+            for j in range(0, J, P):
+                v.store(B, k + j, v.load(part, flat, i1 + j))
+        else:
+            for m in range(len(factors)):
+                at[m] = places[m] + np.int64(coords[modes[m], q]) * widths[m]
+            kron(flat, at, ranks, 1, len(factors) - 1, B[k:])
+        guess = _guess(tokens, M, flat, i0, B, k, H)
+        index, a = e.shift(base, e.column(factors, coords, q)), v.load(lead, flat, i0)
+        error = v.peek(values, q) - e.sum_at(offset, biases, index) - guess
+        gain = step * error
+        steps = v.zero(lead, T)
+        for j in range(middle):
+            steps = v.axpy(v.peek(B, k + j), v.load(lead, T, j * F), steps)
+        v.store(A, (q - first) * F, v.scale(gain, a))
+        v.store(flat, i0, v.axpy(keep, a, v.scale(gain, steps)))
+        if len(factors) == 3:
+            for j in range(0, J, P):
+                v.store(flat, i1 + j, v.axpy(keep, v.load(part, B, k + j), v.scale(gain, v.load(part, H, j))))
+        else:
+            _update_middle(flat, at, ranks, H, keep, gain)
+        e.blend_at(keep, biases, index, gain)
+        total += np.float64(error) * np.float64(error)
+    return total
 
-    With a, k the rows at t and t + 3 s in S: G += gain * old_a (x) old_k (x) old_c; then, with T = sum_i a_i G_i,
-    the scratch gets wa_i = <G_i, k (x) c> and wv_j = <T_j, c>. Returns <T, k (x) c> and sum_j k_j T_j.
-    """
-    row, panel, wide, lane, square, r0 = tokens[0], tokens[1], tokens[2], tokens[5], tokens[6], len(tokens[7])
-    P, L, W = len(panel) // len(row), _length(row), len(row[0])
-    J = P * len(tokens[8])
-    k, sums, wa, wv, Qs = t + 3 * s, 6 * s, 7 * s, 8 * s, 9 * s
-    wc = v.zero(row, G)
-    for block in range(len(tokens[8])):
-        j = block * P
-        Q = b.regroup(wide, b.rank_one(v.zero(panel, G), S, k + j, c))
-        v.store(S, Qs + t + j * L, Q)
-        old_Q = v.load(wide, S, Qs + old + j * L)
-        T = v.zero(wide, G)
-        for i in range(r0):
-            where = (i * J + j) * L
-            g = v.axpy(gain * v.peek(S, old + i), old_Q, v.load(wide, G, where))
-            v.store(G, where, g)
-            T = v.axpy(v.peek(S, t + i), g, T)
-            part = v.fold(lane, v.mul(g, Q))
-            if j > 0:
-                part = v.add(part, v.load(lane, S, sums + i * W))
-            v.store(S, sums + i * W, part)
-        split = b.regroup(panel, T)
-        wc = b.weigh(wc, S, k + j, split)
-        b.store_dots(S, wv + j, split, c)
-    for i in range(0, r0, W):
-        v.store(S, wa + i, b.totals(v.load(square, S, sums + i * W)))
-    return v.total(v.mul(wc, c)), wc
+
+@inner
+def _guess(tokens: tuple[v.Token, ...], M: Array, flat: Array, a: int, B: Array, k: int, H: Array) -> Any:
+    """H = sum_i a_i M_i; returns <H, b>."""
+    part, guess = tokens[2], v.zero(tokens[2], M)
+    J = _length(part) * len(tokens[4])
+    for j in range(0, J, _length(part)):
+        h = v.zero(part, M)
+        for i in range(len(tokens[7])):
+            h = v.axpy(v.peek(flat, a + i), v.load(part, M, i * J + j), h)
+        v.store(H, j, h)
+        guess = v.fma(h, v.load(part, B, k + j), guess)
+    return v.total(guess)
+
+
+@inner
+def _add_steps(tokens: tuple[v.Token, ...], A: Array, B: Array, count: int, N: Array, n: int) -> None:
+    """N = sum_entries A (x) B, some rows at a time."""
+    part, some, F = tokens[2], tokens[3], _length(tokens[0])
+    P, rows = _length(part), len(some) // len(part)
+    J = P * len(tokens[4])
+    for i in range(0, len(tokens[7]), rows):
+        for j in range(0, J, P):
+            block = v.zero(some, N)
+            for k in range(count):
+                block = b.rank_one(block, A, k * F + i, v.load(part, B, k * J + j))
+            v.store(N, n + i * J + j, block)
+
+
+@inner
+def _move_shared(tokens: tuple[v.Token, ...], G: Array, N: Array, n: int, flat: Array, at: int, kept: Any) -> None:
+    """c <- kept * c + <G, N>."""
+    panel, size = tokens[5], len(G) // len(tokens[6])
+    for z in range(len(tokens[6])):
+        dot = v.zero(panel, G)
+        for x in range(0, size, _length(panel)):
+            dot = v.fma(v.load(panel, G, z * size + x), v.load(panel, N, n + x), dot)
+        flat[at + z] = kept * flat[at + z] + v.total(dot)
+
+
+@inner
+def _move_core(tokens: tuple[v.Token, ...], G: Array, C: Array, N: Array, runs: int, size: int, kept: Any) -> None:
+    """G <- kept * G + sum_runs c (x) N."""
+    panel, last = tokens[5], _length(tokens[1])
+    for z in range(len(tokens[6])):
+        for x in range(0, size, _length(panel)):
+            block = v.scale(kept, v.load(panel, G, z * size + x))
+            for r in range(runs):
+                block = v.axpy(v.peek(C, r * last + z), v.load(panel, N, r * size + x), block)
+            v.store(G, z * size + x, block)
 
 
 @kernel()
-def _update_middle(flat: Array, at: Array, ranks: Array, wv: Array, keep: Any, gain: Any) -> None:
-    """Update the rows of the middle modes from wv, the core contracted with the first and last rows."""
+def _update_middle(flat: Array, at: Array, ranks: Array, H: Array, keep: Any, gain: Any) -> None:
+    """Update the rows of the middle modes from H, the core contracted with the first and the shared row."""
     last = len(ranks) - 1
     old = np.empty((last, ranks.max()), dtype=flat.dtype)
     for m in range(1, last):
@@ -246,7 +320,7 @@ def _update_middle(flat: Array, at: Array, ranks: Array, wv: Array, keep: Any, g
         size *= ranks[m]
     for j in range(size):
         for m in range(1, last):
-            weight, rest, mine = wv[j] * gain, j, 0
+            weight, rest, mine = H[j] * gain, j, 0
             for other in range(last - 1, 0, -1):
                 digit = rest % ranks[other]
                 rest //= ranks[other]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 
 
@@ -59,6 +61,27 @@ def sgd(entries, core, matrices, biases, offset, step, decay, core_decay, *, mov
             matrices[m][i] = (1 - decay) * rows[m] + step * error * steps[m]
             if biases:
                 biases[m][i] = (1 - decay) * biases[m][i] + step * error
+    return total, core, matrices, biases
+
+
+def sgd_in_batches(batches, shared, core, matrices, biases, offset, step, decay, core_decay):
+    """As sgd, but the core moves once per batch, and a row of the shared mode once per run of entries that have it."""
+    core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]
+    total = 0.0
+    for batch in batches:
+        new_core = (1 - core_decay) ** len(batch) * core
+        for row, run in ((row, list(run)) for row, run in groupby(batch, key=lambda entry: entry[0][shared])):
+            new_row = (1 - decay) ** len(run) * matrices[shared][row]
+            for entry in run:
+                old = matrices[shared][row].copy()
+                one = sgd([entry], core, matrices, biases, offset, step, decay, 0.0, move_core=True)
+                squared, core_step, matrices, biases = one
+                total += squared
+                new_core += core_step - core
+                new_row += matrices[shared][row] - (1 - decay) * old
+                matrices[shared][row] = old
+            matrices[shared][row] = new_row
+        core = new_core
     return total, core, matrices, biases
 
 
@@ -120,3 +143,13 @@ def tile_entries(tiles, schedule):
             for tile in thread:
                 for p in range(tiles.starts[tile], tiles.starts[tile + 1]):
                     yield tuple((tiles.coords[:, p].astype(np.int64) + tiles.bases[:, tile]).tolist()), tiles.values[p]
+
+
+def tile_batches(tiles, schedule, shared, size, order_of):
+    """Lists of (coordinates, value): tiles sorted by their rows in one mode and cut; order_of(tile, n) orders them."""
+    for stratum in schedule:
+        for tile in (tile for thread in stratum for tile in thread):
+            entries = list(tile_entries(tiles, [[[tile]]]))
+            entries.sort(key=lambda entry: entry[0][shared])
+            batches = [entries[k : k + size] for k in range(0, len(entries), size)]
+            yield from (batches[k] for k in order_of(tile, len(batches)))

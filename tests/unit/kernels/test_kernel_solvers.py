@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_reference import tile_entries
+from kernel_reference import tile_batches, tile_entries
 
 from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.cp_sgd import cp_sgd_pass
 from tensorveil.kernels.layout import build_all_rows, build_tiles, pad, unpad
 from tensorveil.kernels.predict import cp_predict, cp_sse, tucker_predict, tucker_sse
 from tensorveil.kernels.published import cp_sgd_published, tucker_sgd_published
+from tensorveil.kernels.sorting import next_random, shuffled
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
-from tensorveil.kernels.tucker_sgd import tucker_sgd_pass
+from tensorveil.kernels.tucker_sgd import BATCH, batch_key, mode_order, tucker_sgd_pass
 
 STEP, DECAY, CORE_DECAY, OFFSET = 0.02, 0.01, 0.03, 0.4
 
@@ -153,16 +154,52 @@ def test_tucker_predictions_and_errors(case):
     assert got[0] == got[1] == pytest.approx(((values - want) ** 2).sum(), rel=1e-4)
 
 
-@pytest.mark.parametrize("case", TUCKER, ids=label)
-def test_tucker_sgd_is_a_joint_step_per_entry(case):
+# The mode that runs share is the first here, and all sizes fill their registers.
+FULL = Case(shape=(6, 9, 14), ranks=(8, 8, 8), dtype=np.float64, biased=True)
+
+
+@pytest.mark.parametrize("case", [*TUCKER, FULL], ids=label)
+def test_tucker_sgd_is_a_joint_step_per_entry_with_the_core_moved_per_batch(case):
     columns, values, matrices, biases = case.build()
     padded, b, core = pad(matrices, case.dtype), case.kernel_biases(biases), start_core(case).astype(case.dtype)
     tiles = build_tiles(columns, values, case.shape, 64, 1, seed=2, dtype=case.dtype)
-    entries = list(tile_entries(tiles, tiles.schedule(1)))
-    want = reference.sgd(entries, start_core(case), matrices, biases, OFFSET, STEP, DECAY, CORE_DECAY, move_core=True)
+    shared, key = mode_order(tiles)[-1], batch_key(tiles.seed, 1)
+    assert shared == int(np.argmin(case.shape))
+    batches = tile_batches(
+        tiles, tiles.schedule(1), shared, BATCH, lambda tile, n: shuffled(n, next_random(key ^ np.uint64(tile)))
+    )
+    want = reference.sgd_in_batches(
+        batches, shared, start_core(case), matrices, biases, OFFSET, STEP, DECAY, CORE_DECAY
+    )
     got = tucker_sgd_pass(tiles, core, padded, b, OFFSET, STEP, DECAY, CORE_DECAY, 1)
     assert got == pytest.approx(want[0], rel=1e-3 if case.dtype is np.float32 else 1e-9)
     check(case, [core, *unpad(padded), *b], [want[1], *want[2], *want[3]])
+
+
+def test_batches_of_one_entry_are_plain_sgd():
+    case = TUCKER[2]
+    columns, values, matrices, biases = case.build(100)
+    entries = [(tuple(index), x) for index, x in zip(columns.T.tolist(), values, strict=True)]
+    numbers = (OFFSET, STEP, DECAY, CORE_DECAY)
+    plain = reference.sgd(entries, start_core(case), matrices, biases, *numbers, move_core=True)
+    batched = reference.sgd_in_batches([[x] for x in entries], 3, start_core(case), matrices, biases, *numbers)
+    assert batched[0] == pytest.approx(plain[0])
+    check(case, [batched[1], *batched[2], *batched[3]], [plain[1], *plain[2], *plain[3]])
+
+
+def test_tucker_sgd_with_one_entry_per_batch_is_plain_sgd():
+    # One entry in all: the core moves with every pass.
+    case = TUCKER[0]
+    columns, values, matrices, biases = case.build(1)
+    padded, core = pad(matrices, case.dtype), start_core(case)
+    tiles = build_tiles(columns, values, case.shape, 64, 1, seed=2, dtype=case.dtype)
+    want = (0.0, start_core(case), matrices, biases)
+    for k in range(5):
+        got = tucker_sgd_pass(tiles, core, padded, (), OFFSET, STEP, DECAY, CORE_DECAY, k)
+        entries = tile_entries(tiles, tiles.schedule(k))
+        want = reference.sgd(entries, want[1], want[2], [], OFFSET, STEP, DECAY, CORE_DECAY, move_core=True)
+        assert got == pytest.approx(want[0], rel=1e-9)
+    check(case, [core, *unpad(padded)], [want[1], *want[2]])
 
 
 def test_tucker_sgd_with_two_threads_averages_cores_and_repeats_itself():
