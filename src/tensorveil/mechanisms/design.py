@@ -60,6 +60,29 @@ def without_weak_components(core: Array | None, factors: Sequence[Array]) -> lis
     return [factor * kept for factor in factors]
 
 
+def rebalanced(core: Array | None, factors: Sequence[Array], mode: int | None) -> tuple[Array | None, list[Array]]:
+    """Return the same model with columns of unit mean square, and a core of unit mean square, but for one part.
+
+    All scale goes to the rows of ``mode``, or with ``mode=None`` to the core.
+    """
+    out = list(factors)
+    for k, factor in enumerate(factors):
+        if k == mode:
+            continue
+        size = np.sqrt(np.mean(factor**2, axis=0))
+        size = np.where(size > 0, size, 1.0)
+        out[k] = factor / size
+        if core is not None:
+            core = core * size.reshape([-1 if axis == k else 1 for axis in range(core.ndim)])
+        elif mode is not None:
+            out[mode] = out[mode] * size
+    if core is not None and mode is not None:
+        scale = float(np.sqrt(np.mean(core**2)))
+        if scale > 0:
+            core, out[mode] = core / scale, out[mode] * scale
+    return core, out
+
+
 def normalised(factor: Array, core: Array | None) -> Array:
     """Return the factor with columns of unit mean square; with a core also orthogonal, which a core can absorb."""
     if core is None or factor.shape[0] < factor.shape[1]:

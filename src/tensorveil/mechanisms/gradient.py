@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import core_design, predictions, row_design, without_weak_components
+from tensorveil.mechanisms.design import core_design, predictions, rebalanced, row_design, without_weak_components
 from tensorveil.mechanisms.input import fit_input
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.solvers.task import Solution
@@ -41,10 +41,13 @@ def run_gradient(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for sweep in range(PASSES):
         for mode in range(order):
             step = next(turns)
+            core, factors = rebalanced(core, factors, mode)
             factors[mode] = _row_step(data, core, factors, mode, residual, limit, step, form.threads)
             parts.append(step.part(f"gradient of factor {mode}, pass {sweep}", "sum of value times design per row"))
         if core is not None:
             step = next(turns)
+            core, factors = rebalanced(core, factors, None)
+            assert core is not None
             core = _core_step(data, core, factors, residual, limit, step, form.threads)
             parts.append(step.part(f"gradient of the core, pass {sweep}", "sum of value times design"))
     solution = Solution(factors=tuple(factors), core=core, offset=start.center, biases=None)
@@ -71,7 +74,10 @@ def _row_step(
     gradient = known - noisy.values
     # Without any design (all components switched off) there is nothing to move along.
     moved: Array = factors[mode] - _RATE * gradient / np.where(curvature > 0, curvature, np.inf)[:, None]
-    return moved
+    # Rows that would predict more than twice the limit are noise; cut back, they cannot run away.
+    reach = np.sqrt(np.sum(moved**2, axis=1) * np.mean(np.sum(design**2, axis=1)))
+    cut: Array = moved / np.maximum(reach / (2 * limit), 1.0)[:, None]
+    return cut
 
 
 def _core_step(
@@ -90,4 +96,5 @@ def _core_step(
     gradient = design.T @ fitted - noisy.values[0]
     largest = float(np.linalg.eigvalsh(design.T @ design)[-1])
     moved: Array = core - _RATE * (gradient / (largest if largest > 0 else np.inf)).reshape(core.shape)
-    return moved
+    reach = float(np.sqrt(np.sum(moved**2) * np.mean(np.sum(design**2, axis=1))))
+    return moved / max(reach / (2 * limit), 1.0)
