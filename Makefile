@@ -20,7 +20,7 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup ## hide 30 % of a real tensor, complete it, show table and picture
+demo: setup ## complete a real tensor at three privacy budgets: tables, pictures, a release with its guarantee
 	$(BIN)/tensorveil demo --output demo-output
 
 test: lint types pytest ## lint, types and tests

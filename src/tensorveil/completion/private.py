@@ -44,6 +44,7 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
     guarantee_: Guarantee
     plan_: Plan
     release_id_: str
+    private_model_: Model
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         raise NotImplementedError
@@ -63,12 +64,12 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
         observed = as_tensor(tensor, values, self.shape)
         unit, budget, bounds = self._promise(observed)
         form = self._form(observed)
-        spend = _spend(budget, self._source())
         chosen = self._choose(observed, form, unit, budget, bounds)
         method = METHODS[chosen.method]
+        spend = _spend(budget, chosen.noise, self._source())
         secure = spend.source.secure
-        self.release_id_ = str(uuid.uuid4())
-        self._charge(spend.event, unit, secure)
+        release_id = str(uuid.uuid4())
+        self._charge(spend.event, unit, secure, release_id)
         data = PrivateData(
             columns=observed.columns,
             values=np.clip(observed.values.astype(np.float64), *bounds),
@@ -76,12 +77,15 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
             bounds=bounds,
         )
         outcome = method.run(data, form, spend)
+        self.release_id_ = release_id
         self.plan_ = chosen
         self.n_features_in_ = observed.order
         self.noise_variance_ = None
         # In unit "entry" labels would tell who is in the data.
         modes = observed.modes if unit.kind == "value" else tuple(Mode(mode.name) for mode in observed.modes)
         self.model_ = self._model(outcome.solution, modes, bounds)
+        # What the guarantee is about: rows folded in later come from data without noise.
+        self.private_model_ = self.model_
         self.guarantee_ = _guarantee(outcome, method, unit, budget, bounds, secure, self._core())
         return self
 
@@ -126,7 +130,7 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
             method=self.method,
         )  # fmt: skip
 
-    def _charge(self, event: Event, unit: Unit, secure: bool) -> None:
+    def _charge(self, event: Event, unit: Unit, secure: bool, release_id: str) -> None:
         """Charge before anything is computed: a crash may lose a release, never a charge."""
         if self.ledger is None:
             return
@@ -135,7 +139,7 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
         ledger = self._open_ledger()
         if ledger.unit != unit:
             raise InputError(f"the ledger's unit is {str(ledger.unit)!r}, the fit's is {str(unit)!r}. Use one of them.")
-        ledger.charge(event, self.purpose, self.release_id_, delta=self.delta or None)
+        ledger.charge(event, self.purpose, release_id, delta=self.delta or None)
 
     def _open_ledger(self) -> Ledger:
         assert self.ledger is not None
@@ -147,9 +151,9 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
             self._open_ledger().confirm(self.release_id_)
 
 
-def _spend(budget: Budget, source: NoiseSource) -> Spend:
-    """Pure epsilon by Laplace noise; with a delta, Gaussian noise at the exact mu."""
-    if budget.delta == 0.0:
+def _spend(budget: Budget, noise: str, source: NoiseSource) -> Spend:
+    """Pure epsilon by Laplace noise, or Gaussian noise at the exact mu."""
+    if noise == "laplace":
         return Spend(source=source, epsilon=budget.epsilon)
     return Spend(source=source, mu=gaussian_mu(budget.epsilon, budget.delta))
 

@@ -22,7 +22,8 @@ class PrivateCP(PrivateCompletion[CPModel]):
     rank
         Number of components: public, chosen without looking at the data.
     epsilon, delta
-        The budget. With delta=0 noise is Laplace and norm-shaped and epsilon is pure, otherwise Gaussian.
+        The budget. With delta=0 noise is Laplace and norm-shaped and epsilon is pure; with a delta the planner may
+        choose Gaussian noise.
     unit
         "value": neighbours differ in one value, positions (who has rated what) are public. "entry": neighbours differ
         by one entry, positions are private; ``shape`` must be declared, labels are not released.

@@ -21,6 +21,8 @@ from tensorveil.privacy import Part
 PROOF = "docs/guarantees.md#sums"
 _SPREAD_SHARE = 0.005
 _ROUNDS, _TOLERANCE, _STEPS = 8, 1e-4, 200
+# Of the variance that biases leave, counted as independent noise in a sum; 0.6 decoded best of 0.6, 0.8 and 1.
+_INDEPENDENT = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ def _decode(
     cuts = np.cumsum(shape)[:-1]
     present = [_significant(sums[m], counts[m], mean, variance) for m in modes]
     for _ in range(_ROUNDS):
-        left = max(variance - sum(prior), 0.2 * variance)
+        left = _INDEPENDENT * max(variance - sum(prior), 0.2 * variance)
         weights = [1.0 / (sums[m].variance + counts[m] * left) for m in modes]
         curvature = [counts[m] ** 2 * weights[m] for m in modes]
         theta = _solve(columns, shape, sums, weights, curvature, prior, theta)

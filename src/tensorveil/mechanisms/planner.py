@@ -30,13 +30,15 @@ class Prediction:
 
     method: str
     rmse: float
+    noise: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The mechanism to run, and the table it was chosen from, best first."""
+    """The mechanism to run with "laplace" or "gaussian" noise, and the table it was chosen from, best first."""
 
     method: str
+    noise: str
     predictions: tuple[Prediction, ...]
 
 
@@ -98,23 +100,31 @@ def plan(
     ['mean', 'margins', 'input']
     """
     if unit.kind == "entry":
-        return Plan(method="gram" if method == "auto" else method, predictions=())
+        # Many numbers per row: Gaussian noise, where a delta allows it.
+        noise = "laplace" if budget.delta == 0 else "gaussian"
+        return Plan(method="gram" if method == "auto" else method, noise=noise, predictions=())
     if n_entries is None or n_entries < 1:
         raise InputError("n_entries must be at least 1. Give the number of entries, which is public in this unit.")
-    case = _Case(
-        shape=shape,
-        n=n_entries,
-        ranks=ranks,
-        core=core,
-        epsilon=budget.epsilon if budget.delta == 0 else None,
-        mu=None if budget.delta == 0 else gaussian_mu(budget.epsilon, budget.delta),
-    )
+    pure = _Case(shape=shape, n=n_entries, ranks=ranks, core=core, epsilon=budget.epsilon, mu=None)
+    cases = {"laplace": pure}
+    if budget.delta > 0:  # pure epsilon is allowed all the same, and better where few numbers are released
+        cases["gaussian"] = replace(pure, epsilon=None, mu=gaussian_mu(budget.epsilon, budget.delta))
     width = bounds[1] - bounds[0]
-    found = [Prediction(method=name, rmse=width * math.sqrt(error(case))) for name, error in ERRORS.items()]
+    found = [
+        min(
+            (
+                Prediction(method=name, rmse=width * math.sqrt(error(case)), noise=noise)
+                for noise, case in cases.items()
+            ),
+            key=lambda prediction: prediction.rmse,
+        )
+        for name, error in ERRORS.items()
+    ]
     found.sort(key=lambda prediction: prediction.rmse)
     constant = next(prediction for prediction in found if prediction.method == "mean")
     best = found[0] if found[0].rmse <= (1 - _WORTH) * constant.rmse else constant
-    return Plan(method=best.method if method == "auto" else method, predictions=tuple(found))
+    chosen = best if method == "auto" else next(prediction for prediction in found if prediction.method == method)
+    return Plan(method=chosen.method, noise=chosen.noise, predictions=tuple(found))
 
 
 def _shrunk(signal: float, noise: float) -> float:

@@ -19,7 +19,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def load(source: Source) -> ObservedTensor:
-    """Standardised antibody measurements by patient, antigen and receptor."""
+    """Antibody measurements by patient, antigen and receptor, centred by their publishers."""
     return read(DATA / "covid19-serology.npz")
 
 
