@@ -25,10 +25,13 @@ from tensorveil.kernels.threads import ranges, thread_count, workers
 
 Array = NDArray[Any]
 
-# Rows of one tile may take this much of a core's own cache, per tiled mode.
-_TILE_BYTES = 16 * 1024
+# Rows of one tile may take this much of a core's own second-level cache, per tiled mode. Smaller tiles of a sparse
+# tensor would not use a row often enough to pay for fetching it.
+_TILE_BYTES = 256 * 1024
 # A tile with fewer entries than this costs more to enter than its locality saves.
-_MIN_ENTRIES = 1024
+_MIN_ENTRIES = 8192
+# A thread with fewer entries than this per block costs more to start than it saves.
+_MIN_BLOCK = 1024
 _UINT16 = 1 << 16
 
 
@@ -124,7 +127,7 @@ def _row_counts(columns: Array, shape: tuple[int, ...], threads: int) -> list[Ar
 def _usable_threads(threads: int, shape: tuple[int, ...], n: int) -> int:
     used = min(threads, *shape)
     # Each block should be worth starting a thread for; the number of blocks grows with the order.
-    while used > 1 and used ** len(shape) * _MIN_ENTRIES > n:
+    while used > 1 and used ** len(shape) * _MIN_BLOCK > n:
         used -= 1
     return max(1, used)
 
