@@ -76,12 +76,12 @@ def als(path: str, dtype: str, rank: int, threads: int, repeats: int) -> dict[st
 
 def tucker_sgd(path: str, dtype: str, rank: int, threads: int, repeats: int) -> dict[str, Any]:
     from tensorveil.kernels.tiles import build_tiles
-    from tensorveil.kernels.tucker_sgd import tucker_sgd_pass
+    from tensorveil.kernels.tucker_sgd import TILES, tucker_sgd_pass
 
     shape, columns, values = read_binary(Path(path), dtype)
     factors = _start(shape, rank, dtype)
     core = np.random.default_rng(2).random((rank,) * len(shape)).astype(dtype) * 0.1
-    layout = build_tiles(columns, values, shape, factors.arrays[0][0].nbytes, threads, 0, dtype)
+    layout = build_tiles(columns, values, shape, factors.arrays[0][0].nbytes, threads, 0, dtype, **TILES)
     passes = _times(lambda k: tucker_sgd_pass(layout, core, factors, (), 0.0, 2e-4, 2e-6, 0.0, k), repeats)
     return {"passes": passes}
 

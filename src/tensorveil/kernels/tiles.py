@@ -95,16 +95,20 @@ def build_tiles(
     threads: int | None = None,
     seed: int = 0,
     dtype: DTypeLike | None = None,
+    tile_bytes: int = _TILE_BYTES,
+    tile_entries: int = _MIN_ENTRIES,
 ) -> Tiles:
     """Arrange entries for :func:`cp_sgd_pass` and :func:`tucker_sgd_pass`.
 
     ``columns`` is (order, n) of integers; ``rank_bytes`` the bytes of one padded factor row; ``threads`` the number
-    of threads a pass will use (less if a mode is too small). The result is a pure function of the arguments.
+    of threads a pass will use (less if a mode is too small). ``tile_bytes`` bounds the rows of a tile per tiled mode,
+    ``tile_entries`` is the least number of entries worth a tile. The result is a pure function of the arguments.
     """
     asked = thread_count(threads)
     counts = _row_counts(columns, shape, asked)
     used = _usable_threads(asked, shape, columns.shape[1])
-    plan = _plan(counts, shape, columns.shape[1], rank_bytes, used)
+    pieces = _pieces(shape, columns.shape[1], rank_bytes, used, tile_bytes, tile_entries)
+    plan = _plan(counts, shape, pieces, used)
     small = plan.local.max(initial=0) < _UINT16
     coords = np.empty(columns.shape, dtype=np.uint16 if small else np.int32)
     target = np.empty(columns.shape[1], dtype=np.dtype(dtype) if dtype is not None else values.dtype)
@@ -132,22 +136,23 @@ def _usable_threads(threads: int, shape: tuple[int, ...], n: int) -> int:
     return max(1, used)
 
 
-def _pieces(shape: tuple[int, ...], n: int, rank_bytes: int, threads: int) -> list[int]:
+def _pieces(
+    shape: tuple[int, ...], n: int, rank_bytes: int, threads: int, tile_bytes: int, tile_entries: int
+) -> list[int]:
     """Into how many tiles one part of each mode is cut."""
-    wanted = [-(-size * rank_bytes // (threads * _TILE_BYTES)) for size in shape]
+    wanted = [-(-size * rank_bytes // (threads * tile_bytes)) for size in shape]
     # Only the two largest modes: more would leave too few entries per tile.
     tiled = sorted(range(len(shape)), key=lambda m: -shape[m])[:2]
     pieces = [wanted[m] if m in tiled else -(-size // (threads * _UINT16)) for m, size in enumerate(shape)]
     blocks = threads ** len(shape)
-    while np.prod(pieces) * blocks * _MIN_ENTRIES > n and max(pieces) > 1:
+    while np.prod(pieces) * blocks * tile_entries > n and max(pieces) > 1:
         largest = int(np.argmax(pieces))
         pieces[largest] = -(-pieces[largest] // 2)
     return pieces
 
 
-def _plan(counts: list[Array], shape: tuple[int, ...], n: int, rank_bytes: int, threads: int) -> _Plan:
+def _plan(counts: list[Array], shape: tuple[int, ...], pieces: list[int], threads: int) -> _Plan:
     order = len(shape)
-    pieces = _pieces(shape, n, rank_bytes, threads)
     per_block = int(np.prod(pieces))
     keys, locals_, edges = [], [], []
     for m in range(order):

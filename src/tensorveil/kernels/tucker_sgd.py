@@ -39,6 +39,9 @@ from tensorveil.kernels.tucker_form import core_form
 
 Array = NDArray[Any]
 
+# Tiles for this kernel (see build_tiles): it sorts a tile in every pass, so a tile should fit the innermost cache.
+TILES = {"tile_bytes": 16 * 1024, "tile_entries": 1024}
+
 # Entries between two steps of the core.
 BATCH = 16
 

@@ -24,6 +24,7 @@ from tensorveil.noise import (
     sqrt_up,
 )
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
+from tensorveil.privacy.exact import exactly
 
 Array = NDArray[Any]
 
@@ -50,6 +51,11 @@ class Spend:
         return parameter
 
     @property
+    def _exact(self) -> Fraction:
+        """The parameter as the accounting reads it: the decimal number that is printed, not its nearest double."""
+        return exactly(self._parameter)
+
+    @property
     def laplace_epsilon(self) -> float:
         """The epsilon of Laplace noise with the same variance, for rules that depend on how noisy things are."""
         return self._parameter * (1.0 if self.epsilon is not None else math.sqrt(2.0))
@@ -69,7 +75,9 @@ class Spend:
 
         Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#input).
         """
-        return bounded_values_mechanism(values, bounds, self.source, epsilon=self.epsilon, mu=self.mu)
+        if self.epsilon is not None:
+            return bounded_values_mechanism(values, bounds, self.source, epsilon=self._exact)
+        return bounded_values_mechanism(values, bounds, self.source, mu=self._exact)
 
     def sums(self, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
         """Sum numbers between low and high by groups.
@@ -119,7 +127,7 @@ class Spend:
     def _add(self, ints: Array, grid: Grid, l1: Fraction, l2: Fraction) -> Noisy:
         l1, l2 = max(l1, Fraction(1)), max(l2, Fraction(1))
         if self.epsilon is None:
-            return gaussian_mechanism(ints, grid, l2, self._parameter, self.source)
+            return gaussian_mechanism(ints, grid, l2, self._exact, self.source)
         if ints.ndim == 2 and 1 < ints.shape[1] <= _LARGEST_NORM_DIMENSION:
-            return norm_mechanism(ints, grid, l2, self.epsilon, self.source)
-        return laplace_mechanism(ints, grid, l1, self.epsilon, self.source)
+            return norm_mechanism(ints, grid, l2, self._exact, self.source)
+        return laplace_mechanism(ints, grid, l1, self._exact, self.source)

@@ -22,7 +22,7 @@ from tensorveil.kernels.cp_sgd import cp_sgd_pass
 from tensorveil.kernels.padded import Padded, pad, unpad
 from tensorveil.kernels.published import cp_sgd_published, tucker_sgd_published
 from tensorveil.kernels.tiles import build_tiles
-from tensorveil.kernels.tucker_sgd import tucker_sgd_pass
+from tensorveil.kernels.tucker_sgd import TILES, tucker_sgd_pass
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
 
@@ -93,7 +93,9 @@ def _tiled_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng:
     """Return a function that visits all entries tile by tile and returns the sum of squared errors."""
     row_bytes = max(array.shape[1] for array in state.factors.arrays) * task.dtype.itemsize
     values = scaling.apply(task.values, task.dtype)
-    tiles = build_tiles(task.columns, values, task.shape, row_bytes, task.threads, int(rng.integers(2**62)), task.dtype)
+    sizes = TILES if task.core else {}
+    seed = int(rng.integers(2**62))
+    tiles = build_tiles(task.columns, values, task.shape, row_bytes, task.threads, seed, task.dtype, **sizes)
 
     def one_pass(sweep: int, step: float) -> float:
         decay, core_decay = step * settings.regularization, step * settings.core_regularization
