@@ -121,17 +121,16 @@ def test_what_is_not_proven_is_refused(tmp_path, status):
 
 def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path):
     estimator = fitted()
-    estimator.private_model_ = estimator.model_
     newcomer = ObservedTensor([[0, 1], [0, 2]], [5.0, 1.0], (1, 8), modes=[Mode("user | id", ["new"]), Mode("film")])
     estimator.fold_in(newcomer, 0, regularization=1.0)
     with pytest.raises(InputError, match="fold_in"):
         write_release(estimator, tmp_path / "release")
     estimator = fitted()
-    estimator.model_ = dataclasses.replace(estimator.model_, bounds=(0.0, 9.0))
+    estimator.model_ = estimator.private_model_ = dataclasses.replace(estimator.model_, bounds=(0.0, 9.0))
     with pytest.raises(InputError, match="different bounds"):
         write_release(estimator, tmp_path / "release")
     estimator = fitted(unit="entry", shape=(10, 8), method="auto")
-    estimator.model_ = dataclasses.replace(estimator.model_, modes=observed().modes)
+    estimator.model_ = estimator.private_model_ = dataclasses.replace(estimator.model_, modes=observed().modes)
     with pytest.raises(InputError, match="no labels"):
         write_release(estimator, tmp_path / "release")
     with pytest.raises(NotFittedError):

@@ -34,7 +34,7 @@ def predictions(columns: Array, core: Array | None, factors: Sequence[Array], th
 
 
 def public_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Array]]:
-    """Return random factors (orthonormal columns, scaled to unit mean square) and core; no data are used."""
+    """Return random factors and core, of unit mean square; no data are used."""
     rng = np.random.default_rng(form.seed)
     factors = [unit_columns(rng.standard_normal(s)) for s in zip(data.shape, form.ranks, strict=True)]
     core = None
@@ -81,10 +81,3 @@ def rebalanced(core: Array | None, factors: Sequence[Array], mode: int | None) -
         if scale > 0:
             core, out[mode] = core / scale, out[mode] * scale
     return core, out
-
-
-def normalised(factor: Array, core: Array | None) -> Array:
-    """Return the factor with columns of unit mean square; with a core also orthogonal, which a core can absorb."""
-    if core is None or factor.shape[0] < factor.shape[1]:
-        return unit_columns(factor)
-    return unit_columns(np.linalg.qr(factor)[0])

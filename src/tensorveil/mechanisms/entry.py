@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import normalised, public_start, row_design
+from tensorveil.mechanisms.design import public_start, row_design, unit_columns
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
@@ -35,7 +35,7 @@ def run_entry(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     residual = (data.values - center) / reach
     for turn, step in enumerate(rest):
         mode = turn % order
-        factors = [factor if k == mode else normalised(factor, core) for k, factor in enumerate(factors)]
+        factors = [factor if k == mode else unit_columns(factor) for k, factor in enumerate(factors)]
         factors[mode] = _rows(data, core, factors, mode, residual, step) * reach
         parts.append(step.part(f"factor {mode}, sweep {turn // order}", "Gram matrix and right-hand side of every row"))
     solution = Solution(factors=tuple(factors), core=core, offset=center, biases=None)

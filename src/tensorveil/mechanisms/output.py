@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import core_design, normalised, row_design, without_weak_components
+from tensorveil.mechanisms.design import core_design, rebalanced, row_design, without_weak_components
 from tensorveil.mechanisms.input import fit_input
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.solvers.task import Solution
@@ -44,13 +44,13 @@ def run_output(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for sweep in range(SWEEPS):
         for mode in range(order):
             step = next(turns)
-            factors = [factor if k == mode else normalised(factor, core) for k, factor in enumerate(factors)]
+            core, factors = rebalanced(core, factors, mode)
             design = row_design(data.columns, core, factors, mode)
             factors[mode] = _rows(data, design, mode, residual, limit, step)
             parts.append(step.part(f"factor {mode}, sweep {sweep}", "ridge solution of every row"))
         if core is not None:
             step = next(turns)
-            factors = [normalised(factor, core) for factor in factors]
+            core, factors = rebalanced(core, factors, None)
             core = _core(data, factors, residual, limit, step).reshape(form.ranks)
             parts.append(step.part(f"core, sweep {sweep}", "ridge solution of the core"))
     solution = Solution(factors=tuple(factors), core=core, offset=start.center, biases=None)
@@ -100,6 +100,7 @@ def _grams(design: Array, column: Array, size: int) -> Array:
 def shrink(rows: Array, variance: Array) -> Array:
     """Pull noisy rows towards their common distribution N(0, T), T estimated as second moment less noise."""
     rank = rows.shape[1]
+    variance = np.maximum(variance, 1e-200)  # components that are off have hardly any
     weight = 1.0 / (variance + np.median(variance))
     second = (rows * weight[:, None]).T @ rows / weight.sum() - np.sum(weight * variance) / weight.sum() * np.eye(rank)
     values, vectors = np.linalg.eigh(second)

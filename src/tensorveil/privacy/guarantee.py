@@ -144,16 +144,16 @@ class Guarantee:
                 f"NOT PRIVATE: {self.mechanism} is claimed to give {self._numbers()} for {self.unit.protects}, "
                 f"and this claim is refuted ({self.proof}); do not publish this release."
             )
-        if self.status == "claimed":
-            return (
-                f"NOT PROVEN PRIVATE: {self.mechanism} is claimed to give {self._numbers()} for {self.unit.protects}, "
-                f"but no proof is known ({self.proof}); do not publish this release."
-            )
         if not self.secure_noise:
             return (
                 "NOT PRIVATE: the noise was drawn from a seed, so whoever knows or guesses the seed can take it off "
                 f"again; with secure noise this would have been {self._numbers()} for {self.unit.protects}; "
                 "do not publish this release."
+            )
+        if self.status == "claimed":
+            return (
+                f"NOT PROVEN PRIVATE: {self.mechanism} is claimed to give {self._numbers()} for {self.unit.protects}, "
+                f"but no proof is known ({self.proof}); do not publish this release."
             )
         weak = " With so large an epsilon this is weak protection." if self.epsilon >= WEAK else ""
         return f"{self._opening()}: {self._numbers()} for {self.unit.protects}{self._conditions()}. Proven.{weak}"

@@ -33,7 +33,9 @@ def test_every_method_proves_what_was_asked(problem, estimator, delta, method):
     assert guarantee.private
     assert (guarantee.epsilon, guarantee.delta, str(guarantee.unit)) == (2.0, delta, "value")
     assert epsilon_for(guarantee.event, delta) <= 2.0
-    assert epsilon_for(guarantee.event, delta) > 1.9  # hardly anything is left on the table
+    assert (
+        epsilon_for(guarantee.event, delta) > 1.5
+    )  # little is left on the table, even where pure parts compose better
     assert np.isfinite(fitted.predict(problem.held_out)).all()
     assert Guarantee.from_json(json.loads(json.dumps(guarantee.to_json()))) == guarantee
     assert fitted.plan_.method == method
