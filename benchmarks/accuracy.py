@@ -160,9 +160,9 @@ def tensorly_fits(train, ranks=(4, 8, 16)):
 def traffic():
     """30 % and 70 % of the entries hidden; TensorLy at the best of its ranks and starts by the hidden part's error.
 
-    Seconds are the least of three fits of that setting; search is the sum over TensorLy's settings.
-    Ours were chosen beforehand on seed 0 of the small Guangzhou and the Portland tensor, by the hidden part's error, from
-    some 100 settings; that search is not in the table.
+    Seconds are the least of three fits of that setting; search is the sum over TensorLy's settings. Ours were chosen
+    beforehand on seed 0 of the small Guangzhou and the Portland tensor, by the hidden part's error, from some 100
+    settings; that search is not in the table.
     """
     ours = {
         "CP als, quick": tv.CP(12, solver="als", baseline="biases", regularization=5.0, sweeps=3, random_state=0),

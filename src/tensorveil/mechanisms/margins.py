@@ -21,8 +21,8 @@ from tensorveil.privacy import Part
 PROOF = "docs/guarantees.md#sums"
 _SPREAD_SHARE = 0.005
 _ROUNDS, _TOLERANCE, _STEPS = 8, 1e-4, 200
-# Of the variance that biases leave, counted as independent noise in a sum; of 0.6, 0.8 and 1 the one with the least test
-# error on MovieLens 100K, by 0.0003 to 0.0008.
+# Of the variance that biases leave, counted as independent noise in a sum; of 0.6, 0.8 and 1 the one with the least
+# test error on MovieLens 100K, by 0.0003 to 0.0008.
 _INDEPENDENT = 0.6
 
 
