@@ -14,13 +14,15 @@ from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.margins import private_margins
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.tradeoffs import best_spreads, input_gain, parameters
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, solve_bayes
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 
 PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#input", "docs/guarantees.md#post-processing")
-_SPREAD_SHARE, _MARGINS_SHARE = 0.03, 0.3
+_SPREAD_SHARE, _MARGINS_SHARE, _SLOPE_SHARE = 0.03, 0.3, 0.01
+_LEAST_SLOPE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +33,6 @@ class Start:
     spread: float
     solution: Solution
     parts: tuple[Part, ...]
-
-    def residuals(self, data: PrivateData, spreads: float) -> tuple[Array, float]:
-        """Return the values' deviations from the center, clipped to so many spreads, and that limit: still private."""
-        limit = min(spreads * self.spread, data.width)
-        return np.clip(data.values - self.center, -limit, limit), limit
 
 
 def fit_input(data: PrivateData, form: Form, spend: Spend) -> Start:
@@ -51,9 +48,9 @@ def fit_input(data: PrivateData, form: Form, spend: Spend) -> Start:
         for_mean.part("mean", "sum of the values"),
         for_spread.part("spread", "sum of squared deviations from the private mean"),
     )
-    solution, part = _fit_perturbed(data, form, for_values, np.full(data.n_entries, center), spread)
+    solution, more = _fit_perturbed(data, form, for_values, np.full(data.n_entries, center), spread)
     solution = replace(solution, offset=solution.offset + center)
-    return Start(center=center, spread=spread, solution=solution, parts=(*parts, part))
+    return Start(center=center, spread=spread, solution=solution, parts=(*parts, *more))
 
 
 def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
@@ -73,21 +70,23 @@ def run_margins_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for_margins, for_values = spend.split(_MARGINS_SHARE, 1 - _MARGINS_SHARE)
     margins = private_margins(data, for_margins)
     baseline = margins.at(data.columns)
-    solution, part = _fit_perturbed(data, form, for_values, baseline, margins.spread)
+    solution, more = _fit_perturbed(data, form, for_values, baseline, margins.spread)
     solution = replace(solution, offset=solution.offset + margins.offset, biases=margins.biases)
-    return Outcome(solution=solution, parts=(*margins.parts, part), proofs=PROOFS)
+    return Outcome(solution=solution, parts=(*margins.parts, *more), proofs=PROOFS)
 
 
 def _fit_perturbed(
     data: PrivateData, form: Form, spend: Spend, baseline: Array, spread: float
-) -> tuple[Solution, Part]:
+) -> tuple[Solution, tuple[Part, ...]]:
     """Perturb clipped residuals from an already private baseline and fit them with their noise variance known."""
-    limit = clip_limit(spend, spread, data.width)
-    residual = np.clip(data.values - baseline, -limit, limit)
-    noisy = spend.values(residual, (-limit, limit))
+    for_slope, for_values = spend.split(_SLOPE_SHARE, 1 - _SLOPE_SHARE)
+    limit = min(spread * best_spreads(gain_of_input(spend, data, form)), data.width)
+    residual = data.values - baseline
+    slope = clipping_slope(data, residual, spread, limit, for_slope)
+    noisy = for_values.values(np.clip(residual, -limit, limit), (-limit, limit))
     task = Task(
         columns=data.columns,
-        values=noisy.values,
+        values=noisy.values / slope,
         shape=data.shape,
         ranks=form.ranks,
         core=form.core,
@@ -96,24 +95,42 @@ def _fit_perturbed(
         threads=form.threads,
         seed=form.seed,
     )
-    return fit_noise_aware(task, noisy.variance, form), spend.part("values", "every value, clipped and perturbed")
+    parts = (
+        for_slope.part("slope of clipping", "sum of residuals times clipped residuals"),
+        for_values.part("values", "every value, clipped and perturbed"),
+    )
+    return fit_noise_aware(task, noisy.variance / slope**2, form), parts
+
+
+def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: float, spend: Spend) -> float:
+    """Return how much of the signal clipping leaves: the mean of r clip(r), over the square of the spread.
+
+    For Gaussian residuals this is the slope with which clipped values follow the signal (Bussgang 1952), so dividing
+    by it undoes, on average, the pull of clipping towards zero.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
+    """
+    everything = np.zeros(data.n_entries, dtype=np.int64)
+    products = np.minimum(np.abs(residual), limit) * np.minimum(np.abs(residual), data.width)
+    total = spend.sums(products, 0.0, limit * data.width, everything, 1).values[0]
+    return float(np.clip(total / data.n_entries / spread**2, _LEAST_SLOPE, 1.0))
 
 
 def mean_share(spend: Spend, n: int) -> float:
     """Give the mean what keeps its noise near half a percent of the bounds' width, within 1 to 30 %."""
-    return float(np.clip(280.0 / (spend.laplace_epsilon * n), 0.01, 0.3))
+    return float(np.clip(200.0 * np.sqrt(spend.noise) / n, 0.01, 0.3))
 
 
-def clip_limit(spend: Spend, spread: float, width: float) -> float:
-    """Clip tighter under more noise: 1 spread when it drowns everything, up to 2.5 when there is little."""
-    return min(spread * min(1.0 + 0.1 * spend.laplace_epsilon, 2.5), width)
+def gain_of_input(spend: Spend, data: PrivateData, form: Form) -> float:
+    """Return what noise on every value adds to predictions, for values within a width of 1."""
+    return input_gain(spend.noise, data.n_entries, parameters(data.shape, form.ranks, form.core))
 
 
 def fit_noise_aware(task: Task, variance: float, form: Form) -> Solution:
     """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only."""
-    settings = Bayes(sweeps=form.sweeps, noise_variance=variance)
     best: tuple[float, Solution] | None = None
     for restart in range(form.restarts):
+        settings = Bayes(sweeps=form.sweeps, noise_variance=variance, start="random" if restart else "spectral")
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
         solution = solve_bayes(replace(task, seed=task.seed + restart), settings, watch)
         bound = watch.history[-1].bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorveil.mechanisms.data import Form, Outcome, PrivateData, constant_solution
+from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, constant_solution
 from tensorveil.mechanisms.spend import Spend
 
 PROOF = "docs/guarantees.md#sums"
@@ -21,13 +21,14 @@ def private_mean(data: PrivateData, spend: Spend) -> float:
     return float(np.clip(data.middle + total / data.n_entries, *data.bounds))
 
 
-def private_spread(data: PrivateData, center: float, spend: Spend) -> float:
-    """Return the standard deviation around an already private center, from one noisy sum of squares.
+def private_spread(data: PrivateData, center: float | Array, spend: Spend) -> float:
+    """Return the standard deviation around already private numbers, from one noisy sum of squares.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     everything = np.zeros(data.n_entries, dtype=np.int64)
-    largest = max(data.bounds[1] - center, center - data.bounds[0])
+    center = np.clip(center, *data.bounds)  # no farther from any value than without
+    largest = max(float(data.bounds[1] - np.min(center)), float(np.max(center) - data.bounds[0]))
     total = spend.sums((data.values - center) ** 2, 0.0, largest**2, everything, 1).values[0]
     return float(np.sqrt(np.clip(total / data.n_entries, (data.width / 50) ** 2, largest**2)))
 

@@ -3,7 +3,8 @@
 Nothing is known about the data but shape, number of entries, bounds, rank and budget, so a typical tensor is assumed:
 a standard deviation of a tenth of the bounds' width, of whose variance a quarter are biases, a third interactions, and
 the rest noise. Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add
-to predictions: Bayesian shrinkage, which all decoders here do.
+to predictions: Bayesian shrinkage, which all decoders here do. Directions are found only where components stand out of
+the noise. Variances are shares of the values' variance.
 """
 
 from __future__ import annotations
@@ -14,15 +15,27 @@ from dataclasses import dataclass, replace
 
 from tensorveil.errors import InputError
 from tensorveil.mechanisms import gradient, output
+from tensorveil.mechanisms.tradeoffs import (
+    bending,
+    best_spreads,
+    clipped_noise,
+    input_gain,
+    parameters,
+    refinement_share,
+    row_gain,
+    slope,
+)
 from tensorveil.privacy import Budget, Unit, gaussian_mu
 
 _SPREAD = 0.1
 _BIASES, _INTERACTIONS = 0.25, 0.35
-# Finding directions under noise costs more than estimating along known ones. Like the assumptions above, set by hand
-# so that the choices on the reference case and on MovieLens 100K come out right; not checked on a grid of cases.
-_SEARCH = 3.0
+_SIGNAL = _BIASES + _INTERACTIONS
 # What promises less than this share off the constant's error is not worth the risk that the data are not typical.
-_WORTH = 0.08
+_WORTH = 0.05
+# Components are lost below the first and found above the second of these signal-to-noise ratios; see `_found`.
+_LOST, _CLEAR = 0.6, 2.4
+# Gradient steps go part of the way that solutions go.
+_BEHIND = 1.15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +58,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class _Case:
-    """Public quantities, in units of the bounds' width."""
+    """Public quantities; the budget is a pure epsilon or a mu."""
 
     shape: tuple[int, ...]
     n: int
@@ -55,17 +68,8 @@ class _Case:
     mu: float | None
 
     @property
-    def variance(self) -> float:
-        return _SPREAD**2
-
-    @property
-    def residual(self) -> float:
-        return self.variance * (1 - _BIASES - _INTERACTIONS)
-
-    @property
     def parameters(self) -> float:
-        rows = sum(size * rank for size, rank in zip(self.shape, self.ranks, strict=True))
-        return float(rows + (math.prod(self.ranks) if self.core else 0))
+        return parameters(self.shape, self.ranks, self.core)
 
     def part(self, share: float) -> _Case:
         """Return the case with a share of the budget."""
@@ -74,12 +78,27 @@ class _Case:
         assert self.mu is not None
         return replace(self, mu=math.sqrt(share) * self.mu)
 
-    def noise(self, steps: float) -> float:
-        """Variance of the noise on one number of unit sensitivity, when the budget is split over so many steps."""
+    @property
+    def noise(self) -> float:
+        """Variance of the noise on one number of sensitivity 1."""
         if self.epsilon is not None:
-            return 2.0 * (steps / self.epsilon) ** 2
+            return 2.0 / self.epsilon**2
         assert self.mu is not None
-        return steps / self.mu**2
+        return 1.0 / self.mu**2
+
+    @property
+    def mean_noise(self) -> float:
+        """Variance of the noise on the mean."""
+        return self.noise / (_SPREAD * self.n) ** 2
+
+    @property
+    def input_gain(self) -> float:
+        return input_gain(self.noise, self.n, self.parameters)
+
+    def row_gains(self, steps: float) -> float:
+        """Gain of the noise on the row sums of all modes, when the budget is split over so many steps."""
+        noise, shaped = self.part(1 / steps).noise, self.epsilon is not None
+        return sum(row_gain(noise, self.n, s, r, shaped) for s, r in zip(self.shape, self.ranks, strict=True))
 
 
 def plan(
@@ -110,11 +129,11 @@ def plan(
     cases = {"laplace": pure}
     if budget.delta > 0:  # pure epsilon is allowed all the same, and better where few numbers are released
         cases["gaussian"] = replace(pure, epsilon=None, mu=gaussian_mu(budget.epsilon, budget.delta))
-    width = bounds[1] - bounds[0]
+    spread = _SPREAD * (bounds[1] - bounds[0])
     found = [
         min(
             (
-                Prediction(method=name, rmse=width * math.sqrt(error(case)), noise=noise)
+                Prediction(method=name, rmse=spread * math.sqrt(error(case)), noise=noise)
                 for noise, case in cases.items()
             ),
             key=lambda prediction: prediction.rmse,
@@ -133,28 +152,43 @@ def _shrunk(signal: float, noise: float) -> float:
 
 
 def _mean(case: _Case) -> float:
-    return (_BIASES + _INTERACTIONS) * case.variance + case.noise(1) / case.n**2
+    return _SIGNAL + case.mean_noise
 
 
 def _margins(case: _Case) -> float:
     order = len(case.shape)
-    error = _INTERACTIONS * case.variance
+    noise = case.part(1 / order).noise / _SPREAD**2
+    error = _INTERACTIONS
     for size in case.shape:
         entries = case.n / size
-        noise = case.noise(order) / entries**2 + (case.variance - _BIASES * case.variance) / entries
-        error += _shrunk(_BIASES * case.variance / order, noise)
-    offset = 1.0 / sum(case.n**2 / (size * case.noise(order)) for size in case.shape)
-    return error + offset
+        error += _shrunk(_BIASES / order, noise / entries**2 + (1 - _BIASES) / entries)
+    return error + 1.0 / sum(case.n**2 / (size * noise) for size in case.shape)
+
+
+def _found(case: _Case, variance: float) -> float:
+    """Return the share of the signal whose directions can be seen under so much noise per value.
+
+    A component of strength s shows in the spectrum of an unfolding once n s / variance exceeds the square root of the
+    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005).
+    """
+    component = _SIGNAL / (sum(case.ranks) / len(case.ranks))
+    cells = math.prod(math.sqrt(size) for size in case.shape)
+    clear = case.n * component / (variance * cells)
+    return min(max(math.log(clear / _LOST) / math.log(_CLEAR / _LOST), 0.0), 1.0)
+
+
+def _start(case: _Case) -> tuple[float, float]:
+    """Return the error of the directions that input perturbation finds, and the share that it finds."""
+    spreads = best_spreads(case.input_gain)
+    noise = case.noise * (2 * spreads / slope(spreads)) ** 2 + (1 - _SIGNAL)
+    per_value = clipped_noise(case.input_gain, spreads) + (1 - _SIGNAL) * case.parameters / case.n
+    return _shrunk(_SIGNAL, per_value) + bending(spreads), _found(case, noise)
 
 
 def _input(case: _Case) -> float:
-    equivalent = math.sqrt(2.0 / case.noise(1))  # the epsilon of Laplace noise with this variance
-    share = min(max(280.0 / (equivalent * case.n), 0.01), 0.3)
-    limit = _SPREAD * min(1 + 0.1 * equivalent, 2.5)
-    per_entry = (2 * limit) ** 2 * case.noise(1) / (1 - share - 0.03) ** 2 + case.residual
-    signal = (_BIASES + _INTERACTIONS) * case.variance
-    error = _shrunk(signal, _SEARCH * per_entry * case.parameters / case.n)
-    return error + case.noise(1) / (share * case.n) ** 2
+    case = case.part(0.94)  # the rest is for mean, spread and slope
+    error, found = _start(case)
+    return found * error + (1 - found) * _SIGNAL + case.mean_noise / 0.01**2
 
 
 def _margins_input(case: _Case) -> float:
@@ -162,29 +196,24 @@ def _margins_input(case: _Case) -> float:
     return 1.1 * min(_margins(case), _input(case))
 
 
-def _central(case: _Case, steps: float, start_share: float) -> float:
-    """Start from perturbed values, then steps that release all rows of a mode with noise of their own sensitivity."""
-    signal = (_BIASES + _INTERACTIONS) * case.variance
-    noise = 0.0
-    for size, rank in zip(case.shape, case.ranks, strict=True):
-        entries = max(case.n / size, 1.0)
-        # |(H'H)^-1 h| is at most about 3 sqrt(rank) / entries for designs of unit mean square; norm-shaped noise in
-        # d = rank dimensions has (d + 1) / 2 times the variance of Laplace noise; rank coordinates enter a prediction.
-        norm = (rank + 1) / 2 if case.epsilon is not None else 1.0
-        width = 2 * 2.5 * _SPREAD
-        noise += rank * norm * width**2 * case.noise(steps / (1 - start_share)) * 9 * rank / entries**2
-    noise += case.residual * case.parameters / case.n
-    # A start that has found a share of the signal leaves about the square of what it has missed.
-    missed = min(_input(case.part(start_share)) / signal, 1.0)
-    return signal * missed**2 + _shrunk(signal, noise) + case.noise(50) / case.n**2
+def _refined(case: _Case, sweeps: int) -> float:
+    """Predict the error after steps that follow a start from perturbed values."""
+    share = refinement_share(case.input_gain)
+    start, found = _start(case.part(0.93 * (1 - share)))
+    gain = case.part(share).row_gains(sweeps * (len(case.shape) + case.core))
+    spreads = best_spreads(gain)
+    left = 1 - _SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
+    steps = left * clipped_noise(gain, spreads) + (1 - _SIGNAL) * case.parameters / case.n
+    error = _shrunk(start, steps) + left * bending(spreads)
+    return found * error + (1 - found) * _SIGNAL + case.mean_noise / 0.01**2
 
 
 def _output(case: _Case) -> float:
-    return _central(case, output.SWEEPS * (len(case.shape) + case.core), output.START_SHARE)
+    return _refined(case, output.SWEEPS)
 
 
 def _gradient(case: _Case) -> float:
-    return _central(case, gradient.PASSES * (len(case.shape) + case.core), gradient.START_SHARE)
+    return _BEHIND * _refined(case, gradient.PASSES)
 
 
 ERRORS: dict[str, Callable[[_Case], float]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -56,9 +55,9 @@ class Spend:
         return exactly(self._parameter)
 
     @property
-    def laplace_epsilon(self) -> float:
-        """The epsilon of Laplace noise with the same variance, for rules that depend on how noisy things are."""
-        return self._parameter * (1.0 if self.epsilon is not None else math.sqrt(2.0))
+    def noise(self) -> float:
+        """The variance of the noise on one number of sensitivity 1."""
+        return (2.0 if self.epsilon is not None else 1.0) / self._parameter**2
 
     def split(self, *shares: float) -> tuple[Spend, ...]:
         """Cut into parts that compose to no more than the whole."""

@@ -13,6 +13,7 @@ components are explained away as noise before they have found their direction, a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from tensorveil.kernels.bayes_cp import cp_bayes_mode
 from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
 from tensorveil.kernels.posterior import Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
+from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -40,6 +42,8 @@ class Bayes:
     sweeps: int = 100
     tol: float = 1e-5
     noise_variance: float = 0.0
+    # "spectral" where the data show directions (order three and more, no biases), "random" otherwise
+    start: Literal["spectral", "random"] = "spectral"
 
 
 @dataclass(kw_only=True)
@@ -63,6 +67,8 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     values = scaling.apply(task.values, np.dtype(np.float64))
     rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
     state = _start(task, floor)
+    if settings.start == "spectral" and task.order > 2 and task.baseline != "biases":
+        _start_spectrally(state, task, values)
     n = len(values)
     for sweep in range(settings.sweeps):
         _sweep(state, rows, task.threads)
@@ -74,7 +80,8 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
             _relevance(state)
         error = np.sqrt(max(state.residual, 0.0) / n) * scaling.scale
         solution = lambda: _solution(state, scaling)  # noqa: E731
-        if watch.step(train_rmse=float(error), criterion=bound, size=n, bound=bound, solution=solution):
+        done = watch.step(train_rmse=float(error), criterion=bound, size=n, bound=bound, solution=solution)
+        if done and sweep > _HELD_SWEEPS:
             break
     return watch.result(lambda: _solution(state, scaling))
 
@@ -99,6 +106,21 @@ def _start(task: Task, floor: float) -> _State:
         beta=[1.0] * task.order if task.baseline == "biases" else None,
         variance=max(_START_VARIANCE, floor),
     )
+
+
+def _start_spectrally(state: _State, task: Task, values: Array) -> None:
+    """Put what the data's spectrum shows in place of the first random components."""
+    rng = np.random.default_rng([task.seed, 1])
+    found = spectrum(task.columns, values, task.shape, task.ranks, rng)
+    if found is None:
+        return
+    if state.core is None:
+        starts = cp_factors(found, task.ranks[0], rng)
+    else:
+        starts, core = tucker_factors(found)
+        state.core.mean[tuple(slice(size) for size in core.shape)] = core
+    for mode, start in enumerate(starts):
+        state.posterior.put(mode, start)
 
 
 def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:

@@ -1,0 +1,281 @@
+"""Accuracy of private completion: `python -m benchmarks.private [reference] [movielens] [large] [grid] [overhead]`.
+
+Noise is drawn by the exact samplers from a seeded source, so that figures can be drawn again; nothing here is private.
+Every table holds the constant predictor and, where it is cheap, a well-solved fit without privacy.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+import tensorveil as tv
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.data import Form, PrivateData
+from tensorveil.mechanisms.planner import plan
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.models import CPModel
+from tensorveil.noise import SeededSource
+from tensorveil.privacy import Budget, Unit, gaussian_mu
+
+RESULTS = Path(__file__).parent / "results"
+REFERENCE_BOUNDS = (-0.25, 1.25)
+REFERENCE_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
+
+
+def rmse(predicted, truth):
+    return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
+
+
+def write(name, rows):
+    (RESULTS / f"private-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    heads = list(rows[0])
+    print(f"\n### {name}\n\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
+    for row in rows:
+        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def in_parallel(function, cases):
+    with ProcessPoolExecutor(2) as pool:
+        return list(pool.map(function, cases, chunksize=1))
+
+
+# The reference case
+
+
+def reference_case(case):
+    kind, seed, epsilon = case
+    problem = tv.paper_problem(kind, random_state=seed)
+    truth = problem.clean_at(problem.held_out.coords)
+    if epsilon is None:
+        fits = {"cp": tv.CP, "tucker": tv.Tucker}[kind](3, restarts=3, threads=1, random_state=seed).fit(problem.train)
+        return rmse(problem.train.values.mean(), truth), rmse(fits.predict(problem.held_out), truth)
+    estimator = {"cp": tv.PrivateCP, "tucker": tv.PrivateTucker}[kind]
+    fit = estimator(
+        3, epsilon=epsilon, delta=0.0, unit="value", bounds=REFERENCE_BOUNDS, threads=1, random_state=seed,
+        noise_seed=1000 + seed,
+    ).fit(problem.train)  # fmt: skip
+    return rmse(fit.predict(problem.held_out), truth), fit.plan_.method
+
+
+def reference(seeds=20):
+    """20 x 20 x 20, rank 3, half missing, signal-to-noise ratio 1; error against clean held-out values."""
+    rows = []
+    for kind in ("cp", "tucker"):
+        known = in_parallel(reference_case, [(kind, seed, None) for seed in range(seeds)])
+        constant, open_fit = (float(np.mean(column)) for column in zip(*known, strict=True))
+        for epsilon in REFERENCE_EPSILONS:
+            found = in_parallel(reference_case, [(kind, seed, epsilon) for seed in range(seeds)])
+            errors = [error for error, _ in found]
+            rows.append(
+                {
+                    "model": kind,
+                    "epsilon": epsilon,
+                    "chosen": found[0][1],
+                    "mean RMSE": float(np.mean(errors)),
+                    "sd": float(np.std(errors)),
+                    "constant": constant,
+                    "of the constant's": float(np.mean(errors)) / constant,
+                    "not private": open_fit,
+                    "seeds": seeds,
+                }
+            )
+    write("reference", rows)
+
+
+# MovieLens
+
+
+def movielens_case(case):
+    split, epsilon, delta, seed = case
+    train = tv.load_dataset("ml-100k", part=f"{split}.base")
+    test = tv.load_dataset("ml-100k", part=f"{split}.test")
+    if epsilon is None:
+        return rmse(train.values.mean(), test.values), "constant"
+    fit = tv.PrivateCP(
+        10, epsilon=epsilon, delta=delta, unit="value", bounds=(1, 5), threads=1, random_state=seed,
+        noise_seed=2000 + seed,
+    ).fit(train)  # fmt: skip
+    return fit.rmse(test), fit.plan_.method
+
+
+def movielens(seeds=5):
+    """Ratings, user x film, rating scale, method="auto"; pure epsilon and delta 1e-6."""
+    rows = []
+    for delta in (0.0, 1e-6):
+        for epsilon in (1.0, 2.0, 5.0, 10.0):
+            row = {"epsilon": epsilon, "delta": delta}
+            for split in ("ua", "ub"):
+                found = in_parallel(movielens_case, [(split, epsilon, delta, seed) for seed in range(seeds)])
+                errors = [error for error, _ in found]
+                row |= {"chosen": found[0][1], split: float(np.mean(errors)), f"{split} sd": float(np.std(errors))}
+                row[f"{split} constant"] = movielens_case((split, None, None, None))[0]
+            rows.append(row | {"draws": seeds})
+    write("movielens", rows)
+
+
+# Planted tensors of many shapes
+
+
+@lru_cache(maxsize=4)
+def planted(family, shape, rank, n, seed):
+    """Return train columns, values, bounds, held-out columns and their clean values.
+
+    "cp": equal components, signal-to-noise ratio 1, scaled to [0, 1] before noise. "typical": of the variance a quarter
+    are biases, 35 % interactions whose components fall in strength, the rest noise; bounds five deviations wide.
+    """
+    if family == "cp":
+        problem = tv.synthetic_cp(shape, rank, n_entries=int(n / 0.9), held_out=0.1, random_state=seed)
+        train, held = problem.train, problem.held_out
+        return train.columns, train.values, REFERENCE_BOUNDS, held.columns, problem.clean_at(held.coords)
+    rng = np.random.default_rng(seed)
+    columns = np.stack([rng.integers(size, size=int(n / 0.9)) for size in shape]).astype(np.int32)
+    columns = np.unique(columns, axis=1)
+    biases = [rng.standard_normal(size) for size in shape]
+    clean = sum(bias[column] for bias, column in zip(biases, columns, strict=True)) * np.sqrt(0.25 / len(shape))
+    factors = [rng.standard_normal((size, rank)) for size in shape]
+    products = np.prod([factor[column] for factor, column in zip(factors, columns, strict=True)], axis=0)
+    strength = 1.0 / np.arange(1, rank + 1)
+    clean += products @ np.sqrt(0.35 * strength / strength.sum())
+    values = clean + np.sqrt(0.4) * rng.standard_normal(len(clean))
+    held = rng.random(len(clean)) < 0.1
+    return columns[:, ~held], values[~held], (-5.0, 5.0), columns[:, held], clean[held]
+
+
+def planted_error(case):
+    """Return the error of one method with one kind of noise on one planted tensor."""
+    family, shape, rank, n, seed, epsilon, delta, method, noise = case
+    columns, values, bounds, held, clean = planted(family, shape, rank, n, seed)
+    data = PrivateData(
+        columns=np.ascontiguousarray(columns),
+        values=np.clip(values.astype(float), *bounds),
+        shape=shape,
+        bounds=bounds,
+    )
+    source = SeededSource(seed + 17)
+    spend = (
+        Spend(source=source, epsilon=epsilon)
+        if noise == "laplace"
+        else Spend(source=source, mu=gaussian_mu(epsilon, delta))
+    )
+    form = Form(ranks=(rank,) * len(shape), core=False, sweeps=100, restarts=2, threads=1, seed=seed)
+    began = time.perf_counter()
+    solution = METHODS[method].run(data, form, spend).solution
+    model = CPModel(factors=solution.factors, offset=solution.offset, biases=solution.biases, bounds=bounds)
+    return rmse(model.predict(held.T), clean), time.perf_counter() - began
+
+
+SHAPES = (
+    ((20, 20, 20), 3, 3200),
+    ((50, 50, 50), 3, 25_000),
+    ((100, 100, 100), 3, 50_000),
+    ((100, 100, 100), 5, 200_000),
+    ((300, 200, 50), 4, 300_000),
+    ((200, 200, 200), 5, 2_000_000),
+    ((30, 30, 30, 30), 3, 80_000),
+    ((500, 400), 3, 60_000),
+    ((1000, 800), 5, 200_000),
+    ((2000, 1000), 5, 100_000),
+)
+EPSILONS = (0.3, 1.0, 3.0, 10.0)
+NAMES = ("mean", "margins", "input", "output", "gradient")
+
+
+def grid_cases(seed):
+    for family in ("cp", "typical"):
+        for shape, rank, n in SHAPES:
+            for epsilon in EPSILONS:
+                for delta in (0.0, 1e-6):
+                    yield family, shape, rank, n, seed, epsilon, delta
+
+
+def measure_grid(seed):
+    """Run every method on every case; with a delta, with both kinds of noise."""
+    jobs = [
+        (*case[:6], case[6], method, noise)
+        for case in grid_cases(seed)
+        for method in NAMES
+        for noise in (("laplace",) if case[6] == 0 else ("gaussian",))
+    ]
+    found = in_parallel(planted_error, jobs)
+    return [
+        dict(
+            zip(("family", "shape", "rank", "n", "seed", "epsilon", "delta", "method", "noise"), job, strict=True),
+            rmse=error,
+            seconds=seconds,
+        )
+        for job, (error, seconds) in zip(jobs, found, strict=True)
+    ]
+
+
+def choices(measured):
+    """Compare the planner's choice with the best method, case by case."""
+    errors = {}
+    for row in measured:
+        key = (row["family"], tuple(row["shape"]), row["rank"], row["n"], row["epsilon"])
+        errors.setdefault(key, {})[row["method"], row["noise"]] = row["rmse"]
+    rows = []
+    for (family, shape, rank, n, epsilon), found in errors.items():
+        bounds = REFERENCE_BOUNDS if family == "cp" else (-5.0, 5.0)
+        for delta in (0.0, 1e-6):
+            allowed = {key: error for key, error in found.items() if delta > 0 or key[1] == "laplace"}
+            chosen = plan(
+                shape=shape, n_entries=n, bounds=bounds, ranks=(rank,) * len(shape), core=False,
+                budget=Budget(epsilon=epsilon, delta=delta), unit=Unit.value(),
+            )  # fmt: skip
+            best = min(allowed, key=lambda key: allowed[key])
+            rows.append(
+                {
+                    "family": family,
+                    "shape": " x ".join(map(str, shape)),
+                    "entries": n,
+                    "rank": rank,
+                    "epsilon": epsilon,
+                    "delta": delta,
+                    "chosen": f"{chosen.method}, {chosen.noise}",
+                    "best": ", ".join(best),
+                    "RMSE": allowed[chosen.method, chosen.noise],
+                    "best RMSE": allowed[best],
+                    "input": allowed["input", "laplace"],
+                    "constant": allowed["mean", "laplace"],
+                    "loss": allowed[chosen.method, chosen.noise] / allowed[best] - 1.0,
+                }
+            )
+    return rows
+
+
+def grid(seed=0):
+    """Does the planner choose well? Planted tensors of ten shapes, four budgets, with and without delta."""
+    rows = choices(measure_grid(seed))
+    write(f"grid-{seed}", rows)
+    summarise(rows)
+
+
+def summarise(rows):
+    losses = np.array([row["loss"] for row in rows])
+    shares = ", ".join(f"within {most:.0%}: {np.mean(losses <= most):.0%}" for most in (0.01, 0.03, 0.05, 0.10))
+    print(f"\n{len(rows)} cases: {shares}; worst {losses.max():.0%}")
+
+
+PARTS = {"reference": reference, "movielens": movielens, "grid": grid}
+
+
+def main(names):
+    warnings.filterwarnings("ignore")
+    for name in names or PARTS:
+        part, _, argument = name.partition("=")
+        if part not in PARTS:
+            sys.exit(f"unknown part; choose from {', '.join(PARTS)}")
+        PARTS[part](*([int(argument)] if argument else []))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

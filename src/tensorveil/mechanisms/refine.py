@@ -1,0 +1,196 @@
+"""What output and gradient perturbation share: a private start, and noisy sums of residual times design per row.
+
+Given a private model, the residual x - prediction is clipped to a few private spreads; the design h of every entry
+follows from positions and private factors. The sums of w h (x - prediction) over a row's entries, with weights w that
+limit |w h|, are all that later steps need from the data: linear in the values, one row of a mode per value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
+from tensorveil.mechanisms.design import core_design, predictions, rebalanced, row_design, without_weak_components
+from tensorveil.mechanisms.input import Start, fit_input, gain_of_input
+from tensorveil.mechanisms.mean import private_spread
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.tradeoffs import best_spreads, refinement_share, row_gain, slope
+from tensorveil.privacy import Part
+from tensorveil.solvers.task import Solution
+
+_SPREAD_SHARE = 0.01
+# The core's design has this many numbers at most; where it would have more, the core stays as the start found it.
+_LARGEST_DESIGN = 200_000_000
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What the steps aim at: a private prediction plus the clipped residual, whose values stay private."""
+
+    known: Array
+    residual: Array
+    limit: float
+    slope: float
+    variance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSums:
+    """Noisy sums b = G a + error per row, error with covariance ``variance * second + noise * I``."""
+
+    right: Array
+    gram: Array
+    second: Array
+    noise: float
+    variance: float
+
+
+RowStep = Callable[[Array, RowSums], Array]
+
+
+def refined(
+    data: PrivateData,
+    form: Form,
+    spend: Spend,
+    *,
+    sweeps: int,
+    step: RowStep,
+    name: str,
+    proofs: tuple[str, ...],
+) -> Outcome:
+    """Fit a start to perturbed values, then make steps over every mode and the core, for the rest of the budget."""
+    share = refinement_share(gain_of_input(spend, data, form))
+    move_core = form.core and data.n_entries * int(np.prod(form.ranks)) <= _LARGEST_DESIGN
+    steps = sweeps * (len(data.shape) + move_core)
+    for_start, for_spread, *rest = spend.split(1 - share - _SPREAD_SHARE, _SPREAD_SHARE, *[share / steps] * steps)
+    start = fit_input(data, form, for_start)
+    target = _target(data, form, start, for_spread, rest[0])
+    parts = [*start.parts, for_spread.part("second spread", "sum of squared residuals from the start")]
+    core, factors = start.solution.core, without_weak_components(start.solution.core, start.solution.factors)
+    turns = iter(rest)
+    for sweep in range(sweeps):
+        label = f"{name}, sweep {sweep}"
+        core, factors = _move_rows(data, core, factors, target, step, turns, parts, label)
+        if move_core:
+            core, factors = _move_core(data, core, factors, target, step, next(turns), parts, label)
+    solution = Solution(factors=tuple(factors), core=core, offset=start.solution.offset, biases=None)
+    return Outcome(solution=solution, parts=tuple(parts), proofs=proofs)
+
+
+def _target(data: PrivateData, form: Form, start: Start, for_spread: Spend, step: Spend) -> Target:
+    solution = start.solution
+    known = predictions(data.columns, solution.core, solution.factors, form.threads)
+    residual = data.values - solution.offset - known
+    spread = private_spread(data, solution.offset + known, for_spread)
+    gains = [
+        row_gain(step.noise, data.n_entries, size, rank, step.epsilon is not None)
+        for size, rank in zip(data.shape, form.ranks, strict=True)
+    ]
+    spreads = best_spreads(sum(gains))
+    limit = min(spreads * spread, data.width)
+    return Target(
+        known=known,
+        residual=np.clip(residual, -limit, limit),
+        limit=limit,
+        slope=slope(spreads),
+        variance=spread**2,
+    )
+
+
+def _move_rows(
+    data: PrivateData,
+    core: Array | None,
+    factors: list[Array],
+    target: Target,
+    step: RowStep,
+    turns: Iterator[Spend],
+    parts: list[Part],
+    label: str,
+) -> tuple[Array | None, list[Array]]:
+    """Move the rows of every mode."""
+    for mode, size in enumerate(data.shape):
+        turn = next(turns)
+        core, factors = rebalanced(core, factors, mode)
+        design = row_design(data.columns, core, factors, mode)
+        sums = _row_sums(design, data.columns[mode], size, target, turn)
+        factors[mode] = step(factors[mode], sums)
+        parts.append(turn.part(f"{label}: factor {mode}", "sum of residual times design per row"))
+    return core, factors
+
+
+def _move_core(
+    data: PrivateData,
+    core: Array | None,
+    factors: list[Array],
+    target: Target,
+    step: RowStep,
+    turn: Spend,
+    parts: list[Part],
+    label: str,
+) -> tuple[Array, list[Array]]:
+    """Move the core as if it were one long row that every entry belongs to."""
+    core, factors = rebalanced(core, factors, None)
+    assert core is not None
+    everything = np.zeros(data.n_entries, dtype=np.int64)
+    sums = _row_sums(core_design(data.columns, factors), everything, 1, target, turn)
+    parts.append(turn.part(f"{label}: core", "sum of residual times design"))
+    return step(core.reshape(1, -1), sums).reshape(core.shape), factors
+
+
+def _row_sums(design: Array, column: Array, size: int, target: Target, spend: Spend) -> RowSums:
+    """Return the noisy sums of weight * design * residual, and what they would be for a given row."""
+    weights = _weights(design, target, spend, len(column) / size)
+    weighted = design * weights[:, None]
+    noisy = spend.linear(weighted, target.residual, -target.limit, target.limit, column, size)
+    known = grouped(weighted * target.known[:, None], column, size)
+    return RowSums(
+        right=known + noisy.values / target.slope,
+        gram=grams(design, weighted, column, size),
+        second=grams(weighted, weighted, column, size),
+        noise=noisy.variance / target.slope**2,
+        variance=target.variance,
+    )
+
+
+def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Array:
+    """Return min(1, C / |h|), with the C that makes sampling error and noise together smallest.
+
+    Without it the longest design of all would set the noise of every row.
+    """
+    length = np.sqrt(np.sum(design**2, axis=1))
+    if not np.any(length > 0):
+        return np.ones(len(length))
+    noise = spend.noise * (2 * target.limit) ** 2
+
+    def badness(most: float) -> float:
+        weight = most / np.maximum(length, most)
+        reach = float(np.mean(weight * length**2)) * entries
+        sampling = target.variance * float(np.mean((weight * length) ** 2)) * entries
+        return (sampling + noise * most**2) / reach**2
+
+    lengths = [float(q) for q in np.quantile(length[length > 0], _QUANTILES)]
+    best = min(lengths, key=badness)
+    weights: Array = best / np.maximum(length, best)
+    return weights
+
+
+def grouped(rows: Array, column: Array, size: int) -> Array:
+    """Return the sums of rows by group."""
+    return np.stack([np.bincount(column, each, minlength=size) for each in rows.T], axis=1)
+
+
+def grams(left: Array, right: Array, column: Array, size: int) -> Array:
+    """Return sum l r' per group, for l and r that are multiples of each other."""
+    rank = left.shape[1]
+    if size == 1:
+        whole: Array = left.T @ right
+        return whole[None]
+    gram = np.empty((size, rank, rank))
+    for p in range(rank):
+        for q in range(p + 1):
+            gram[:, p, q] = gram[:, q, p] = np.bincount(column, left[:, p] * right[:, q], minlength=size)
+    return gram

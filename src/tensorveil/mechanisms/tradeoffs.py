@@ -1,0 +1,66 @@
+"""What noise and clipping cost, from public numbers: used to choose limits and shares, and by the planner.
+
+``noise`` is the variance of the noise on one number of sensitivity 1: 2 / epsilon^2, or 1 / mu^2. Variances are shares
+of the residual's; half of it is taken to be signal. A gain is the variance that noise adds to predictions when
+residuals lie within a width of 1. In spreads t of the residual, noise is scaled to 2t; clipping leaves a share
+``slope(t)`` of the signal, by which results are divided; what it bends cannot be undone.
+"""
+
+from __future__ import annotations
+
+import math
+
+# What clipping at t spreads bends, as a share of the residual's variance: fitted to planted CP tensors, whose values
+# have heavier tails than a Gaussian.
+_BENT, _DECAY = 0.042, 0.42
+_CANDIDATES = [0.8 + 0.1 * k for k in range(33)]
+# Of a model's parameters, so many are determined by the data; relevance priors switch the others off.
+_SEARCH = 0.8
+# With this much noise in a start, steps that follow it get the least share of the budget.
+_NOISY_START, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.5
+
+
+def slope(spreads: float) -> float:
+    """Return the share of a Gaussian signal that clipping leaves (Bussgang 1952)."""
+    return math.erf(spreads / math.sqrt(2.0))
+
+
+def bending(spreads: float) -> float:
+    """Return the error that clipping adds for good."""
+    return _BENT * math.exp(-_DECAY * spreads**2)
+
+
+def clipped_noise(gain: float, spreads: float) -> float:
+    """Return the variance that noise adds to predictions after clipping at so many spreads."""
+    return gain * (2 * spreads / slope(spreads)) ** 2
+
+
+def best_spreads(gain: float) -> float:
+    """Return the limit, in spreads, with the least error."""
+    return min(_CANDIDATES, key=lambda t: bending(t) + clipped_noise(gain, t))
+
+
+def input_gain(noise: float, n: int, parameters: float) -> float:
+    """Return the gain of noise on every one of n values, fitted by so many parameters."""
+    return _SEARCH * noise * parameters / n
+
+
+def row_gain(noise: float, n: int, size: int, rank: int, shaped: bool) -> float:
+    """Return the gain of noise on the row sums of one mode, norm-shaped or Gaussian.
+
+    Rows have n / size entries, whose designs have squared length rank: their Gram matrix is about n / size times the
+    unit matrix. Norm-shaped noise has (rank + 1) / 2 times the variance of Laplace noise.
+    """
+    return noise * ((rank + 1) / 2 if shaped else 1.0) * rank**2 / max(n / size, 1.0) ** 2
+
+
+def refinement_share(gain: float) -> float:
+    """Return the share of the budget for steps that follow a start with this gain: more, the surer the start."""
+    start = clipped_noise(gain, best_spreads(gain))
+    return min(max(_LEAST_SHARE * math.sqrt(_NOISY_START / start), _LEAST_SHARE), _MOST_SHARE)
+
+
+def parameters(shape: tuple[int, ...], ranks: tuple[int, ...], core: bool) -> float:
+    """Return how many numbers a model has."""
+    rows = sum(size * rank for size, rank in zip(shape, ranks, strict=True))
+    return float(rows + (math.prod(ranks) if core else 0))

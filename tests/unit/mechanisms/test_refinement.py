@@ -1,0 +1,126 @@
+"""Steps on noisy row sums, and the rules that choose limits and shares."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tensorveil as tv
+from tensorveil.mechanisms import refine, tradeoffs
+from tensorveil.mechanisms.data import Form, PrivateData
+from tensorveil.mechanisms.gradient import stepped
+from tensorveil.mechanisms.input import clipping_slope
+from tensorveil.mechanisms.output import run_output, solved
+from tensorveil.mechanisms.refine import RowSums
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.noise import SeededSource
+
+
+def row_problem(noise, rows=400, rank=3, entries=20, seed=0):
+    """Rows to find, where they were before, and sums that determine them up to noise."""
+    rng = np.random.default_rng(seed)
+    before = rng.standard_normal((rows, rank))
+    truth = before + 0.5 * rng.standard_normal((rows, rank))
+    designs = rng.standard_normal((rows, entries, rank))
+    gram = np.einsum("iep,ieq->ipq", designs, designs)
+    error = np.einsum("iep,ie->ip", designs, rng.standard_normal((rows, entries)))
+    right = np.einsum("ipq,iq->ip", gram, truth) + error + np.sqrt(noise) * rng.standard_normal((rows, rank))
+    return before, truth, RowSums(right=right, gram=gram, second=gram, noise=noise, variance=1.0)
+
+
+def distance(rows, truth):
+    return float(np.sqrt(np.mean((rows - truth) ** 2)))
+
+
+@pytest.mark.parametrize("noise", [0.0, 100.0, 1e4])
+def test_solutions_are_the_posterior_mean(noise):
+    """The prior's covariance is estimated to be that of the moves, and then no linear estimate is better."""
+    before, truth, sums = row_problem(noise)
+    best = np.empty_like(before)
+    for i in range(len(before)):
+        error = sums.second[i] + noise * np.eye(3)
+        reach = sums.gram[i] @ (0.25 * np.eye(3)) @ sums.gram[i] + error
+        best[i] = before[i] + 0.25 * sums.gram[i] @ np.linalg.solve(reach, sums.right[i] - sums.gram[i] @ before[i])
+    assert distance(solved(before, sums), truth) < 1.05 * distance(best, truth)
+
+
+def test_pure_noise_moves_nothing_far():
+    before, truth, sums = row_problem(1e8)
+    for step in (solved, stepped):
+        assert distance(step(before, sums), before) < 0.3 * distance(before, truth)
+
+
+def test_gradient_steps_approach_the_solution():
+    before, truth, sums = row_problem(0.0)
+    rows = before
+    for _ in range(20):
+        rows = stepped(rows, sums)
+    assert distance(rows, truth) < 0.7 * distance(before, truth)
+
+
+def test_a_single_row_such_as_a_core_is_solved():
+    before, truth, sums = row_problem(1.0, rows=1, rank=6, entries=4000)
+    assert distance(solved(before, sums), truth) < 0.1 * distance(before, truth)
+
+
+def test_slope_is_measured():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(200_000)
+    data = PrivateData(
+        columns=np.zeros((2, len(values)), dtype=np.int32), values=values, shape=(1, 1), bounds=(-6.0, 6.0)
+    )
+    spend = Spend(source=SeededSource(0), epsilon=1.0)
+    assert clipping_slope(data, values, 1.0, 1.2, spend) == pytest.approx(math.erf(1.2 / math.sqrt(2)), abs=0.01)
+
+
+def test_weights_limit_the_longest_design():
+    rng = np.random.default_rng(0)
+    design = rng.standard_normal((1000, 3))
+    design[0] *= 1000
+    target = refine.Target(known=np.zeros(1000), residual=np.zeros(1000), limit=1.0, slope=1.0, variance=1.0)
+    spend = Spend(source=SeededSource(0), epsilon=0.1)
+    weights = refine._weights(design, target, spend, 100.0)
+    assert np.all((weights > 0) & (weights <= 1))
+    assert np.max(np.linalg.norm(design * weights[:, None], axis=1)) < 10
+    assert np.array_equal(refine._weights(np.zeros((4, 2)), target, spend, 4.0), np.ones(4))
+
+
+def test_less_noise_widens_limits_and_shares():
+    gains = [10.0**k for k in range(-8, 3)]
+    spreads = [tradeoffs.best_spreads(gain) for gain in gains]
+    shares = [tradeoffs.refinement_share(gain) for gain in gains]
+    assert spreads == sorted(spreads, reverse=True)
+    assert shares == sorted(shares, reverse=True)
+    assert (spreads[-1], shares[-1]) == (0.8, 0.2)
+    assert spreads[0] > 3
+    assert shares[0] == 0.5
+
+
+@pytest.mark.parametrize("core", [False, True])
+def test_refinement_beats_its_start(core):
+    """Many entries per row: solutions that share one draw of noise are better than noise on every value."""
+    problem = (tv.synthetic_tucker if core else tv.synthetic_cp)((40, 40, 40), 2, missing=0.2, random_state=0)
+    bounds = (-0.25, 1.25)
+    truth = problem.clean_at(problem.held_out.coords)
+
+    def error(method):
+        estimator = tv.PrivateTucker if core else tv.PrivateCP
+        fitted = estimator(
+            2, epsilon=5.0, delta=0.0, unit="value", bounds=bounds, method=method, random_state=0, noise_seed=1
+        ).fit(problem.train)
+        return float(np.sqrt(np.mean((fitted.predict(problem.held_out) - truth) ** 2)))
+
+    assert error("output") < 0.9 * error("input")
+
+
+def test_a_large_core_stays_as_it_was(monkeypatch):
+    monkeypatch.setattr(refine, "_LARGEST_DESIGN", 10)
+    problem = tv.synthetic_tucker((8, 8, 8), 2, random_state=0)
+    data = PrivateData(
+        columns=problem.train.columns, values=np.clip(problem.train.values, -0.25, 1.25), shape=(8, 8, 8),
+        bounds=(-0.25, 1.25),
+    )  # fmt: skip
+    form = Form(ranks=(2, 2, 2), core=True, sweeps=5, restarts=1, threads=1, seed=0)
+    outcome = run_output(data, form, Spend(source=SeededSource(0), epsilon=5.0))
+    assert not any("core" in part.name for part in outcome.parts)
+    assert sum(part.event.epsilon for part in outcome.parts) <= 5.0

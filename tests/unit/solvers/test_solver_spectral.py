@@ -1,0 +1,78 @@
+"""The spectral start sees directions that a random start misses, and nothing where there is nothing."""
+
+import numpy as np
+import pytest
+
+import tensorveil as tv
+from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors
+
+
+def noisy_problem(shape, rank, noise, seed, observed=0.5):
+    rng = np.random.default_rng(seed)
+    factors = [rng.standard_normal((size, rank)) for size in shape]
+    letters = "abcd"[: len(shape)]
+    dense = np.einsum(",".join(f"{a}z" for a in letters) + f"->{letters}", *factors) / np.sqrt(rank)
+    coords = np.argwhere(rng.random(shape) < observed)
+    clean = dense[tuple(coords.T)]
+    values = clean + noise * rng.standard_normal(len(clean))
+    return coords.T.astype(np.int32), values, clean, factors
+
+
+def overlap(basis, factor):
+    """Cosine of the largest angle between two column spaces."""
+    other = np.linalg.qr(factor)[0]
+    return float(np.linalg.svd(basis.T @ other)[1].min())
+
+
+@pytest.mark.parametrize("shape", [(40, 35, 30), (16, 15, 14, 13)])
+def test_directions_of_every_mode_are_found(shape):
+    columns, values, _, factors = noisy_problem(shape, 2, 0.5, 1)
+    found = spectrum(columns, values, shape, (2,) * len(shape), np.random.default_rng(0))
+    assert [basis.shape[1] for basis in found.bases] == [2] * len(shape)
+    assert all(overlap(basis, factor) > 0.9 for basis, factor in zip(found.bases, factors, strict=True))
+
+
+def test_pure_noise_is_not_mistaken_for_signal():
+    """A direction may pass for signal by chance; relevance switches it off."""
+    rng = np.random.default_rng(1)
+    coords = np.argwhere(rng.random((30, 30, 30)) < 0.5)
+    for seed in range(4):
+        tensor = tv.ObservedTensor(coords, rng.standard_normal(len(coords)), shape=(30, 30, 30))
+        model = tv.CP(3, baseline="none", noise_variance=1.0, random_state=seed).fit(tensor)
+        assert np.std(model.predict(tensor)) < 0.05
+
+
+def test_the_core_is_the_projection():
+    columns, values, _, _ = noisy_problem((12, 11, 10), 2, 0.1, 2, observed=2.0)
+    found = spectrum(columns, values, (12, 11, 10), (2, 2, 2), np.random.default_rng(0))
+    dense = np.zeros((12, 11, 10))
+    dense[tuple(columns)] = values
+    assert np.allclose(found.core, np.einsum("abc,ap,bq,cr->pqr", dense, *found.bases))
+
+
+def test_factors_give_the_clean_tensor_back():
+    columns, values, clean, _ = noisy_problem((20, 18, 16), 2, 0.0, 3, observed=2.0)
+    found = spectrum(columns, values, (20, 18, 16), (2, 2, 2), np.random.default_rng(0))
+    parts = [f[c] for f, c in zip(cp_factors(found, 2, np.random.default_rng(0)), columns, strict=True)]
+    assert np.sqrt(np.mean((np.prod(parts, axis=0).sum(axis=1) - clean) ** 2)) < 0.15 * clean.std()
+    factors, core = tucker_factors(found)
+    rows = [f[c] for f, c in zip(factors, columns, strict=True)]
+    predicted = np.einsum("pqr,np,nq,nr->n", core, *rows)
+    assert np.sqrt(np.mean((predicted - clean) ** 2)) < 0.01 * clean.std()
+    assert abs(np.mean(core**2) - 1) < 1e-9
+
+
+def test_a_start_finds_what_random_ones_miss():
+    """Under noise seven times the signal, a random start ends at the constant."""
+    shape = (60, 60, 60)
+    columns, values, clean, _ = noisy_problem(shape, 2, 7.0, 4)
+    tensor = tv.ObservedTensor(columns.T, values, shape=shape)
+    model = tv.CP(2, baseline="none", noise_variance=49.0, random_state=0).fit(tensor)
+    assert np.sqrt(np.mean((model.predict(tensor) - clean) ** 2)) < 0.6 * clean.std()
+
+
+def test_a_mode_shorter_than_the_rank():
+    columns, values, clean, _ = noisy_problem((30, 25, 3), 5, 0.1, 5)
+    tensor = tv.ObservedTensor(columns.T, values, shape=(30, 25, 3))
+    model = tv.CP(5, baseline="none", random_state=0).fit(tensor)
+    assert np.sqrt(np.mean((model.predict(tensor) - clean) ** 2)) < 0.3 * clean.std()
