@@ -1,0 +1,82 @@
+"""The completed matrix of an iteration, sparse plus low rank: the observed entries where there are any, A B' elsewhere.
+
+X = w S + A B', S the residual at the observed entries. Products with thin matrices cost a pass over the entries; the
+matrix itself is never formed. DLNM_QR (w = 1) and SOR (w the relaxation) are both written in these products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from tensorveil.kernels.padded import aligned_zeros, padded_rank
+from tensorveil.kernels.rows import build_all_rows
+from tensorveil.kernels.sparse_residual import Run, residual_times, residual_transposed_times
+from tensorveil.kernels.threads import thread_count, workers
+from tensorveil.kernels.thin import cross
+from tensorveil.solvers.task import Array, Task
+
+
+class Completed:
+    """Observed entries and a low-rank matrix A B', which the solver replaces; see :func:`completed`.
+
+    It starts from A = 0 and B = the first columns of the identity: X holds the observed entries and zeros.
+    """
+
+    def __init__(self, task: Task, values: Array, run: Run) -> None:
+        self._rows, self._columns = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+        self._run, self._dtype = run, values.dtype
+        self.n_entries = len(values)
+        self._make_room(task.ranks[0])
+        np.fill_diagonal(self.b, 1.0)
+
+    def _make_room(self, rank: int) -> None:
+        self.rank, width = rank, padded_rank(rank)
+        m, n = self._rows.shape
+        self._a, self._product, self._basis = (aligned_zeros((m, width), self._dtype) for _ in range(3))
+        self._b, self._transposed = (aligned_zeros((n, width), self._dtype) for _ in range(2))
+
+    def keep_columns(self, rank: int) -> None:
+        """Drop all but the first columns of A and B."""
+        a, b = self.a[:, :rank], self.b[:, :rank]
+        self._make_room(rank)
+        self.replace(a, b)
+
+    @property
+    def a(self) -> Array:
+        """The left factor A (m, rank), sharing memory."""
+        return self._a[:, : self.rank]
+
+    @property
+    def b(self) -> Array:
+        """The right factor B (n, rank), sharing memory."""
+        return self._b[:, : self.rank]
+
+    def replace(self, a: Array, b: Array) -> None:
+        """Take new factors."""
+        self.a[...] = a
+        self.b[...] = b
+
+    def residual_times_b(self) -> tuple[Array, float]:
+        """Return S B, which stays valid until the next call, and the sum of squares of S."""
+        squares = residual_times(self._rows, self._a, self._b, self._product, self._run)
+        return self._product[:, : self.rank], squares
+
+    def transposed_times(self, basis: Array, weight: float = 1.0) -> Array:
+        """Return X' basis = w S' basis + B (A' basis), which stays valid until the next call."""
+        self._basis[:, : self.rank] = basis
+        residual_transposed_times(self._columns, self._a, self._b, self._basis, self._transposed, self._run)
+        product = self._transposed[:, : self.rank]
+        if weight != 1.0:
+            product *= product.dtype.type(weight)
+        product += self.b @ cross(self.a, basis).astype(self._dtype)
+        return product
+
+
+@contextmanager
+def completed(task: Task, values: Array) -> Iterator[Completed]:
+    """Give the completed matrix of a task's entries with these (scaled) values; the threads end with the block."""
+    with workers(thread_count(task.threads)) as run:
+        yield Completed(task, values, run)
