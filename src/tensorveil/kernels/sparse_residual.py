@@ -1,7 +1,7 @@
 """Products with a matrix that is sparse plus low rank, X = S + A B', without ever forming it.
 
-S is the residual of a low-rank matrix at the observed entries: S_ij = y_ij - a_i . b_j where y is observed, 0 elsewhere.
-It is not stored either: each pass computes an entry of it from the rows of A and B that it needs to gather anyway.
+S is the residual of a low-rank matrix at the observed entries: S_ij = y_ij - a_i . b_j where y is observed, else 0. It
+is not stored either: each pass computes an entry of it from the rows of A and B that it needs to gather anyway.
 Letters: A (m, R) and B (n, R) with rows padded to R, y the observed values, s one entry of S.
 """
 

@@ -14,8 +14,8 @@ import numpy as np
 from tensorveil.kernels.padded import aligned_zeros, padded_rank
 from tensorveil.kernels.rows import build_all_rows
 from tensorveil.kernels.sparse_residual import Run, residual_times, residual_transposed_times
-from tensorveil.kernels.threads import thread_count, workers
 from tensorveil.kernels.thin import cross
+from tensorveil.kernels.threads import thread_count, workers
 from tensorveil.solvers.task import Array, Task
 
 

@@ -76,25 +76,33 @@ def csvd_qr(
     True
     """
     m, n = matrix.shape
-    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= min(m, n):
-        raise InputError(f"rank must be a whole number from 1 to the smaller side, {min(m, n)}; got {rank!r}. Try rank=1.")
+    side = min(m, n)
+    if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or not 1 <= rank <= side:
+        raise InputError(f"rank must be a whole number from 1 to the smaller side, {side}; got {rank!r}. Try rank=1.")
     if isinstance(steps, bool) or not isinstance(steps, int | np.integer) or steps < 1:
         raise InputError(f"steps must be a whole number of at least 1; got {steps!r}. Try steps=20.")
-    R = np.eye(rank, n) if start is None else np.asarray(start)
+    R: Array = np.eye(rank, n) if start is None else np.asarray(start)
     if R.shape != (rank, n):
         raise InputError(f"start must have shape (rank, columns), here {(rank, n)}; got {R.shape}.")
     norm = _squared_norm(matrix)
-    error = None
-    for step in range(1, steps + 1):
-        L, _ = orthonormal(np.asarray(matrix @ R.T))
-        basis, triangle = orthonormal(np.asarray(matrix.T @ L))
+    error, made = None, 0
+    while made < steps and (error is None or error > tol):
+        L, _ = orthonormal(_floats(matrix @ R.T))
+        basis, triangle = orthonormal(_floats(matrix.T @ L))
         R, D = basis.T, triangle.T
         if norm is not None:
             # D R = L' X, and L has orthonormal columns: what is missing is |X|^2 - |L' X|^2.
             error = float(np.sqrt(max(norm - np.sum(D**2), 0.0)))
-            if error <= tol:
-                break
-    return ThreeFactors(L=L, D=D, R=R, steps=step, error=error)
+        made += 1
+    return ThreeFactors(L=L, D=D, R=R, steps=made, error=error)
+
+
+def _floats(product: Any) -> Array:
+    """Return a product as an array of floats; QR factors of anything that is not finite would mean nothing."""
+    array = np.asarray(product)
+    if not np.isfinite(array).all():
+        raise InputError("matrix must be finite; got NaN or infinity. Mark missing cells as zeros, or drop them.")
+    return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
 
 
 def _squared_norm(matrix: Any) -> float | None:

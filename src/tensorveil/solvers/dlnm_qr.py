@@ -3,7 +3,7 @@
 Each sweep: one warm step of CSVD-QR on the completed matrix X, X = L D R; columns of D shrunk,
 d <- max(|d| - 1/mu, 0) / |d| d; X becomes L D R where nothing is observed and the observed values elsewhere;
 mu <- rho mu. The paper's eq. 20 leaves out the factor d on its right-hand side; without it the step is not a shrinkage.
-Its multiplier (eq. 22) enters no other equation. Fed back, as the alternating direction method has it, it forces the fit
+Its multiplier (eq. 22) enters no other equation. Fed back, as alternating directions would have it, it forces the fit
 through noisy values and the iteration diverges; so it is left out here too.
 """
 

@@ -100,7 +100,8 @@ def _sweep(matrix: Completed, kept: _Kept, weight: float, *, pivot: bool) -> Arr
     if pivot:
         left, triangle = _pivoted(left, triangle)
     matrix.replace(left, matrix.transposed_times(left, weight))
-    return np.abs(np.diag(triangle))
+    diagonal: Array = np.abs(np.diag(triangle))
+    return diagonal
 
 
 def _pivoted(left: Array, triangle: Array) -> tuple[Array, Array]:
@@ -118,4 +119,4 @@ def cliff(diagonal: Array) -> int | None:
     drops = diagonal[:-1] / np.maximum(diagonal[1:], 1e-300)
     largest = int(np.argmax(drops))
     others = float(np.sum(np.delete(drops, largest)))
-    return largest + 1 if (len(drops)) * drops[largest] > _CLIFF * others else None
+    return largest + 1 if len(drops) * drops[largest] > _CLIFF * others else None
