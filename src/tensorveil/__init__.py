@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil.completion import CP, LowRankMatrix, PrivateCP, PrivateTucker, Tucker
+    from tensorveil.completion import CP, LowRankMatrix, PrivateCP, PrivateLowRankMatrix, PrivateTucker, Tucker
     from tensorveil.errors import (
         DataNotFoundError,
         InputError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tensorveil.completion": ("CP", "LowRankMatrix", "PrivateCP", "PrivateTucker", "Tucker"),
+    "tensorveil.completion": ("CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"),
     "tensorveil.errors": (
         "DataNotFoundError",
         "InputError",
@@ -75,6 +75,7 @@ __all__ = [
     "NotFittedError",
     "ObservedTensor",
     "PrivateCP",
+    "PrivateLowRankMatrix",
     "PrivateTucker",
     "TensorveilError",
     "Tucker",

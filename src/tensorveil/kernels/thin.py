@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-# Rows that are widened to float64 at a time.
-_CHUNK = 1 << 15
+# Products of float32 are summed over so many rows before the sums go on in float64.
+_CHUNK = 1 << 12
 # A pivot below this, of columns scaled to unit length, is left to Householder's method.
-_SAFE_PIVOT = {4: 1e-3, 8: 1e-5}
+_SAFE_PIVOT = {4: 1e-2, 8: 1e-5}
 
 
 def cross(left: Array, right: Array) -> Array:
-    """Return left' right in float64."""
+    """Return left' right, summed in float64."""
     if left.dtype == np.float64:
         product: Array = left.T @ right
         return product
     total = np.zeros((left.shape[1], right.shape[1]))
     for start in range(0, len(left), _CHUNK):
         part = slice(start, start + _CHUNK)
-        total += left[part].astype(np.float64).T @ right[part].astype(np.float64)
+        total += left[part].T @ right[part]
     return total
 
 

@@ -12,21 +12,25 @@ from contextlib import contextmanager
 import numpy as np
 
 from tensorveil.kernels.padded import aligned_zeros, padded_rank
-from tensorveil.kernels.rows import build_all_rows
-from tensorveil.kernels.sparse_residual import Run, residual_times, residual_transposed_times
+from tensorveil.kernels.rows import build_rows
+from tensorveil.kernels.sparse_residual import Run, residual_times, residual_transposed_times, scatter_copies
 from tensorveil.kernels.thin import cross
 from tensorveil.kernels.threads import thread_count, workers
-from tensorveil.solvers.task import Array, Task
+from tensorveil.solvers.task import Array, Scaling, Solution, Task
 
 
 class Completed:
     """Observed entries and a low-rank matrix A B', which the solver replaces; see :func:`completed`.
 
-    It starts from A = 0 and B = the first columns of the identity: X holds the observed entries and zeros.
+    It starts from A = 0 and B = the first columns of the identity: X holds the observed entries and zeros. A wide
+    matrix is transposed, because passes over the entries are fast when the second side is the smaller one.
     """
 
     def __init__(self, task: Task, values: Array, run: Run) -> None:
-        self._rows, self._columns = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+        self._wide = task.shape[0] < task.shape[1]
+        columns, shape = (task.columns[::-1], task.shape[::-1]) if self._wide else (task.columns, task.shape)
+        self._rows = build_rows(columns, values, shape, 0, threads=task.threads)
+        self._residual = np.empty_like(self._rows.values)
         self._run, self._dtype = run, values.dtype
         self.n_entries = len(values)
         self._make_room(task.ranks[0])
@@ -36,7 +40,8 @@ class Completed:
         self.rank, width = rank, padded_rank(rank)
         m, n = self._rows.shape
         self._a, self._product, self._basis = (aligned_zeros((m, width), self._dtype) for _ in range(3))
-        self._b, self._transposed = (aligned_zeros((n, width), self._dtype) for _ in range(2))
+        self._b = aligned_zeros((n, width), self._dtype)
+        self._copies = scatter_copies(n, width, self._dtype)
 
     def keep_columns(self, rank: int) -> None:
         """Drop all but the first columns of A and B."""
@@ -55,24 +60,33 @@ class Completed:
         return self._b[:, : self.rank]
 
     def replace(self, a: Array, b: Array) -> None:
-        """Take new factors."""
+        """Take new factors; S follows with :meth:`residual_times_b`."""
         self.a[...] = a
         self.b[...] = b
 
     def residual_times_b(self) -> tuple[Array, float]:
-        """Return S B, which stays valid until the next call, and the sum of squares of S."""
-        squares = residual_times(self._rows, self._a, self._b, self._product, self._run)
+        """Compute S; return S B, which stays valid until the next call, and the sum of squares of S."""
+        squares = residual_times(self._rows, self._a, self._b, self._residual, self._product, self._run)
         return self._product[:, : self.rank], squares
 
     def transposed_times(self, basis: Array, weight: float = 1.0) -> Array:
         """Return X' basis = w S' basis + B (A' basis), which stays valid until the next call."""
         self._basis[:, : self.rank] = basis
-        residual_transposed_times(self._columns, self._a, self._b, self._basis, self._transposed, self._run)
-        product = self._transposed[:, : self.rank]
+        product = residual_transposed_times(self._rows, self._residual, self._basis, self._copies, self._run)
+        product = product[:, : self.rank]
         if weight != 1.0:
             product *= product.dtype.type(weight)
         product += self.b @ cross(self.a, basis).astype(self._dtype)
         return product
+
+    def solution(self, scaling: Scaling) -> Solution:
+        """Return the low-rank matrix in the units of the data, its scale shared by both factors."""
+        factors = [self.a, self.b]
+        sizes = [np.sqrt(np.mean(f.astype(np.float64) ** 2, axis=0)) for f in factors]
+        used = (sizes[0] > 0) & (sizes[1] > 0)
+        share = np.sqrt(np.where(used, sizes[1], 1.0) / np.where(used, sizes[0], 1.0)).astype(self._dtype)
+        scaled = (self.a * share, self.b / share)
+        return scaling.undo(scaled[::-1] if self._wide else scaled, None, None)
 
 
 @contextmanager

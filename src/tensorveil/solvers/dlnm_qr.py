@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorveil.kernels.thin import orthonormal
 from tensorveil.solvers.completed import Completed, completed
-from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
+from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
 
@@ -40,11 +40,9 @@ def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
             product, squares = matrix.residual_times_b()
             threshold /= settings.growth
             error = float(np.sqrt(squares / matrix.n_entries)) * scaling.scale
-            if watch.step(
-                train_rmse=error, criterion=error, size=error, solution=lambda: low_rank_solution(matrix, scaling)
-            ):
+            if watch.step(train_rmse=error, criterion=error, size=error, solution=lambda: matrix.solution(scaling)):
                 break
-        return watch.result(lambda: low_rank_solution(matrix, scaling))
+        return watch.result(lambda: matrix.solution(scaling))
 
 
 def _sweep(matrix: Completed, product: Array, threshold: float) -> None:
@@ -60,13 +58,3 @@ def shrinkage(lengths: Array, threshold: float) -> Array:
     """Return by which factors vectors of these lengths shrink: max(length - threshold, 0) / length."""
     factors: Array = np.maximum(lengths - threshold, 0.0) / np.where(lengths > 0, lengths, 1.0)
     return factors
-
-
-def low_rank_solution(matrix: Completed, scaling: Scaling) -> Solution:
-    """Return the low-rank matrix in the units of the data, its scale shared by both factors."""
-    a, b = matrix.a.copy(), matrix.b.copy()
-    sizes = [np.sqrt(np.mean(f.astype(np.float64) ** 2, axis=0)) for f in (a, b)]
-    used = (sizes[0] > 0) & (sizes[1] > 0)
-    share = np.sqrt(np.where(used, sizes[1], 1.0) / np.where(used, sizes[0], 1.0))
-    factors = (a * share.astype(a.dtype), b / share.astype(b.dtype))
-    return scaling.undo(factors, None, None)

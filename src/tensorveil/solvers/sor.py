@@ -14,7 +14,6 @@ import numpy as np
 
 from tensorveil.kernels.thin import cross, orthonormal
 from tensorveil.solvers.completed import Completed, completed
-from tensorveil.solvers.dlnm_qr import low_rank_solution
 from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -80,17 +79,16 @@ def solve_sor(task: Task, settings: SOR, watch: Watch) -> Solution:
             elif tried.squares >= kept.squares:
                 relaxation.reset()
                 matrix.replace(kept.a, kept.b)
+                matrix.residual_times_b()
             else:
                 if tried.squares > _FAST**2 * kept.squares:
                     relaxation.grow()
                 kept = tried
             # The residual that was tried, not the one returned to: an undone sweep is no sign of convergence.
             error, now = (float(np.sqrt(k.squares / matrix.n_entries)) * scaling.scale for k in (kept, tried))
-            if watch.step(
-                train_rmse=error, criterion=now, size=error, solution=lambda: low_rank_solution(matrix, scaling)
-            ):
+            if watch.step(train_rmse=error, criterion=now, size=error, solution=lambda: matrix.solution(scaling)):
                 break
-        return watch.result(lambda: low_rank_solution(matrix, scaling))
+        return watch.result(lambda: matrix.solution(scaling))
 
 
 def _sweep(matrix: Completed, kept: _Kept, weight: float, *, pivot: bool) -> Array:
