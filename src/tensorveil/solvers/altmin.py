@@ -14,6 +14,7 @@ import numpy as np
 from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.padded import Padded, pad, unpad
 from tensorveil.kernels.rows import Rows, build_all_rows
+from tensorveil.solvers.completed import size_of
 from tensorveil.solvers.csvd_qr import csvd_qr
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
@@ -47,8 +48,9 @@ def solve_altmin(task: Task, settings: AltMin, watch: Watch) -> Solution:
                 rows[mode], factors, mode, biases, ridge=settings.regularization, threads=task.threads
             )
         error = float(np.sqrt(max(residual, 0.0) / len(values))) * scaling.scale
+        size = size_of(error, scaling)
         if watch.step(
-            train_rmse=error, criterion=error, size=error, solution=lambda: _solution(factors, biases, scaling)
+            train_rmse=error, criterion=error, size=size, solution=lambda: _solution(factors, biases, scaling)
         ):
             break
     return watch.result(lambda: _solution(factors, biases, scaling))

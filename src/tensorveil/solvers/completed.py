@@ -79,6 +79,10 @@ class Completed:
         product += self.b @ cross(self.a, basis).astype(self._dtype)
         return product
 
+    def error(self, squares: float, scaling: Scaling) -> float:
+        """Return the root mean squared residual in the units of the data."""
+        return float(np.sqrt(squares / self.n_entries)) * scaling.scale
+
     def solution(self, scaling: Scaling) -> Solution:
         """Return the low-rank matrix in the units of the data, its scale shared by both factors."""
         factors = [self.a, self.b]
@@ -87,6 +91,11 @@ class Completed:
         share = np.sqrt(np.where(used, sizes[1], 1.0) / np.where(used, sizes[0], 1.0)).astype(self._dtype)
         scaled = (self.a * share, self.b / share)
         return scaling.undo(scaled[::-1] if self._wide else scaled, None, None)
+
+
+def size_of(error: float, scaling: Scaling) -> float:
+    """Return what a change of the error is compared with: an exact fit would fall for ever in units of itself."""
+    return error + 0.01 * scaling.scale
 
 
 @contextmanager

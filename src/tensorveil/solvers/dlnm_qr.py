@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorveil.kernels.thin import orthonormal
-from tensorveil.solvers.completed import Completed, completed
+from tensorveil.solvers.completed import Completed, completed, size_of
 from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -39,8 +39,9 @@ def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
             _sweep(matrix, product, threshold)
             product, squares = matrix.residual_times_b()
             threshold /= settings.growth
-            error = float(np.sqrt(squares / matrix.n_entries)) * scaling.scale
-            if watch.step(train_rmse=error, criterion=error, size=error, solution=lambda: matrix.solution(scaling)):
+            error = matrix.error(squares, scaling)
+            size = size_of(error, scaling)
+            if watch.step(train_rmse=error, criterion=error, size=size, solution=lambda: matrix.solution(scaling)):
                 break
         return watch.result(lambda: matrix.solution(scaling))
 

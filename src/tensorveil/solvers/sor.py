@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorveil.kernels.thin import cross, orthonormal
-from tensorveil.solvers.completed import Completed, completed
+from tensorveil.solvers.completed import Completed, completed, size_of
 from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -85,8 +85,9 @@ def solve_sor(task: Task, settings: SOR, watch: Watch) -> Solution:
                     relaxation.grow()
                 kept = tried
             # The residual that was tried, not the one returned to: an undone sweep is no sign of convergence.
-            error, now = (float(np.sqrt(k.squares / matrix.n_entries)) * scaling.scale for k in (kept, tried))
-            if watch.step(train_rmse=error, criterion=now, size=error, solution=lambda: matrix.solution(scaling)):
+            error, now = (matrix.error(k.squares, scaling) for k in (kept, tried))
+            size = size_of(error, scaling)
+            if watch.step(train_rmse=error, criterion=now, size=size, solution=lambda: matrix.solution(scaling)):
                 break
         return watch.result(lambda: matrix.solution(scaling))
 
