@@ -97,7 +97,7 @@ def speed(size, seed, sweeps, solver, form, threads, dtype="float64"):
         scale = np.sqrt(np.mean(tensor.values**2))
         if solver == "sor":
             return scale * dense.sor(Y / scale, mask, RANK, sweeps)
-        return scale * dense.dlnm_qr(Y / scale, mask, RANK, sweeps, 0.1, 1.05)
+        return scale * dense.dlnm_qr(Y / scale, mask, RANK, sweeps, None, 1.1)
 
     run = ours if form == "ours" else plain
     run(2)

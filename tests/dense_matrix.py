@@ -18,6 +18,7 @@ def dlnm_qr(Y, mask, rank, sweeps, penalty, growth):
     for _ in range(sweeps):
         L, D, R = csvd_qr(X, R)
         lengths = np.linalg.norm(D, axis=0)
+        penalty = 10 / lengths.max() if penalty is None else penalty
         D = D * (np.maximum(lengths - 1 / penalty, 0) / np.where(lengths > 0, lengths, 1))
         estimate = L @ D @ R
         X = np.where(mask, Y, estimate)

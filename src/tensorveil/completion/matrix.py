@@ -40,8 +40,8 @@ class LowRankMatrix(Completion[CPModel]):
     regularization
         Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, altmin: 1e-6).
     penalty, growth
-        For "dlnm_qr": columns shrink by 1 / penalty (default 0.1, on values scaled to unit variance), and the penalty
-        is multiplied by growth (default 1.05) after every sweep: the paper's mu and rho.
+        For "dlnm_qr", the paper's mu and rho: columns shrink by 1 / penalty, on values scaled to unit variance (by
+        default by a tenth of the longest), and the penalty is multiplied by growth (default 1.1) after every sweep.
     max_rank
         Where rank="auto" starts from, at most the smaller side.
 

@@ -18,15 +18,21 @@ from tensorveil.solvers.completed import Completed, completed, size_of
 from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
+# What the first sweep takes off, as a share of the longest column; and the share that no longer matters.
+_FIRST, _SETTLED = 0.1, 1e-3
+
 
 @dataclass(frozen=True, kw_only=True)
 class DLNMQR:
-    """Settings of DLNM_QR; ``penalty`` is the first mu, on values scaled to unit variance, ``growth`` is rho."""
+    """Settings of DLNM_QR: ``penalty`` is the first mu, on values scaled to unit variance, and ``growth`` is rho.
+
+    The paper prints neither. By default the first sweep shrinks columns by a tenth of the longest.
+    """
 
     sweeps: int = 400
     tol: float = 1e-5
-    penalty: float = 0.1
-    growth: float = 1.05
+    penalty: float | None = None
+    growth: float = 1.1
 
 
 def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
@@ -34,25 +40,33 @@ def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
     scaling = standard_scaling(task)
     with completed(task, scaling.apply(task.values, task.dtype)) as matrix:
         product, _ = matrix.residual_times_b()
-        threshold = 1.0 / settings.penalty
+        threshold = None if settings.penalty is None else 1.0 / settings.penalty
         for _ in range(settings.sweeps):
-            _sweep(matrix, product, threshold)
+            longest = _sweep(matrix, product, threshold)
             product, squares = matrix.residual_times_b()
-            threshold /= settings.growth
+            threshold = (longest * _FIRST if threshold is None else threshold) / settings.growth
             error = matrix.error(squares, scaling)
-            size = size_of(error, scaling)
-            if watch.step(train_rmse=error, criterion=error, size=size, solution=lambda: matrix.solution(scaling)):
+            # As long as shrinkage is being relaxed, a fit that stands still has not converged.
+            settled = settings.growth == 1.0 or threshold <= _SETTLED * longest
+            if watch.step(
+                train_rmse=error, criterion=error if settled else np.nan, size=size_of(error, scaling),
+                solution=lambda: matrix.solution(scaling),
+            ):  # fmt: skip
                 break
         return watch.result(lambda: matrix.solution(scaling))
 
 
-def _sweep(matrix: Completed, product: Array, threshold: float) -> None:
-    """Replace A and B, given S B: X B = S B + A, because the columns of B are orthonormal."""
+def _sweep(matrix: Completed, product: Array, threshold: float | None) -> float:
+    """Replace A and B, given S B; return the length of D's longest column before shrinkage."""
+    # X B = S B + A, because the columns of B are orthonormal.
     left, _ = orthonormal(product + matrix.a)
     right, triangle = orthonormal(matrix.transposed_times(left))
     # X' L = right T, so D = T': the columns of D are the rows of T.
-    core = triangle.T * shrinkage(np.linalg.norm(triangle, axis=1), threshold)
+    lengths = np.linalg.norm(triangle, axis=1)
+    longest = float(lengths.max())
+    core = triangle.T * shrinkage(lengths, _FIRST * longest if threshold is None else threshold)
     matrix.replace(left @ core.astype(left.dtype), right)
+    return longest
 
 
 def shrinkage(lengths: Array, threshold: float) -> Array:

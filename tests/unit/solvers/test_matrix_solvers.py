@@ -35,7 +35,7 @@ def solve(solver, settings, Y, mask, rank, threads=1, dtype=np.float64, seed=0, 
 
 
 @pytest.mark.parametrize("shape", [(60, 45), (50, 50), (20, 90)])
-@pytest.mark.parametrize("penalty", [0.02, 0.5, 100.0])
+@pytest.mark.parametrize("penalty", [None, 0.02, 0.5, 100.0])
 def test_dlnm_qr_is_the_dense_iteration(shape, penalty):
     _, Y, mask = planted(shape)
     settings = DLNMQR(sweeps=15, tol=-1.0, penalty=penalty, growth=1.1)
