@@ -25,9 +25,9 @@ class LowRankMatrix(Completion[CPModel]):
     Parameters
     ----------
     rank
-        Number of components, at most the smaller side; or "auto", for the solvers "bayes" (components that the data do
-        not support are switched off and dropped) and "sor" (columns beyond a sharp drop are dropped, once; it needs
-        little noise and a ``max_rank`` of at most about twice the rank).
+        Number of components, at most the smaller side; or "auto" (default), for the solvers "bayes" (components that
+        the data do not support are switched off and dropped) and "sor" (columns beyond a sharp drop are dropped, once;
+        it needs little noise and a ``max_rank`` of at most about twice the rank).
     solver
         "bayes" (variational, noise-aware, most accurate, no tuning), "als" (ridge regression in turns), "sgd"
         (stochastic gradients); and, unregularised, "dlnm_qr" (L2,1 shrinkage on CSVD-QR factors), "sor" (nonlinear
@@ -66,7 +66,7 @@ class LowRankMatrix(Completion[CPModel]):
 
     def __init__(
         self,
-        rank: int | str = 8,
+        rank: int | str = "auto",
         *,
         solver: str = "bayes",
         baseline: Baseline = "mean",

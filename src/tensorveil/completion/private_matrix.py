@@ -23,6 +23,11 @@ _PERTURBED, _RANKLESS = ("input", "margins+input"), ("mean", "margins")
 _PLANNED_RANK = 8
 
 
+def planned_ranks(rank: int | str, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the rank to plan for: as given, or where it is not known yet an ordinary one."""
+    return start_ranks(rank, _PLANNED_RANK, shape)
+
+
 class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
     """Complete a matrix under differential privacy; what `model_` holds may be published with `guarantee_`.
 
@@ -116,8 +121,7 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
             if self.rank != "auto":
                 return super()._choose(tensor, form, unit, budget, bounds)
             allowed = (*_PERTURBED, *_RANKLESS)
-            # The rank is not known yet: plan for an ordinary one.
-            form = replace(form, ranks=tuple(min(_PLANNED_RANK, rank) for rank in form.ranks))
+            form = replace(form, ranks=planned_ranks("auto", tensor.shape))
         asked = f'rank="{self.rank}"' if self.solver == "bayes" else f'solver="{self.solver}"'
         if unit.kind != "value" or self.method not in ("auto", *allowed):
             words = ", ".join(f'"{name}"' for name in allowed)
