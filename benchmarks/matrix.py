@@ -27,9 +27,9 @@ SEEDS, SWEEPS = 5, 400
 ROWS = (125_000, 250_000, 500_000, 1_000_000)
 
 
-def work(task: str, threads: int, **arguments: Any) -> dict[str, Any]:
-    """Run one task in a process of its own, with as many threads in numpy's own routines as in ours."""
-    environment = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+def work(task: str, blas: int, /, **arguments: Any) -> dict[str, Any]:
+    """Run one task in a process of its own, with so many threads in numpy's own routines."""
+    environment = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(blas))
     done = run([sys.executable, "-m", "benchmarks.matrix_worker", task, json.dumps(arguments)], environment)
     found: dict[str, Any] = json.loads(done.output.strip().splitlines()[-1])
     return found | {"peak_mb": done.peak_mb}
