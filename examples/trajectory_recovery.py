@@ -3,9 +3,9 @@
     TENSORVEIL_DATA=/path/to/data python examples/trajectory_recovery.py
 
 The data are road speeds, not traces of people: 214 roads of Guangzhou, seven days, every ten minutes (Chen, Chen and
-He 2018). A trajectory here is that of a car which drives along one road at its measured speed: where it is after t hours
-is the sum of the speeds until t. The matrix has a row per road and day and a column per ten minutes. Gaps of two hours
-are cut out of every row until 70 % are missing, as where a device was silent; the task is to fill them.
+He 2018). A trajectory here is that of a car which drives along one road at its measured speed: where it is after t
+hours is the sum of the speeds until t. The matrix has a row per road and day and a column per ten minutes. Gaps of two
+hours are cut out of every row until 70 % are missing, as where a device was silent; the task is to fill them.
 
 Beside the fits stand the mean of every time of day, and straight lines across each gap. The privacy unit is `value`:
 one speed of one road in ten minutes. A car, or a person, that contributes to many speeds is not hidden by this.
