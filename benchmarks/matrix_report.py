@@ -181,8 +181,8 @@ def _plot_laplace(record: dict[str, Any], path: Path) -> None:
     figure, axis = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
     epsilons = [float(epsilon) for epsilon in record]
     shown = {
-        "bayes": "o-", "bayes, rank auto": "x", "dlnm_qr": "s--", "sor": "^--", "altmin": "v--", "constant": "k:",
-        "information limit": "k-.",
+        "bayes": "o-", "bayes, Laplace law known": "D-", "bayes, rank auto": "x", "dlnm_qr": "s--", "sor": "^--",
+        "altmin": "v--", "constant": "k:", "information limit": "k-.",
     }  # fmt: skip
     for name, style in shown.items():
         found = [_mean(records, name, "rse") for records in record.values()]

@@ -97,8 +97,10 @@ def _fit_perturbed(
         threads=form.threads,
         seed=form.seed,
     )
-    fit = fit_noise_aware if form.solver == "bayes" else _fit_as_asked
-    return fit(task, noisy.variance, form), spend.part("values", "every value, clipped and perturbed")
+    part = spend.part("values", "every value, clipped and perturbed")
+    if form.solver != "bayes":
+        return _fit_as_asked(task, form), part
+    return fit_noise_aware(task, noisy.variance, form, laplace=spend.epsilon is not None), part
 
 
 def mean_share(spend: Spend, n: int) -> float:
@@ -111,7 +113,7 @@ def clip_limit(spend: Spend, spread: float, width: float) -> float:
     return min(spread * min(1.0 + 0.1 * spend.laplace_epsilon, 2.5), width)
 
 
-def _fit_as_asked(task: Task, variance: float, form: Form) -> Solution:
+def _fit_as_asked(task: Task, form: Form) -> Solution:
     """Fit perturbed values by a matrix solver that does not know of noise. Post-processing only."""
     kind, solve = MATRIX_SOLVERS[form.solver]
     more = {"estimate_rank": True} if form.estimate_rank else {}
@@ -119,9 +121,9 @@ def _fit_as_asked(task: Task, variance: float, form: Form) -> Solution:
     return solve(task, settings, Watch(iterations=settings.sweeps, tol=settings.tol, patience=1))
 
 
-def fit_noise_aware(task: Task, variance: float, form: Form) -> Solution:
+def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = False) -> Solution:
     """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only."""
-    settings = Bayes(sweeps=form.sweeps, noise_variance=variance, estimate_rank=form.estimate_rank)
+    settings = Bayes(sweeps=form.sweeps, noise_variance=variance, laplace=laplace, estimate_rank=form.estimate_rank)
     best: tuple[float, Solution] | None = None
     for restart in range(form.restarts):
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)

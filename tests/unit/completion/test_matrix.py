@@ -140,6 +140,9 @@ class TestDegenerate:
         ({"solver": "dlnm_qr", "penalty": 0.0}, r"penalty must be a finite number above 0"),
         ({"solver": "dlnm_qr", "growth": 0.9}, r"growth must be a finite number at least 1"),
         ({"solver": "altmin", "noise_variance": 1.0}, r'noise_variance has no meaning for solver="altmin"'),
+        ({"noise_law": "cauchy"}, r'noise_law must be one of "gaussian", "laplace"'),
+        ({"noise_law": "laplace"}, r'noise_law="laplace" needs solver="bayes" and a noise_variance'),
+        ({"solver": "sor", "noise_law": "laplace"}, r'noise_law="laplace" needs solver="bayes"'),
         ({"solver": "sor", "sweeps": 0}, r"sweeps must be a whole number of at least 1"),
     ],
 )
