@@ -67,10 +67,10 @@ def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list
     return names
 
 
-def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int | tuple[int, ...] | None:
-    """Parse one rank, or one per mode separated by commas."""
-    if text is None:
-        return None
+def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int | tuple[int, ...] | str | None:
+    """Parse one rank, or one per mode separated by commas, or "auto" (matrices)."""
+    if text is None or text == "auto":
+        return text
     try:
         ranks = tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -26,14 +26,18 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
     type=click.Path(path_type=Path),
     help="Folder to make: model.npz, filled entries, summary.json.",
 )
-@click.option("--model", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model.")
+@click.option("--model", type=click.Choice(["cp", "tucker", "matrix"]), default="cp", show_default=True, help="Model.")
 @click.option(
     "--rank",
     callback=split_ranks,
     metavar="RANK[,RANK...]",
-    help="Rank; for Tucker also one per mode: 4,4,4 [default: 8 for cp, 4 for tucker].",
+    help="Rank; Tucker: also one per mode, 4,4,4; matrix: also auto [default: cp 8, tucker 4, matrix auto].",
 )
-@click.option("--solver", type=click.Choice(["bayes", "als", "sgd"]), help="How to fit [default: bayes].")
+@click.option(
+    "--solver",
+    type=click.Choice(["bayes", "als", "sgd", "dlnm_qr", "sor", "altmin"]),
+    help="How to fit [default: bayes]; the last three for --model matrix.",
+)
 @click.option(
     "--baseline",
     type=click.Choice(["mean", "biases", "none"]),
@@ -71,7 +75,11 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
     help="Largest number of cells of a tensor of which all missing ones are filled.",
 )
 @click.option(
-    "--filled-format", type=click.Choice(["parquet", "csv"]), default="parquet", show_default=True, help="Filled file."
+    "--filled-format",
+    type=click.Choice(["parquet", "csv", "png"]),
+    default="parquet",
+    show_default=True,
+    help="Filled file; png: the completed picture, for tensors that are pictures.",
 )
 @click.option("--seed", type=int, help="Seed of initialisation and shuffling [default: 0]. Noise has none.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
@@ -95,10 +103,13 @@ def complete(as_json: bool, **options: Any) -> None:
       tensorveil complete ratings.csv -o result --bounds 1 5
       tensorveil complete trips.parquet --modes from,to,hour --value trips --rank 16 \\
           --solver als --validation 0.1 -o result
+      tensorveil complete holes.png --model matrix --filled-format png -o result
       tensorveil complete sensors.tns --model tucker --rank 6,6,4 --at wanted.csv -o result --json
     """
     if options["at"] and options["no_fill"]:
         raise click.UsageError("--at and --no-fill exclude each other.")
+    if options["at"] and options["filled_format"] == "png":
+        raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
     if wants_privacy(options):
         from tensorveil.cli.private_completing import complete_privately
 

@@ -22,6 +22,7 @@ from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.evaluate import predict_columns
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.images import check_picture, write_image
 
 MODEL_NAME = "model.npz"
 SUMMARY_NAME = "summary.json"
@@ -54,7 +55,7 @@ def run_completion(plan: Plan) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     summary = summarise(plan, tensor, estimator, cells, seconds)
     with staged_folder(plan.output, force=plan.force) as folder:
-        write_results(folder, plan, estimator.model_, cells, summary)
+        write_results(folder, plan, tensor, estimator.model_, cells, summary)
     return summary
 
 
@@ -62,6 +63,8 @@ def cells_to_fill(plan: Plan, tensor: ObservedTensor) -> NDArray[np.int32] | Non
     """Choose the cells to predict: those asked for, or all that are missing."""
     if not plan.fill:
         return None
+    if plan.filled_name.endswith(".png"):
+        check_picture(tensor.shape)
     if plan.at is not None:
         return read_cells(plan.at, tensor.modes, tensor.shape)
     if math.prod(tensor.shape) > plan.max_cells:
@@ -82,9 +85,9 @@ def missing_cells(tensor: ObservedTensor) -> NDArray[np.int32]:
 
 def fitted(plan: Plan, tensor: ObservedTensor) -> Any:
     """Fit the estimator that the plan names, with a progress bar on a terminal."""
-    from tensorveil.completion import CP, Tucker
+    from tensorveil.completion import CP, LowRankMatrix, Tucker
 
-    estimator: Any = (CP if plan.model == "cp" else Tucker)(**plan.fit)
+    estimator: Any = {"cp": CP, "tucker": Tucker, "matrix": LowRankMatrix}[plan.model](**plan.fit)
     with fit_progress(f"fitting {plan.model}") as progress:
         estimator.fit(tensor, progress=progress)
     return estimator
@@ -140,6 +143,7 @@ def plain(content: Any) -> Any:
 def write_results(
     folder: Path,
     plan: Plan,
+    tensor: ObservedTensor,
     model: CPModel | TuckerModel,
     cells: NDArray[np.int32] | None,
     summary: dict[str, Any],
@@ -148,5 +152,10 @@ def write_results(
     model.save(folder / MODEL_NAME)
     if cells is not None:
         values = predict_columns(model, cells, threads=plan.fit.get("threads"))
-        write_cells(folder / plan.filled_name, cells_table(cells, values, model.modes, plan.value_name))
+        if plan.filled_name.endswith(".png"):
+            picture = tensor.to_dense()
+            picture[tuple(cells)] = values
+            write_image(picture, folder / plan.filled_name)
+        else:
+            write_cells(folder / plan.filled_name, cells_table(cells, values, model.modes, plan.value_name))
     (folder / SUMMARY_NAME).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -15,7 +15,10 @@ from tensorveil import __version__
 from tensorveil.cli.common import common_options, console, print_json
 
 CORE = ("numpy", "scipy", "numba", "llvmlite", "pyarrow", "click", "rich")
-EXTRAS = {"pandas": "frames", "polars": "frames", "h5py": "matlab", "matplotlib": "plots", "tensorly": "tensorly"}
+EXTRAS = {
+    "pandas": "frames", "polars": "frames", "h5py": "matlab", "PIL": "images", "matplotlib": "plots",
+    "tensorly": "tensorly",
+}  # fmt: skip
 
 
 @click.command()

@@ -30,12 +30,12 @@ ASSUMED = (
 @click.option("--bounds", type=float, nargs=2, required=True, metavar="LOW HIGH", help="Where values can lie.")
 @click.option("--epsilon", "epsilons", type=float, multiple=True, required=True, help="Budget; may be repeated.")
 @click.option("--delta", type=float, default=0.0, show_default=True, help="0 for pure privacy.")
-@click.option("--model", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model.")
+@click.option("--model", type=click.Choice(["cp", "tucker", "matrix"]), default="cp", show_default=True, help="Model.")
 @click.option(
     "--rank",
     callback=split_ranks,
     metavar="RANK[,RANK...]",
-    help="Rank; for Tucker also one per mode [default: 8 for cp, 4 for tucker].",
+    help="Rank; Tucker: also one per mode; matrix: also auto [default: cp 8, tucker 4, matrix auto].",
 )
 @reading_options
 @common_options

@@ -9,6 +9,7 @@ from tensorveil.cli.completing import plain
 from tensorveil.cli.inputs import read_tensor
 from tensorveil.cli.plan import ASSUMED
 from tensorveil.cli.private_completing import DEFAULT_RANK
+from tensorveil.completion.private_matrix import planned_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import ERRORS, plan
@@ -26,7 +27,7 @@ def planned(file: str | None, options: dict[str, Any]) -> dict[str, Any]:
     if entries > math.prod(shape):
         raise InputError("--entries: there are more entries than cells in --shape. Check both.")
     rank = options["rank"] or DEFAULT_RANK[options["model"]]
-    ranks = (cp_ranks if options["model"] == "cp" else tucker_ranks)(rank, shape)
+    ranks = _ranks(options["model"], rank, shape)
     budgets = []
     for epsilon in dict.fromkeys(options["epsilons"]):
         budget = Budget(epsilon=epsilon, delta=options["delta"])
@@ -48,6 +49,12 @@ def planned(file: str | None, options: dict[str, Any]) -> dict[str, Any]:
         "budgets": budgets,
         "assumed": ASSUMED,
     }
+
+
+def _ranks(model: str, rank: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if model == "matrix":
+        return planned_ranks(rank, shape)
+    return (cp_ranks if model == "cp" else tucker_ranks)(rank, shape)
 
 
 def _public(file: str | None, options: dict[str, Any]) -> tuple[tuple[int, ...], int]:

@@ -65,7 +65,7 @@ def wants_privacy(options: dict[str, Any]) -> bool:
 
 def refuse_private_options(options: dict[str, Any]) -> None:
     """Refuse options of private completion without --epsilon: nobody shall believe to be protected."""
-    if options["method"] in ("cp", "tucker"):
+    if options["method"] in ("cp", "tucker", "matrix"):
         raise click.UsageError(f"--method names a private mechanism; for the model try --model {options['method']}.")
     given = [_flag(name) for name in PRIVATE if options[name] is not None]
     if given:
@@ -83,6 +83,8 @@ def check_private_options(options: dict[str, Any]) -> None:
                 f"--epsilon needs {_flag(name)}, which is declared, not read off data. Try {remedy}."
             )
     for name, reason in REFUSED.items():
+        if name == "solver" and options["model"] == "matrix":
+            continue  # perturbed values may be fitted in several ways
         if options[name] is not None and options[name] is not False:  # 0 is a setting too
             raise click.UsageError(f"{_flag(name)} cannot be used with --epsilon: {reason}.")
     known = ("auto", *METHODS[options["unit"]])

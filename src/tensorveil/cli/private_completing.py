@@ -36,9 +36,10 @@ from tensorveil.models.evaluate import predict_columns
 from tensorveil.privacy import Ledger
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.formats import pick_format
+from tensorveil.tensor.files.images import check_picture, write_image
 
 READING = ("modes", "value", "file_format", "indices", "no_header", "variable", "duplicates", "missing")
-DEFAULT_RANK = {"cp": 8, "tucker": 4}
+DEFAULT_RANK: dict[str, int | str] = {"cp": 8, "tucker": 4, "matrix": "auto"}
 TABLES = ("csv", "tsv", "parquet")
 # Numbering the labels that occur would make every index depend on which entries there are.
 NEEDS_INDICES = (
@@ -107,6 +108,8 @@ def _cells(options: dict[str, Any], tensor: ObservedTensor) -> NDArray[np.int32]
     """Choose the cells to predict; in unit entry never by what is missing, which tells what was observed."""
     if options["no_fill"]:
         return None
+    if options["filled_format"] == "png":
+        check_picture(tensor.shape)
     if options["at"] is not None:
         return read_cells(options["at"], tensor.modes, tensor.shape)
     if math.prod(tensor.shape) > options["max_cells"]:
@@ -124,6 +127,10 @@ def _filled(options: dict[str, Any], cells: NDArray[np.int32] | None) -> dict[st
         return {}
 
     def write(path: Path, model: FittedModel) -> None:
+        if path.suffix == ".png":
+            # All of it predicted: pixels as they were observed are private.
+            write_image(model.dense(), path)
+            return
         values = predict_columns(model, cells, threads=options["threads"])
         write_cells(path, cells_table(cells, values, model.modes, options["value"] or "value"))
 
@@ -131,10 +138,11 @@ def _filled(options: dict[str, Any], cells: NDArray[np.int32] | None) -> dict[st
 
 
 def _estimator(options: dict[str, Any]) -> Any:
-    from tensorveil.completion import PrivateCP, PrivateTucker
+    from tensorveil.completion import PrivateCP, PrivateLowRankMatrix, PrivateTucker
 
-    kind: Any = PrivateCP if options["model"] == "cp" else PrivateTucker
-    given = {name: options[name] for name in ("method", "purpose", "sweeps", "restarts", "threads")}
+    kind: Any = {"cp": PrivateCP, "tucker": PrivateTucker, "matrix": PrivateLowRankMatrix}[options["model"]]
+    # A solver is an option of matrices alone, which was checked.
+    given = {name: options[name] for name in ("method", "solver", "purpose", "sweeps", "restarts", "threads")}
     return kind(
         options["rank"] or DEFAULT_RANK[options["model"]],
         epsilon=options["epsilon"],

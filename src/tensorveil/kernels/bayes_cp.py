@@ -4,10 +4,14 @@ A row f has the prior N(center, 1/alpha) per component. With entries y = x - oth
 other modes, the Gaussian posterior with precision sum E[hh']/s2 + diag(alpha), h the elementwise product of the other
 modes' rows; these are independent, so E[hh'] is the elementwise product of their second moments. The bias has its own
 factor of the posterior; both means are solved together.
+
+Where the law of the noise is known and not Gaussian, entries have precisions of their own, looked up by the root of
+their expected squared residual just before the row is updated: see :class:`Precisions`.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,6 +25,18 @@ from tensorveil.kernels.threads import balanced, thread_count, workers
 
 Array = NDArray[Any]
 
+
+@dataclass(frozen=True, kw_only=True)
+class Precisions:
+    """Precision of an entry by the size r of its residual, at r = 0, step, 2 step, ...; beyond the last it stays.
+
+    For noise of density p it is -p'(r) / (r p(r)): a quadratic bound of -log p then touches it at r.
+    """
+
+    table: Array
+    step: float
+
+
 # A fixed number of pieces, whatever the number of threads: sums over pieces then come out the same.
 PIECES = 16
 
@@ -33,11 +49,12 @@ def cp_bayes_mode(
     variance: float,
     bias_precision: float | None,
     threads: int | None = None,
+    precisions: Precisions | None = None,
 ) -> tuple[float, float]:
     """Update the rows of ``rows.mode`` in place; ``bias_precision=None`` leaves biases out.
 
     Returns the expected residual sum of squares after the step, and the sum of the log determinants of the rows'
-    covariances.
+    covariances. With ``precisions``, the residuals are those before the step.
     """
     starts = posterior.starts[np.array(rows.others)]
     precision = -1.0 if bias_precision is None else float(bias_precision)
@@ -45,7 +62,9 @@ def cp_bayes_mode(
     data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]))
     with workers(thread_count(threads)) as run:
         pieces = balanced(rows.pointers, PIECES)
-        parts = run([partial(_update, a, b, *data, center, alpha, float(variance), precision) for a, b in pieces])
+        law = (np.empty(0), 1.0) if precisions is None else (precisions.table, 1.0 / precisions.step)
+        prior = (center, alpha, float(variance), precision, *law)
+        parts = run([partial(_update, a, b, *data, *prior) for a, b in pieces])
     return sum(p[0] for p in parts), sum(p[1] for p in parts)
 
 
@@ -53,28 +72,28 @@ def cp_bayes_mode(
 def _update(
     low: int, high: int, pointers: Array, coords: Array, values: Array, starts: Array, mean: Array, second: Array,
     bias: Array, bias_variance: Array, own: int, center: Array, alpha: Array, s2: float,
-    beta: float,
+    beta: float, table: Array, per_step: float,
 ) -> tuple[float, float]:  # fmt: skip
     # R rank, T packed triangle, S sum of E[hh'] (packed), v sum of y h, u sum of h, C covariance of the row,
     # w what the mean is C w / s2 of: v and the pull of the prior
     R, T = mean.shape[1], second.shape[1]
     S, v, u, w, f = np.empty(T), np.empty(R), np.empty(R), np.empty(R), np.empty(R)
     h, hh, L, C = np.empty(R), np.empty(T), np.empty((R, R)), np.empty((R, R))
+    twice = np.empty(T)
     residual, logdet = 0.0, 0.0
     for i in range(low, high):
-        first, last = pointers[i], pointers[i + 1]
-        y_sum, y_square = _collect(
-            first, last, coords, values, starts, mean, second, bias, bias_variance, S, v, u, h, hh
-        )
+        first, last, g = pointers[i], pointers[i + 1], own + i
+        y_sum, y_square, n, before = _collect(
+            first, last, coords, values, starts, mean, second, bias, bias_variance, S, v, u, h, hh, twice, g, s2,
+            table, per_step,
+        )  # fmt: skip
         logdet += _covariance(S, alpha, s2, L, C)
         for p in range(R):
             w[p] = v[p] + s2 * alpha[p] * center[p]
-        n = last - first
         b, b_var = 0.0, 0.0
         if beta >= 0:
             b_var = 1.0 / (n / s2 + beta)
             b = _bias(C, w, u, y_sum, s2, 1.0 / b_var)
-        g = own + i
         bias[g], bias_variance[g] = b, b_var
         linear, quadratic, t = 0.0, 0.0, 0
         for p in range(R):
@@ -90,19 +109,29 @@ def _update(
                 second[g, t] = moment
                 quadratic += S[t] * moment * (1.0 if p == q else 2.0)
                 t += 1
-        residual += y_square - 2 * b * y_sum + n * (b * b + b_var) - 2 * linear + quadratic
+        after = y_square - 2 * b * y_sum + n * (b * b + b_var) - 2 * linear + quadratic
+        residual += before if len(table) > 0 else after
     return residual, logdet
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def _collect(
     first: int, last: int, coords: Array, values: Array, starts: Array, mean: Array, second: Array, bias: Array,
-    bias_variance: Array, S: Array, v: Array, u: Array, h: Array, hh: Array,
-) -> tuple[float, float]:  # fmt: skip
-    """Fill S, v, u from the entries of a row; return the sums of y and of E[y^2]."""
+    bias_variance: Array, S: Array, v: Array, u: Array, h: Array, hh: Array, twice: Array, g: int, s2: float,
+    table: Array, per_step: float,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """Fill S, v, u from the entries of row g; return the sums of y, of E[y^2] and of weights, and of E[r^2].
+
+    Weights are 1 without a table of precisions, and E[r^2] is then not computed.
+    """
     R, T, K = len(v), len(S), coords.shape[0]
     S[:], v[:], u[:] = 0.0, 0.0, 0.0
-    y_sum, y_square = 0.0, 0.0
+    y_sum, y_square, count, squares = 0.0, 0.0, 0.0, 0.0
+    weight, t = 1.0, 0
+    for p in range(R):
+        for q in range(p + 1):
+            twice[t] = second[g, t] * (1.0 if p == q else 2.0)
+            t += 1
     for e in range(first, last):
         j = starts[0] + coords[0, e]
         y, spread = values[e] - bias[j], bias_variance[j]
@@ -118,14 +147,26 @@ def _collect(
                 h[r] *= mean[j, r]
             for t in range(T):
                 hh[t] *= second[j, t]
+        if len(table) > 0:
+            own, along, square = y - bias[g], 0.0, spread + bias_variance[g]
+            for r in range(R):
+                along += mean[g, r] * h[r]
+            for t in range(T):
+                square += twice[t] * hh[t]
+            square = max(square + own * (own - 2 * along), 1e-12)
+            squares += square
+            place = min(np.sqrt(square) * per_step, len(table) - 1.0)
+            low = min(int(place), len(table) - 2)
+            weight = s2 * (table[low] + (place - low) * (table[low + 1] - table[low]))
         for r in range(R):
-            v[r] += y * h[r]
-            u[r] += h[r]
+            v[r] += weight * y * h[r]
+            u[r] += weight * h[r]
         for t in range(T):
-            S[t] += hh[t]
-        y_sum += y
-        y_square += y * y + spread
-    return y_sum, y_square
+            S[t] += weight * hh[t]
+        y_sum += weight * y
+        y_square += weight * (y * y + spread)
+        count += weight
+    return y_sum, y_square, count, squares
 
 
 @njit(nogil=True, cache=True, fastmath=True)

@@ -17,6 +17,7 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import best_spreads, input_gain, parameters
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, solve_bayes
+from tensorveil.solvers.registry import MATRIX_SOLVERS
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 
@@ -99,7 +100,9 @@ def _fit_perturbed(
         for_slope.part("slope of clipping", "sum of residuals times clipped residuals"),
         for_values.part("values", "every value, clipped and perturbed"),
     )
-    return fit_noise_aware(task, noisy.variance / slope**2, form), parts
+    if form.solver != "bayes":
+        return _fit_as_asked(task, form), parts
+    return fit_noise_aware(task, noisy.variance / slope**2, form, laplace=spend.epsilon is not None), parts
 
 
 def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: float, spend: Spend) -> float:
@@ -126,11 +129,25 @@ def gain_of_input(spend: Spend, data: PrivateData, form: Form) -> float:
     return input_gain(spend.noise, data.n_entries, parameters(data.shape, form.ranks, form.core))
 
 
-def fit_noise_aware(task: Task, variance: float, form: Form) -> Solution:
+def _fit_as_asked(task: Task, form: Form) -> Solution:
+    """Fit perturbed values by a matrix solver that does not know of noise. Post-processing only."""
+    kind, solve = MATRIX_SOLVERS[form.solver]
+    more = {"estimate_rank": True} if form.estimate_rank else {}
+    settings = kind(sweeps=form.sweeps, **more)
+    return solve(task, settings, Watch(iterations=settings.sweeps, tol=settings.tol, patience=1))
+
+
+def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = False) -> Solution:
     """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only."""
     best: tuple[float, Solution] | None = None
     for restart in range(form.restarts):
-        settings = Bayes(sweeps=form.sweeps, noise_variance=variance, start="random" if restart else "spectral")
+        settings = Bayes(
+            sweeps=form.sweeps,
+            noise_variance=variance,
+            laplace=laplace,
+            estimate_rank=form.estimate_rank,
+            start="random" if restart else "spectral",
+        )
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
         solution = solve_bayes(replace(task, seed=task.seed + restart), settings, watch)
         bound = watch.history[-1].bound

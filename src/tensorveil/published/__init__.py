@@ -7,6 +7,7 @@ from tensorveil.published.biscaling import BiScaled, biscale
 from tensorveil.published.claims import explain
 from tensorveil.published.gradient_perturbation import GradientPerturbation
 from tensorveil.published.input_perturbation import InputPerturbation
+from tensorveil.published.matrix_perturbation import MatrixPerturbation
 from tensorveil.published.output_perturbation import OutputPerturbation
 from tensorveil.published.refusal import ReleaseRefusedError
 
@@ -14,6 +15,7 @@ __all__ = [
     "BiScaled",
     "GradientPerturbation",
     "InputPerturbation",
+    "MatrixPerturbation",
     "OutputPerturbation",
     "ReleaseRefusedError",
     "biscale",

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tensorveil.kernels.bayes_cp import cp_bayes_mode
+from tensorveil.kernels.bayes_cp import Precisions, cp_bayes_mode
 from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
 from tensorveil.kernels.posterior import random_posterior
 from tensorveil.kernels.rows import build_rows
@@ -181,6 +181,29 @@ def test_threads_do_not_change_the_result():
         results.append((sums, posterior.mean.copy()))
     assert results[0][0] == results[1][0] == results[2][0]
     np.testing.assert_array_equal(results[0][1], results[2][1])
+
+
+def test_rows_with_precisions_of_their_own():
+    """A table of precisions: rows are weighted ridge solutions, weights looked up by residuals before the step."""
+    rng = np.random.default_rng(8)
+    columns = np.argwhere(np.ones((4, 6))).T.astype(np.int32)
+    values = rng.standard_normal(24)
+    rows = build_rows(columns, values, (4, 6), 0)
+    posterior = random_posterior((4, 6), (3, 3), 0.5, rng)
+    law = Precisions(table=np.array([4.0, 2.0, 1.0, 0.5]), step=0.4)
+    center, alpha = np.array([0.0, 0.1, 0.2]), np.array([1.0, 2.0, 3.0])
+    expected, squares = [], 0.0
+    for i in range(4):
+        precision, right = np.diag(alpha), alpha * center
+        for j, y in enumerate(values.reshape(4, 6)[i]):
+            h, hh = posterior.factor(1)[j], full(posterior, 1, j)
+            square = y**2 - 2 * y * posterior.factor(0)[i] @ h + np.sum(full(posterior, 0, i) * hh)
+            weight = np.interp(np.sqrt(square), 0.4 * np.arange(4), law.table)
+            precision, right, squares = precision + weight * hh, right + weight * y * h, squares + square
+        expected.append(np.linalg.solve(precision, right))
+    residual, _ = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, None, precisions=law)
+    np.testing.assert_allclose(posterior.factor(0), expected, atol=1e-10)
+    assert residual == pytest.approx(squares)
 
 
 def test_rows_without_entries_keep_their_prior():

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.files import matlab, npz, parquet, text, tns
+from tensorveil.tensor.files import images, matlab, npz, parquet, text, tns
 from tensorveil.tensor.files.atomic import replacing
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
@@ -28,8 +28,9 @@ ENDINGS = {
     ".tns.gz": "tns",
     ".npz": "npz",
     ".mat": "mat",
+    ".png": "png",
 }
-FORMATS = ("csv", "tsv", "parquet", "tns", "npz", "mat")
+FORMATS = ("csv", "tsv", "parquet", "tns", "npz", "mat", "png")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ def read(
     missing_value: float = np.nan,
     **options: Unpack[FrameOptions],
 ) -> ObservedTensor:
-    """Read a tensor from a CSV, TSV, Parquet, FROSTT .tns, NPZ or MATLAB file.
+    """Read a tensor from a CSV, TSV, Parquet, FROSTT .tns, NPZ or MATLAB file, or from a PNG picture.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def read(
         Mode columns and value column of a table, as in `ObservedTensor.from_frame`; for other formats,
         `modes` names the modes.
     format
-        "csv", "tsv", "parquet", "tns", "npz" or "mat"; by default it follows from the file's ending.
+        "csv", "tsv", "parquet", "tns", "npz", "mat" or "png"; by default it follows from the file's ending.
     labels
         Tables: True (default) encodes every mode column as labels, integers too; False takes integer
         columns as indices.
@@ -107,6 +108,8 @@ def read(
             return tns.read_tensor(file, source, given)
         case "npz":
             return npz.read_tensor(file, source, given)
+        case "png":
+            return images.read_tensor(file, source, given)
         case _:
             return matlab.read_tensor(file, source, given)
 
@@ -124,6 +127,7 @@ def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -
         "tns": tns.write_tensor,
         "npz": npz.write_tensor,
         "mat": matlab.write_tensor,
+        "png": images.write_tensor,
     }
     with replacing(file) as temporary:
         writers[kind](tensor, temporary, file.name)
