@@ -16,9 +16,9 @@ from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import best_spreads, input_gain, parameters
 from tensorveil.privacy import Part
-from tensorveil.solvers.bayes import Bayes, solve_bayes
+from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
 from tensorveil.solvers.registry import MATRIX_SOLVERS
-from tensorveil.solvers.task import Solution, Task
+from tensorveil.solvers.task import Baseline, Solution, Task
 from tensorveil.solvers.watch import Watch
 
 PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#input", "docs/guarantees.md#post-processing")
@@ -27,17 +27,15 @@ _LEAST_SLOPE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start:
-    """A model fitted to perturbed values, with the private center and spread it rests on."""
+class InputFit:
+    """A model fitted to perturbed values, and what it cost."""
 
-    center: float
-    spread: float
     solution: Solution
     parts: tuple[Part, ...]
 
 
-def fit_input(data: PrivateData, form: Form, spend: Spend) -> Start:
-    """Fit a model to perturbed residuals from a private mean; the model's offset is that mean.
+def fit_input(data: PrivateData, form: Form, spend: Spend) -> InputFit:
+    """Fit a model to perturbed residuals from a private mean.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#input).
     """
@@ -51,7 +49,7 @@ def fit_input(data: PrivateData, form: Form, spend: Spend) -> Start:
     )
     solution, more = _fit_perturbed(data, form, for_values, np.full(data.n_entries, center), spread)
     solution = replace(solution, offset=solution.offset + center)
-    return Start(center=center, spread=spread, solution=solution, parts=(*parts, *more))
+    return InputFit(solution=solution, parts=(*parts, *more))
 
 
 def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
@@ -71,9 +69,11 @@ def run_margins_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for_margins, for_values = spend.split(_MARGINS_SHARE, 1 - _MARGINS_SHARE)
     margins = private_margins(data, for_margins)
     baseline = margins.at(data.columns)
-    solution, more = _fit_perturbed(data, form, for_values, baseline, margins.spread)
-    solution = replace(solution, offset=solution.offset + margins.offset, biases=margins.biases)
-    return Outcome(solution=solution, parts=(*margins.parts, *more), proofs=PROOFS)
+    solution, rest = _fit_perturbed(data, form, for_values, baseline, margins.spread)
+    found = solution.biases or [0.0] * len(data.shape)
+    biases = tuple(bias + more for bias, more in zip(margins.biases, found, strict=True))
+    solution = replace(solution, offset=solution.offset + margins.offset, biases=biases)
+    return Outcome(solution=solution, parts=(*margins.parts, *rest), proofs=PROOFS)
 
 
 def _fit_perturbed(
@@ -138,18 +138,20 @@ def _fit_as_asked(task: Task, form: Form) -> Solution:
 
 
 def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = False) -> Solution:
-    """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only."""
+    """Fit perturbed values in several ways; the best evidence bound wins. Post-processing only.
+
+    With biases of their own the components are free for interactions; without, they may represent biases better. Both
+    are tried from the data's spectrum, then random starts.
+    """
+    ways: list[tuple[Baseline, Start]] = [("none", "spectral"), ("biases", "spectral")]
+    ways += [("none", "random")] * max(form.restarts - 2, 0)
     best: tuple[float, Solution] | None = None
-    for restart in range(form.restarts):
+    for restart, (baseline, start) in enumerate(ways[: form.restarts]):
         settings = Bayes(
-            sweeps=form.sweeps,
-            noise_variance=variance,
-            laplace=laplace,
-            estimate_rank=form.estimate_rank,
-            start="random" if restart else "spectral",
+            sweeps=form.sweeps, noise_variance=variance, laplace=laplace, estimate_rank=form.estimate_rank, start=start
         )
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
-        solution = solve_bayes(replace(task, seed=task.seed + restart), settings, watch)
+        solution = solve_bayes(replace(task, baseline=baseline, seed=task.seed + restart), settings, watch)
         bound = watch.history[-1].bound
         assert bound is not None
         if best is None or bound > best[0]:

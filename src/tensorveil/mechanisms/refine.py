@@ -8,13 +8,13 @@ limit |w h|, are all that later steps need from the data: linear in the values, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.design import core_design, predictions, rebalanced, row_design, without_weak_components
-from tensorveil.mechanisms.input import Start, fit_input, gain_of_input
+from tensorveil.mechanisms.input import fit_input, gain_of_input
 from tensorveil.mechanisms.mean import private_spread
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import best_spreads, refinement_share, row_gain, slope
@@ -68,24 +68,46 @@ def refined(
     steps = sweeps * (len(data.shape) + move_core)
     for_start, for_spread, *rest = spend.split(1 - share - _SPREAD_SHARE, _SPREAD_SHARE, *[share / steps] * steps)
     start = fit_input(data, form, for_start)
-    target = _target(data, form, start, for_spread, rest[0])
+    target = _target(data, form, start.solution, for_spread, rest[0])
     parts = [*start.parts, for_spread.part("second spread", "sum of squared residuals from the start")]
-    core, factors = start.solution.core, without_weak_components(start.solution.core, start.solution.factors)
+    model = _Model.of(start.solution)
     turns = iter(rest)
     for sweep in range(sweeps):
         label = f"{name}, sweep {sweep}"
-        core, factors = _move_rows(data, core, factors, target, step, turns, parts, label)
+        model = _move_rows(data, model, target, step, turns, parts, label)
         if move_core:
-            core, factors = _move_core(data, core, factors, target, step, next(turns), parts, label)
-    solution = Solution(factors=tuple(factors), core=core, offset=start.solution.offset, biases=None)
+            model = _move_core(data, model, target, step, next(turns), parts, label)
+    solution = replace(start.solution, factors=tuple(model.factors), core=model.core, biases=model.biases)
     return Outcome(solution=solution, parts=tuple(parts), proofs=proofs)
 
 
-def _target(data: PrivateData, form: Form, start: Start, for_spread: Spend, step: Spend) -> Target:
-    solution = start.solution
-    known = predictions(data.columns, solution.core, solution.factors, form.threads)
-    residual = data.values - solution.offset - known
-    spread = private_spread(data, solution.offset + known, for_spread)
+@dataclass(frozen=True, kw_only=True)
+class _Model:
+    """What the steps move; the offset stays."""
+
+    core: Array | None
+    factors: list[Array]
+    biases: tuple[Array, ...] | None
+
+    @classmethod
+    def of(cls, solution: Solution) -> _Model:
+        factors = without_weak_components(solution.core, solution.factors)
+        return cls(core=solution.core, factors=factors, biases=solution.biases)
+
+    def biases_at(self, columns: Array, but: int | None = None) -> Array | float:
+        """Return the sum of the biases of all modes but one."""
+        if self.biases is None:
+            return 0.0
+        pairs = zip(self.biases, columns, strict=True)
+        total: Array | float = sum(bias[column] for mode, (bias, column) in enumerate(pairs) if mode != but)
+        return total
+
+
+def _target(data: PrivateData, form: Form, start: Solution, for_spread: Spend, step: Spend) -> Target:
+    known = predictions(data.columns, start.core, start.factors, form.threads)
+    known = known + _Model.of(start).biases_at(data.columns)
+    residual = data.values - start.offset - known
+    spread = private_spread(data, start.offset + known, for_spread)
     gains = [
         row_gain(step.noise, data.n_entries, size, rank, step.epsilon is not None)
         for size, rank in zip(data.shape, form.ranks, strict=True)
@@ -103,42 +125,44 @@ def _target(data: PrivateData, form: Form, start: Start, for_spread: Spend, step
 
 def _move_rows(
     data: PrivateData,
-    core: Array | None,
-    factors: list[Array],
+    model: _Model,
     target: Target,
     step: RowStep,
     turns: Iterator[Spend],
     parts: list[Part],
     label: str,
-) -> tuple[Array | None, list[Array]]:
-    """Move the rows of every mode."""
+) -> _Model:
+    """Move the rows of every mode, and with them their biases, as coefficients of a design that is 1 everywhere."""
     for mode, size in enumerate(data.shape):
         turn = next(turns)
-        core, factors = rebalanced(core, factors, mode)
-        design = row_design(data.columns, core, factors, mode)
-        sums = _row_sums(design, data.columns[mode], size, target, turn)
-        factors[mode] = step(factors[mode], sums)
+        core, factors = rebalanced(model.core, model.factors, mode)
+        design, rows = row_design(data.columns, core, factors, mode), factors[mode]
+        if model.biases is not None:
+            design = np.concatenate([np.ones((len(design), 1)), design], axis=1)
+            rows = np.concatenate([model.biases[mode][:, None], rows], axis=1)
+        aim = replace(target, known=target.known - model.biases_at(data.columns, mode))
+        moved = step(rows, _row_sums(design, data.columns[mode], size, aim, turn))
+        biases = model.biases
+        if biases is not None:
+            biases = (*biases[:mode], moved[:, 0], *biases[mode + 1 :])
+            moved = moved[:, 1:]
+        factors[mode] = moved
+        model = _Model(core=core, factors=factors, biases=biases)
         parts.append(turn.part(f"{label}: factor {mode}", "sum of residual times design per row"))
-    return core, factors
+    return model
 
 
 def _move_core(
-    data: PrivateData,
-    core: Array | None,
-    factors: list[Array],
-    target: Target,
-    step: RowStep,
-    turn: Spend,
-    parts: list[Part],
-    label: str,
-) -> tuple[Array, list[Array]]:
+    data: PrivateData, model: _Model, target: Target, step: RowStep, turn: Spend, parts: list[Part], label: str
+) -> _Model:
     """Move the core as if it were one long row that every entry belongs to."""
-    core, factors = rebalanced(core, factors, None)
+    core, factors = rebalanced(model.core, model.factors, None)
     assert core is not None
     everything = np.zeros(data.n_entries, dtype=np.int64)
-    sums = _row_sums(core_design(data.columns, factors), everything, 1, target, turn)
+    aim = replace(target, known=target.known - model.biases_at(data.columns))
+    moved = step(core.reshape(1, -1), _row_sums(core_design(data.columns, factors), everything, 1, aim, turn))
     parts.append(turn.part(f"{label}: core", "sum of residual times design"))
-    return step(core.reshape(1, -1), sums).reshape(core.shape), factors
+    return _Model(core=moved.reshape(core.shape), factors=factors, biases=model.biases)
 
 
 def _row_sums(design: Array, column: Array, size: int, target: Target, spend: Spend) -> RowSums:

@@ -26,9 +26,11 @@ from tensorveil.kernels.bayes_cp import Precisions, cp_bayes_mode
 from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
 from tensorveil.kernels.posterior import Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
-from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors
+from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors, without_biases
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
+
+Start = Literal["spectral", "random"]
 
 _START_SPREAD = 0.5
 _START_VARIANCE = 0.3
@@ -46,8 +48,8 @@ class Bayes:
     sweeps: int = 100
     tol: float = 1e-5
     noise_variance: float = 0.0
-    # "spectral" where the data show directions (order three and more, no biases), "random" otherwise
-    start: Literal["spectral", "random"] = "spectral"
+    # "spectral" where the data show directions (order three and more), "random" otherwise
+    start: Start = "spectral"
     # For CP: whether the noise that is known has a Laplace law, so that entries are weighed by their residuals.
     laplace: bool = False
     # For matrices only: turn the components so that those which are not needed fall off soon; see _rotate.
@@ -76,7 +78,7 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     values = scaling.apply(task.values, np.dtype(np.float64))
     rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
     state = _start(task, floor)
-    if settings.start == "spectral" and task.order > 2 and task.baseline != "biases":
+    if settings.start == "spectral" and task.order > 2:
         _start_spectrally(state, task, values)
     n = len(values)
     pending = settings.laplace and settings.noise_variance > 0 and not task.core
@@ -129,6 +131,8 @@ def _start(task: Task, floor: float) -> _State:
 def _start_spectrally(state: _State, task: Task, values: Array) -> None:
     """Put what the data's spectrum shows in place of the first random components."""
     rng = np.random.default_rng([task.seed, 1])
+    if task.baseline == "biases":
+        values = without_biases(task.columns, values, task.shape)
     found = spectrum(task.columns, values, task.shape, task.ranks, rng)
     if found is None:
         return

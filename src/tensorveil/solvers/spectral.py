@@ -35,6 +35,14 @@ class Spectrum:
     core: Array
 
 
+def without_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array:
+    """Subtract each mode's means by index, shrunk as if a tenth of the unit variance were biases."""
+    for column, size in zip(columns, shape, strict=True):
+        sums = np.bincount(column, values, minlength=size)
+        values = values - (sums / (np.bincount(column, minlength=size) + 10.0))[column]
+    return values
+
+
 def spectrum(
     columns: Array, values: Array, shape: Sequence[int], ranks: Sequence[int], rng: np.random.Generator
 ) -> Spectrum | None:
