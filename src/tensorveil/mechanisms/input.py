@@ -100,7 +100,7 @@ def _fit_perturbed(
     part = spend.part("values", "every value, clipped and perturbed")
     if form.solver != "bayes":
         return _fit_as_asked(task, form), part
-    return fit_noise_aware(task, noisy.variance, form, laplace=spend.epsilon is not None), part
+    return fit_noise_aware(task, noisy.variance, form), part
 
 
 def mean_share(spend: Spend, n: int) -> float:
@@ -121,9 +121,13 @@ def _fit_as_asked(task: Task, form: Form) -> Solution:
     return solve(task, settings, Watch(iterations=settings.sweeps, tol=settings.tol, patience=1))
 
 
-def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = False) -> Solution:
-    """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only."""
-    settings = Bayes(sweeps=form.sweeps, noise_variance=variance, laplace=laplace, estimate_rank=form.estimate_rank)
+def fit_noise_aware(task: Task, variance: float, form: Form) -> Solution:
+    """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only.
+
+    That the noise is Laplace noise is not used: it pays where the model leaves nothing but noise, and costs where large
+    residuals are structure, such as edges in pictures (docs/measurements.md, Matrices).
+    """
+    settings = Bayes(sweeps=form.sweeps, noise_variance=variance, estimate_rank=form.estimate_rank)
     best: tuple[float, Solution] | None = None
     for restart in range(form.restarts):
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
