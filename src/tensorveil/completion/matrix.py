@@ -44,7 +44,8 @@ class LowRankMatrix(Completion[CPModel]):
         default by a tenth of the longest), and the penalty is multiplied by growth (default 1.1) after every sweep.
     noise_variance, noise_law
         For "bayes": variance of noise that is known to have been added to the values, and its law, "gaussian" (default)
-        or "laplace": with twice the squared scale as its variance; about a seventh less error where it prevails.
+        or "laplace" (variance: twice the squared scale). Knowing the law leaves about a seventh less error where such
+        noise is all that the model leaves unexplained; where large residuals are structure it costs.
     max_rank
         Where rank="auto" starts from, at most the smaller side.
 

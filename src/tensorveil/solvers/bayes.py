@@ -7,8 +7,8 @@ and never less than the noise variance declared as known. Bishop (1999) for rele
 Zhao, Zhang and Cichocki (2015) for CP.
 
 Laplace noise of a known variance is taken for Gaussian until the fit has converged; then entries are weighed by their
-residuals (kernels/bayes_cp.py), which leaves about a seventh less error. The bound stays the Gaussian one: by then it
-only tells when the fit stands still, and which of several starts is best.
+residuals (kernels/bayes_cp.py), which leaves about a seventh less error in planted matrices. The bound stays the
+Gaussian one: by then it only tells when the fit stands still, and which of several starts is best.
 
 The variance starts well below that of the data and, like the relevances, is held for the first sweeps: otherwise
 components are explained away as noise before they have found their direction, and do not come back.

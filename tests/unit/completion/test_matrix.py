@@ -187,7 +187,8 @@ def test_the_solver_sees_perturbed_values_only(planted, monkeypatch):
     monkeypatch.setattr(mechanism, "MATRIX_SOLVERS", {**mechanism.MATRIX_SOLVERS, "sor": (real[0], solve)})
     private(solver="sor", method="input").fit(planted[1])
     assert len(noisy) == len(fitted) == 1
-    np.testing.assert_array_equal(fitted[0], noisy[0].values)
+    slope = noisy[0].values[0] / fitted[0][0]  # what clipping leaves of the signal: a private number as well
+    np.testing.assert_allclose(slope * fitted[0], noisy[0].values)
 
 
 def test_knowing_the_noise_pays():
