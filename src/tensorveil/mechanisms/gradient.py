@@ -23,6 +23,8 @@ PROOFS = (
 )
 PASSES, START_SHARE = 8, 0.5
 _CLIP, _RATE, _RIDGE = 2.5, 0.7, 2.0
+# Designs have unit mean square, unless a solver has switched a core off: then its square may be the smallest of floats.
+_NOTHING = 1e-100
 
 
 def run_gradient(data: PrivateData, form: Form, spend: Spend) -> Outcome:
@@ -73,7 +75,7 @@ def _row_step(
     curvature = np.bincount(column, np.sum(design**2, axis=1), minlength=size) + _RIDGE * np.mean(design**2)
     gradient = known - noisy.values
     # Without any design (all components switched off) there is nothing to move along.
-    moved: Array = factors[mode] - _RATE * gradient / np.where(curvature > 0, curvature, np.inf)[:, None]
+    moved: Array = factors[mode] - _RATE * gradient / np.where(curvature > _NOTHING, curvature, np.inf)[:, None]
     # Rows that would predict more than twice the limit are noise; cut back, they cannot run away.
     reach = np.sqrt(np.sum(moved**2, axis=1) * np.mean(np.sum(design**2, axis=1)))
     cut: Array = moved / np.maximum(reach / (2 * limit), 1.0)[:, None]
@@ -95,6 +97,6 @@ def _core_step(
     fitted = predictions(data.columns, core, factors, threads)
     gradient = design.T @ fitted - noisy.values[0]
     largest = float(np.linalg.eigvalsh(design.T @ design)[-1])
-    moved: Array = core - _RATE * (gradient / (largest if largest > 0 else np.inf)).reshape(core.shape)
+    moved: Array = core - _RATE * (gradient / (largest if largest > _NOTHING else np.inf)).reshape(core.shape)
     reach = float(np.sqrt(np.sum(moved**2) * np.mean(np.sum(design**2, axis=1))))
     return moved / max(reach / (2 * limit), 1.0)
