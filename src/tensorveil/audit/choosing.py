@@ -48,7 +48,7 @@ def choose_events(
     confirmation to come.
     """
     found = [event for score in scores if (event := _best(score, first, second, claim, draws, error)) is not None]
-    found.sort(key=lambda event: -event.promise)
+    found.sort(key=lambda event: -round(event.promise, 6))  # of equals, the plainer one stands first
     kept: list[Event] = []
     for event in found:
         # Of remainders and low bits one of a kind is enough; the smooth scores are few, and differ.

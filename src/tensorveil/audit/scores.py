@@ -36,7 +36,8 @@ class Score:
 
     def __call__(self, outputs: Array) -> Array:
         """Return one finite number per output."""
-        values = self.function(outputs if self.raw else without_infinities(outputs))
+        with np.errstate(all="ignore"):  # outputs may be anything, and so may scores of them
+            values = self.function(outputs if self.raw else without_infinities(outputs))
         return without_infinities(np.asarray(values, dtype=np.float64))
 
 
@@ -143,7 +144,7 @@ def _quadratic(a: Array, b: Array) -> Callable[[Array], Array]:
     parts = []
     for sample in (a, b):
         values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(sample, rowvar=False)))
-        values = np.maximum(values, 1e-9 * max(float(values.max()), 1e-300))
+        values = np.maximum(values, 1e-12)  # of unit scale; a constant has no spread at all
         parts.append((sample.mean(axis=0), vectors / np.sqrt(values), float(np.log(values).sum())))
 
     def ratio(y: Array) -> Array:
