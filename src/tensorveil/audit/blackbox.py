@@ -25,6 +25,7 @@ from tensorveil.errors import InputError
 
 Array = NDArray[Any]
 Pair = tuple[Any, Any]
+_Confirmed = tuple[Witness, tuple[CurvePoint, ...]]
 
 LEAST_SAMPLES = 40
 KINDS = ("law", "atom", "support", "low bits")
@@ -85,23 +86,23 @@ def audit(
     draws = samples - choosing
     error = (1.0 - confidence) / len(pairs)
     sampler = Sampler(mechanism, np.random.default_rng(seed), batched, progress, 2 * samples * len(pairs))
-    found = []
+    found: list[_Confirmed] = []
     for index, pair in enumerate(pairs):
         events = _events(sampler, pair, claim, choosing, draws, error, kinds, scores or {})
-        found.append(_confirmed(sampler, pair, index, events, claim, draws, error))
-    witness, curve, _ = max(found, key=lambda each: each[0].level if each[0] is not None else -1.0)
+        found += _confirmed(sampler, pair, index, events, claim, draws, error)
+    found.sort(key=lambda each: -each[0].level)
     strongest = _shares(1, error)[0]
     return Verdict(
         claim=claim,
-        lower_bound=0.0 if witness is None else witness.level,
+        lower_bound=found[0][0].level if found else 0.0,
         confidence=confidence,
         draws=samples,
         chosen_on=choosing,
-        events=sum(count for _, _, count in found),
+        events=len(found),
         ceiling=claim.ceiling(draws, strongest),
         detectable=claim.detectable(draws, strongest),
-        witness=witness,
-        curve=curve,
+        witnesses=tuple(witness for witness, _ in found),
+        curve=found[0][1] if found else (),
     )
 
 
@@ -148,20 +149,18 @@ def _events(
 
 def _confirmed(
     sampler: Sampler, pair: Pair, index: int, events: list[Event], claim: Claim, draws: int, error: float
-) -> tuple[Witness | None, tuple[CurvePoint, ...], int]:
-    """Count the events among fresh draws; return the one that shows most, with its trade-off curve."""
+) -> list[_Confirmed]:
+    """Count the events among fresh draws; return what each shows, and its trade-off curve."""
     counts = [
         [sum(column) for column in zip(*([event.counts(rows) for event in events] for rows in chunks), strict=True)]
         for chunks in (sampler.chunks(data, draws) for data in pair)
     ]
-    best: Witness | None = None
-    curve: tuple[CurvePoint, ...] = ()
+    found = []
     for event, share, *both in zip(events, _shares(len(events), error), *counts, strict=True):
         witness = _witness(event, index, (int(both[0][0]), int(both[1][0])), claim, draws, share)
-        if best is None or witness.level > best.level:
-            best = witness
-            curve = _curve(both[event.favoured][1:], both[1 - event.favoured][1:], draws, share)
-    return best, curve, len(events)
+        curve = _curve(both[event.favoured][1:], both[1 - event.favoured][1:], draws, share)
+        found.append((witness, curve))
+    return found
 
 
 def _witness(event: Event, pair: int, hits: tuple[int, int], claim: Claim, draws: int, error: float) -> Witness:

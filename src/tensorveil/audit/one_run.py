@@ -121,7 +121,7 @@ def audit_one_run(
         events=1,
         ceiling=epsilon_from_guesses(*shape, canaries.guesses, claim.delta, confidence),
         detectable=_detectable(shape, claim, confidence),
-        witness=witness,
+        witnesses=(witness,),
         sampled=f"one run, {canaries.count:,} canaries, {canaries.guesses:,} guessed",
     )
 

@@ -67,6 +67,9 @@ class Verdict:
     ``lower_bound``: the true level (epsilon at the claimed delta, or mu) is at least this, with probability
     ``confidence`` over the audit's own draws. Claims below it are refuted, others are not.
 
+    ``witnesses``: every event that was looked at on fresh draws, the one that shows most first; the confidence covers
+    them all. ``curve``: the trade-off curve of the first one's score.
+
     ``ceiling``: what this audit could have shown at most. ``detectable``: from which true level on the plainest
     mechanism, randomised response or one Gaussian number, would have been found out.
     """
@@ -79,7 +82,7 @@ class Verdict:
     events: int
     ceiling: float
     detectable: float
-    witness: Witness | None
+    witnesses: tuple[Witness, ...]
     curve: tuple[CurvePoint, ...] = field(default=(), repr=False)
     sampled: str = ""
 
@@ -87,6 +90,20 @@ class Verdict:
     def violated(self) -> bool:
         """Tell whether the claim is refuted."""
         return self.lower_bound > self.claim.level
+
+    @property
+    def witness(self) -> Witness | None:
+        """The event that shows most; None if there was nothing to look at."""
+        return self.witnesses[0] if self.witnesses else None
+
+    @property
+    def violations(self) -> tuple[Witness, ...]:
+        """The best witness of each kind that refutes the claim by itself."""
+        found: dict[str, Witness] = {}
+        for witness in self.witnesses:
+            if witness.level > self.claim.level:
+                found.setdefault(witness.kind, witness)
+        return tuple(found.values())
 
     @property
     def word(self) -> str:
@@ -98,10 +115,11 @@ class Verdict:
         name = self.claim.parameter
         runs = f"{self.sampled or f'{self.draws:,} outputs of each neighbour'}, confidence {self.confidence:g}"
         if self.violated:
-            assert self.witness is not None
+            first, *others = self.violations
+            also = "".join(f" Also by {w.kind}: {name} is at least {shown_at_most(w.level)}." for w in others)
             return (
                 f"violated: {self.claim} is claimed, {name} is at least {shown_at_most(self.lower_bound)} "
-                f"({runs}). Witness: {self.witness.sentence()}."
+                f"({runs}). Witness: {first.sentence()}.{also}"
             )
         reach = (
             f"the plainest mechanism would have been caught from {name} = {shown_at_least(self.detectable)} on"
@@ -129,7 +147,7 @@ class Verdict:
                 "ceiling": round_down(self.ceiling),
                 "detectable": None if math.isinf(self.detectable) else self.detectable,
             },
-            "witness": None if self.witness is None else self.witness.to_json(),
+            "witnesses": [witness.to_json() for witness in self.witnesses],
             "sampled": self.sampled,
             "curve": [vars(point) for point in self.curve],
         }
