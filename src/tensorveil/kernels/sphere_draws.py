@@ -2,8 +2,8 @@
 
 Legend: g Gaussian vector, s = <g, u>, gamma the cap's height, a the height that replaces s, b the radius beside
 it; y = ((1 - a^2) / (1 - gamma^2)) for points of the sphere. Names in e are bounds on errors, those of u's length
-included. Error bounds as in noise_draws: first-order terms, each rounded up, and the sum times one and a half. Sums run over
-blocks, so that a sum of d terms is off by at most BLOCK + d / BLOCK + 2 roundings of the sum of their sizes.
+included. Error bounds as in noise_draws: first-order terms, each rounded up, and the sum times one and a half. Sums run
+over blocks, so that a sum of d terms is off by at most BLOCK + d / BLOCK + 2 roundings of the sum of their sizes.
 """
 
 from __future__ import annotations
