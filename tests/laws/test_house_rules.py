@@ -21,6 +21,7 @@ ORDER = [
     "solvers",
     "mechanisms",
     "completion",
+    "local",
     "published",
     "audit",
     "report",
