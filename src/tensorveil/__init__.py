@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil.completion import CP, PrivateCP, PrivateTucker, Tucker
+    from tensorveil.completion import CP, LowRankMatrix, PrivateCP, PrivateLowRankMatrix, PrivateTucker, Tucker
     from tensorveil.errors import (
         DataNotFoundError,
         InputError,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         TensorveilError,
     )
     from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
+    from tensorveil.solvers.csvd_qr import csvd_qr
     from tensorveil.tensor import (
         Mode,
         ObservedTensor,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tensorveil.completion": ("CP", "PrivateCP", "PrivateTucker", "Tucker"),
+    "tensorveil.completion": ("CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"),
     "tensorveil.errors": (
         "DataNotFoundError",
         "InputError",
@@ -47,6 +48,7 @@ _HOMES = {
         "NotFittedError",
         "TensorveilError",
     ),
+    "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
     "tensorveil.tensor": (
         "Mode",
@@ -66,16 +68,19 @@ __all__ = [
     "CPModel",
     "DataNotFoundError",
     "InputError",
+    "LowRankMatrix",
     "MemoryLimitError",
     "MissingDependencyError",
     "Mode",
     "NotFittedError",
     "ObservedTensor",
     "PrivateCP",
+    "PrivateLowRankMatrix",
     "PrivateTucker",
     "TensorveilError",
     "Tucker",
     "TuckerModel",
+    "csvd_qr",
     "from_tensorly",
     "list_datasets",
     "load_dataset",

@@ -1,8 +1,10 @@
 """What users call: estimators that choose a solver or a private mechanism, fit a model and keep its guarantee."""
 
 from tensorveil.completion.cp import CP
+from tensorveil.completion.matrix import LowRankMatrix
 from tensorveil.completion.private_cp import PrivateCP
+from tensorveil.completion.private_matrix import PrivateLowRankMatrix
 from tensorveil.completion.private_tucker import PrivateTucker
 from tensorveil.completion.tucker import Tucker
 
-__all__ = ["CP", "PrivateCP", "PrivateTucker", "Tucker"]
+__all__ = ["CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"]

@@ -14,6 +14,7 @@ from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
+from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
 from tensorveil.solvers.task import Array, Baseline, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch, rmse
 from tensorveil.tensor import ObservedTensor
@@ -85,7 +86,7 @@ class Fitted(Params, Generic[Model]):
 
 
 class Completion(Fitted[Model], Generic[Model]):
-    """What CP and Tucker have in common; see those classes for the parameters."""
+    """What CP, Tucker and LowRankMatrix have in common; see those classes for the parameters."""
 
     rank: Any
     solver: str
@@ -116,6 +117,9 @@ class Completion(Fitted[Model], Generic[Model]):
     def _model(self, solution: Solution, tensor: ObservedTensor) -> Model:
         raise NotImplementedError
 
+    def _solvers(self) -> Solvers:
+        return SOLVERS
+
     def _given(self) -> dict[str, Any]:
         names = ("sweeps", "tol", "regularization", "learning_rate", "schedule", "noise_variance")
         return {name: getattr(self, name) for name in names}
@@ -135,7 +139,7 @@ class Completion(Fitted[Model], Generic[Model]):
         """
         observed = as_tensor(tensor, values, self.shape)
         self._check()
-        settings, solve = rules.solver_settings(self.solver, self._given())
+        settings, solve = rules.solver_settings(self.solver, self._given(), self._solvers())
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
@@ -159,7 +163,7 @@ class Completion(Fitted[Model], Generic[Model]):
 
     def _fit_once(
         self,
-        solve: rules.Solve,
+        solve: Solve,
         settings: Any,
         task: Task,
         held: ObservedTensor | None,

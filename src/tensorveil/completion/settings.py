@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast
 
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.solvers.als import ALS, solve_als
-from tensorveil.solvers.bayes import Bayes, solve_bayes
-from tensorveil.solvers.sgd import SGD, solve_sgd
-from tensorveil.solvers.task import Solution, Task
-from tensorveil.solvers.watch import Watch
-
-Solve = Callable[[Task, Any, Watch], Solution]
-SOLVERS: Mapping[str, tuple[type[Any], Solve]] = {
-    "bayes": (Bayes, solve_bayes),
-    "als": (ALS, solve_als),
-    "sgd": (SGD, solve_sgd),
-}
+from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
 
 
-def solver_settings(solver: str, given: Mapping[str, Any]) -> tuple[Any, Solve]:
+def solver_settings(solver: str, given: Mapping[str, Any], solvers: Solvers = SOLVERS) -> tuple[Any, Solve]:
     """Return the settings and the function of a solver; parameters left at None take the solver's defaults."""
-    choose("solver", solver, SOLVERS)
-    settings_type, solve = SOLVERS[solver]
+    choose("solver", solver, solvers)
+    settings_type, solve = solvers[solver]
     known = {f.name for f in fields(settings_type)}
     used = {name: value for name, value in given.items() if value is not None}
     for name, value in used.items():
         if name not in known:
-            owners = [s for s, (kind, _) in SOLVERS.items() if name in {f.name for f in fields(kind)}]
+            owners = [s for s, (kind, _) in solvers.items() if name in {f.name for f in fields(kind)}]
             raise InputError(f'{name} has no meaning for solver="{solver}". Leave it out, or try solver="{owners[0]}".')
         _check_setting(name, value)
     return settings_type(**used), solve
@@ -45,7 +34,11 @@ def _check_setting(name: str, value: Any) -> None:
         choose(name, value, ("tiled", "published"))
     elif name == "learning_rate":
         number(name, value, above=0.0, remedy=0.005)
-    else:
+    elif name == "penalty":
+        number(name, value, above=0.0, remedy=0.1)
+    elif name == "growth":
+        number(name, value, at_least=1.0, remedy=1.05)
+    elif name != "estimate_rank":
         number(name, value, at_least=0.0, remedy=0.01)
 
 
@@ -77,6 +70,18 @@ def number(name: str, value: Any, *, remedy: float, at_least: float | None = Non
 def cp_ranks(rank: Any, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the rank once per mode."""
     return (whole_number("rank", rank, 1, 8),) * len(shape)
+
+
+def matrix_ranks(rank: Any, shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the rank of a matrix, once per side; it is at most the smaller side."""
+    if len(shape) != 2:
+        raise InputError(f"a low-rank matrix has two modes; got a tensor with {len(shape)}. Try CP or Tucker.")
+    number_of_columns = whole_number("rank", rank, 1, min(8, *shape))
+    if number_of_columns > min(shape):
+        raise InputError(
+            f"rank must be at most the smaller side of the matrix, {min(shape)}; got {rank}. Try rank={min(shape)}."
+        )
+    return (number_of_columns, number_of_columns)
 
 
 def tucker_ranks(rank: Any, shape: Sequence[int]) -> tuple[int, ...]:

@@ -47,6 +47,21 @@ class Posterior:
         total: Array = self.second[self.rows(mode)][:, diagonal].sum(axis=0)
         return total
 
+    def moment(self, mode: int) -> Array:
+        """Return sum over rows of E[ff']."""
+        return unpacked(self.second[self.rows(mode)].sum(axis=0), self.ranks[mode])
+
+    def transform(self, mode: int, matrix: Array) -> None:
+        """Multiply one mode's rows by a matrix: f becomes f matrix."""
+        rank, rows = self.ranks[mode], self.rows(mode)
+        low, high = np.tril_indices(rank)
+        self.mean[rows, :rank] = self.factor(mode) @ matrix
+        # M' E[ff'] M is linear in the packed triangle, so all rows are transformed by one matrix product.
+        weights = matrix[np.ix_(low, low)] * matrix[np.ix_(high, high)]
+        mirrored = matrix[np.ix_(high, low)] * matrix[np.ix_(low, high)]
+        weights += mirrored * (low != high)[:, None]
+        self.second[rows, : len(low)] = self.second[rows, : len(low)] @ weights
+
     def rescale(self, mode: int, scales: Array) -> None:
         """Multiply the components of one mode's rows."""
         rank = self.ranks[mode]
@@ -81,6 +96,15 @@ def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, 
         posterior.second[rows, : len(low)] = posterior.mean[rows][:, low] * posterior.mean[rows][:, high]
         posterior.second[rows, diagonal_positions(rank)] += 0.1 * spread**2
     return posterior
+
+
+def unpacked(packed: Array, rank: int) -> Array:
+    """Return symmetric matrices from their packed lower triangles, along the last axis."""
+    low, high = np.tril_indices(rank)
+    out = np.zeros((*packed.shape[:-1], rank, rank))
+    out[..., low, high] = packed[..., : len(low)]
+    out[..., high, low] = packed[..., : len(low)]
+    return out
 
 
 def triangle(rank: int) -> int:

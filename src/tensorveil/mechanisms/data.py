@@ -50,6 +50,9 @@ class Form:
     restarts: int
     threads: int | None
     seed: int
+    # How perturbed values are fitted; for matrices also without knowing the noise, and with the rank to be found.
+    solver: str = "bayes"
+    estimate_rank: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, solve_bayes
+from tensorveil.solvers.registry import MATRIX_SOLVERS
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 
@@ -96,7 +97,8 @@ def _fit_perturbed(
         threads=form.threads,
         seed=form.seed,
     )
-    return fit_noise_aware(task, noisy.variance, form), spend.part("values", "every value, clipped and perturbed")
+    fit = fit_noise_aware if form.solver == "bayes" else _fit_as_asked
+    return fit(task, noisy.variance, form), spend.part("values", "every value, clipped and perturbed")
 
 
 def mean_share(spend: Spend, n: int) -> float:
@@ -109,9 +111,17 @@ def clip_limit(spend: Spend, spread: float, width: float) -> float:
     return min(spread * min(1.0 + 0.1 * spend.laplace_epsilon, 2.5), width)
 
 
+def _fit_as_asked(task: Task, variance: float, form: Form) -> Solution:
+    """Fit perturbed values by a matrix solver that does not know of noise. Post-processing only."""
+    kind, solve = MATRIX_SOLVERS[form.solver]
+    more = {"estimate_rank": True} if form.estimate_rank else {}
+    settings = kind(sweeps=form.sweeps, **more)
+    return solve(task, settings, Watch(iterations=settings.sweeps, tol=settings.tol, patience=1))
+
+
 def fit_noise_aware(task: Task, variance: float, form: Form) -> Solution:
     """Fit perturbed values from several starts; the best evidence bound wins. Post-processing only."""
-    settings = Bayes(sweeps=form.sweeps, noise_variance=variance)
+    settings = Bayes(sweeps=form.sweeps, noise_variance=variance, estimate_rank=form.estimate_rank)
     best: tuple[float, Solution] | None = None
     for restart in range(form.restarts):
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)

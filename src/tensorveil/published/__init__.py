@@ -9,6 +9,7 @@ from tensorveil.published.claims import explain
 from tensorveil.published.gradient_perturbation import GradientPerturbation
 from tensorveil.published.gradients import DPHSGD, LLAGP, hutchinson_diagonal
 from tensorveil.published.input_perturbation import InputPerturbation
+from tensorveil.published.matrix_perturbation import MatrixPerturbation
 from tensorveil.published.output_perturbation import OutputPerturbation
 from tensorveil.published.refusal import ReleaseRefusedError
 from tensorveil.published.table5 import table5
@@ -26,6 +27,7 @@ __all__ = [
     "GradientPerturbation",
     "InputPerturbation",
     "LaplaceNoise",
+    "MatrixPerturbation",
     "OutputPerturbation",
     "ReleaseRefusedError",
     "Truth",

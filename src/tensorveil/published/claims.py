@@ -58,7 +58,7 @@ def gradient_claim(epsilon: float, core: bool) -> Guarantee:
         core=core,
         mechanism=f"gradient perturbation ({SOURCE}, Algorithm 2)",
         proof=f"{PAGE}#gradient-perturbation",
-        noisy="clipped gradients of one factor, noise at every step",
+        composition=_one_noisy_factor("clipped gradients of one factor, noise at every step", core),
         claim="Claimed: epsilon-differential privacy, whatever the number of passes (Theorem 2).",
         truth=(
             "True: no finite epsilon is known. The other factors and the core are moved by unperturbed gradients and "
@@ -76,7 +76,7 @@ def output_claim(epsilon: float, core: bool) -> Guarantee:
         core=core,
         mechanism=f"output perturbation ({SOURCE}, Algorithm 3)",
         proof=f"{PAGE}#output-perturbation",
-        noisy="rows of one factor, noise once",
+        composition=_one_noisy_factor("rows of one factor, noise once", core),
         claim="Claimed: epsilon-differential privacy with sensitivity 2 tau L eta (Theorem 3).",
         truth=(
             "True: no finite epsilon is known. The other factors and the core are released without noise, and give a "
@@ -86,18 +86,37 @@ def output_claim(epsilon: float, core: bool) -> Guarantee:
     )
 
 
+GUO = "Guo, A Matrix Completion Algorithm Based on Differential Privacy"
+
+
+def recipe_claim(epsilon: float) -> Guarantee:
+    """Say what holds for the printed recipe of noise on every observed value."""
+    return _refuted(
+        epsilon=epsilon,
+        core=False,
+        mechanism=f"input perturbation ({GUO}, section 3)",
+        proof=f"{PAGE}#matrix-perturbation",
+        composition=(
+            Part(name="values", statistic="every observed value, noise uniform times exponential", event=NonPrivate()),
+        ),
+        claim="Claimed: epsilon-differential privacy by Laplace noise of scale sensitivity / epsilon (eq. 9 to 15).",
+        truth=(
+            "True: no finite epsilon holds. The noise as printed, beta (rand - 1/2) log(1/rand) with two independent "
+            "draws, is not Laplace noise: its density is E1(2|x|/beta)/beta, infinite at 0, so a perturbed value that "
+            "falls on a candidate value speaks for it without bound; far from there the loss approaches twice "
+            "epsilon. Its variance is a twelfth of Laplace noise's, which is why the printed errors look small."
+        ),
+    )
+
+
 def _refuted(
-    *, epsilon: float, core: bool, mechanism: str, proof: str, noisy: str, claim: str, truth: str
+    *, epsilon: float, core: bool, mechanism: str, proof: str, composition: tuple[Part, ...], claim: str, truth: str
 ) -> Guarantee:
-    rest = "the other factors and the core" if core else "the other factors"
     return Guarantee(
         unit=Unit.value(),
         epsilon=epsilon,
         delta=0.0,
-        composition=(
-            Part(name="noisy factor", statistic=noisy, event=NonPrivate()),
-            Part(name=rest, statistic="no noise of their own", event=NonPrivate()),
-        ),
+        composition=composition,
         released=_released(core),
         status="refuted",
         proof=proof,
@@ -105,6 +124,14 @@ def _refuted(
         bounds=None,
         mechanism=mechanism,
         notes=(claim, truth, NOISE),
+    )
+
+
+def _one_noisy_factor(noisy: str, core: bool) -> tuple[Part, ...]:
+    rest = "the other factors and the core" if core else "the other factors"
+    return (
+        Part(name="noisy factor", statistic=noisy, event=NonPrivate()),
+        Part(name=rest, statistic="no noise of their own", event=NonPrivate()),
     )
 
 

@@ -40,6 +40,8 @@ class Bayes:
     sweeps: int = 100
     tol: float = 1e-5
     noise_variance: float = 0.0
+    # For matrices only: turn the components so that those which are not needed fall off soon; see _rotate.
+    estimate_rank: bool = False
 
 
 @dataclass(kw_only=True)
@@ -70,6 +72,8 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
             state.variance = max(state.residual / n, floor)
         bound = _bound(state, n)
         _balance(state)
+        if settings.estimate_rank and sweep >= _HELD_SWEEPS:
+            _rotate(state)
         if sweep >= _HELD_SWEEPS:
             _relevance(state)
         error = np.sqrt(max(state.residual, 0.0) / n) * scaling.scale
@@ -169,6 +173,24 @@ def _balance(state: _State) -> None:
     common = np.exp(np.log(powers).mean(axis=0))
     for mode in modes:
         _rescale(state, mode, np.sqrt(common / powers[mode]))
+
+
+def _rotate(state: _State) -> None:
+    """Turn the components of a matrix to its principal directions, which the model does not see (A B' stays).
+
+    Relevance determination switches off directions only along the components. Two components that share one direction
+    would stay for hundreds of sweeps: their means are nearly parallel, and each alone is relevant. Luttinen and Ilin
+    (2010) derive such rotations; here both second moments become diagonal and equal.
+    """
+    posterior = state.posterior
+    roots = [np.linalg.cholesky(posterior.moment(mode)) for mode in (0, 1)]
+    left, values, _ = np.linalg.svd(roots[0].T @ roots[1])
+    turn = np.linalg.solve(roots[0].T, left) * np.sqrt(values)
+    back = np.linalg.inv(turn).T
+    for mode, matrix in enumerate((turn, back)):
+        posterior.transform(mode, matrix)
+        state.center[mode] = state.center[mode] @ matrix
+        state.alpha[mode] = 1.0 / ((1.0 / state.alpha[mode]) @ matrix**2)
 
 
 def _rescale(state: _State, mode: int, scales: Array) -> None:

@@ -60,7 +60,7 @@ def solve_sgd(task: Task, settings: SGD, watch: Watch) -> Solution:
     published = settings.schedule == "published"
     scaling = _centring(task) if published else standard_scaling(task)
     rng = np.random.default_rng(task.seed)
-    state = _start(task, rng)
+    state = _start(task, rng, published)
     one_pass = (_published_pass if published else _tiled_pass)(task, settings, scaling, state, rng)
     rate, last = settings.learning_rate, np.inf
     for sweep in range(settings.sweeps):
@@ -125,12 +125,17 @@ def _centring(task: Task) -> Scaling:
     return Scaling(offset=0.0 if task.baseline == "none" else float(task.values.mean(dtype=np.float64)), scale=1.0)
 
 
-def _start(task: Task, rng: np.random.Generator) -> _State:
+def _start(task: Task, rng: np.random.Generator, published: bool = True) -> _State:
     # Equal values are the offset alone; a random start would only add noise to them.
     spread = start_spread(task) if task.baseline == "none" or np.ptp(task.values) > 0 else 0.0
     shapes = zip(task.shape, task.ranks, strict=True)
+    factors = [spread * rng.standard_normal(shape) for shape in shapes]
+    if not published:
+        # Nothing moves a row without entries: at a random start it would predict at random.
+        for factor, column in zip(factors, task.columns, strict=True):
+            factor[np.bincount(column, minlength=len(factor)) == 0] = 0.0
     return _State(
-        factors=pad([spread * rng.standard_normal(shape) for shape in shapes], task.dtype),
+        factors=pad(factors, task.dtype),
         core=rng.standard_normal(task.ranks).astype(task.dtype) if task.core else None,
         biases=tuple(np.zeros(size, task.dtype) for size in task.shape) if task.baseline == "biases" else (),
     )
