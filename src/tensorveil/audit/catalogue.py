@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from tensorveil.audit.subjects.local import local_subjects
 from tensorveil.audit.subjects.methods import method_subjects
 from tensorveil.audit.subjects.noise import noise_subjects
 from tensorveil.audit.subjects.published_completion import published_completion_subjects
+from tensorveil.audit.subjects.published_local import published_local_subjects
 from tensorveil.audit.subjects.statistics import statistic_subjects
 from tensorveil.audit.subjects.subject import Subject
 from tensorveil.audit.subjects.training import training_subjects
@@ -18,7 +20,9 @@ FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
     statistic_subjects,
     method_subjects,
     training_subjects,
+    local_subjects,
     published_completion_subjects,
+    published_local_subjects,
 )
 
 

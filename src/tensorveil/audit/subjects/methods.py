@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 _BOUNDS = (-1.0, 3.0)
 _EPSILON, _MU = 2.0, 2.0
-_MANY = {"mean": 1_000_000, "gradient": 20_000}
+_MANY = {"mean": 1_000_000, "gradient": 8_000}
 
 
 def method_subjects() -> Iterator[BlackBox]:
@@ -43,7 +43,7 @@ def method_subjects() -> Iterator[BlackBox]:
                     mechanism=whole_run(name, claim, core),
                     batched=False,
                     samples=2_000,
-                    many=_MANY.get(name, 50_000),
+                    many=_MANY.get(name, 20_000),
                 )
 
 
