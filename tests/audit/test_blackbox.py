@@ -25,7 +25,7 @@ def gaussian(sigma, size=()):
 
 
 def false_alarms(mechanism, pair, claim, trials, **options):
-    options = {"samples": 600, "confidence": 0.9, "batched": True, **options}
+    options = {"samples": 800, "confidence": 0.95, "batched": True, **options}
     return sum(audit(mechanism, pair, claim, seed=seed, **options).violated for seed in range(trials))
 
 
@@ -38,13 +38,13 @@ def false_alarms(mechanism, pair, claim, trials, **options):
     ],
 )
 def test_a_true_claim_is_rarely_called_violated(name, mechanism, pair, claim, monkeypatch):
-    """At confidence 0.9, at most a tenth; an auditor that confirms on the draws it has chosen on fails this test."""
-    trials = 300
+    """At confidence 0.95, at most a twentieth; an auditor that confirms on the draws it chose on fails this test."""
+    trials = 200
     alarms = false_alarms(mechanism, pair, claim, trials, kinds=LAW)
     with monkeypatch.context() as patch:
         patch.setattr(engine, "Sampler", Forgetful)
         cheating = false_alarms(mechanism, pair, claim, trials, kinds=LAW)
-    chance.assert_rate_at_most(f"audit: false alarms, {name}", alarms, trials, 0.1, cheating)
+    chance.assert_rate_at_most(f"audit: false alarms, {name}", alarms, trials, 0.05, cheating)
 
 
 class Forgetful(engine.Sampler):
@@ -175,7 +175,7 @@ def test_infinities_are_outputs_too():
 
     verdict = audit(overflows, (0, 1), Claim(epsilon=1.0), samples=2_000, batched=True)
     assert verdict.violated
-    assert verdict.witness.kind == "not finite"
+    assert "not finite" in {witness.kind for witness in verdict.violations}
 
 
 def test_the_worst_of_several_pairs_counts():

@@ -17,7 +17,7 @@ RIDGE = 0.05
 
 def converged(per_entry, sweeps=4000):
     """Fit by plain alternating least squares until nothing moves."""
-    tensor = tv.synthetic_cp((7, 6, 5), 2, noise=0.1, missing=0.3, random_state=0).train
+    tensor = tv.synthetic_cp((7, 6, 5), 2, snr=4.0, missing=0.3, random_state=0).train
     columns, values = tensor.columns, tensor.values.astype(float)
     rng = np.random.default_rng(1)
     factors = [rng.normal(size=(size, 2)) for size in tensor.shape]

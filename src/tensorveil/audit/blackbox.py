@@ -29,7 +29,7 @@ _Confirmed = tuple[Witness, tuple[CurvePoint, ...]]
 
 LEAST_SAMPLES = 40
 KINDS = ("law", "atom", "support", "low bits")
-_CHOOSING_SHARE, _MOST_CHOOSING = 0.25, 60_000
+_CHOOSING_SHARE, _MOST_CHOOSING = 0.25, 200_000
 
 
 def audit(
@@ -58,7 +58,7 @@ def audit(
     claim
         `Claim(epsilon=...)`, with a delta, or `Claim(mu=...)`.
     samples
-        Runs of the mechanism on every neighbour. A quarter of them (at most 60,000) choose the events, the rest
+        Runs of the mechanism on every neighbour. A quarter of them (at most 200,000) choose the events, the rest
         confirm.
     confidence
         With at least this probability a true claim is not called violated.
@@ -88,7 +88,7 @@ def audit(
     sampler = Sampler(mechanism, np.random.default_rng(seed), batched, progress, 2 * samples * len(pairs))
     found: list[_Confirmed] = []
     for index, pair in enumerate(pairs):
-        events = _events(sampler, pair, claim, choosing, draws, error, kinds, scores or {})
+        events = _events(sampler, pair, claim, choosing, draws, kinds, scores or {})
         found += _confirmed(sampler, pair, index, events, claim, draws, error)
     found.sort(key=lambda each: -each[0].level)
     strongest = _shares(1, error)[0]
@@ -130,7 +130,6 @@ def _events(
     claim: Claim,
     choosing: int,
     draws: int,
-    error: float,
     kinds: Collection[str],
     given: Mapping[str, Callable[[Array], Array]],
 ) -> list[Event]:
@@ -144,7 +143,7 @@ def _events(
     if "law" in kinds:
         scores += law_scores(*clean)
     scores += structural_scores(clean[0], clean[1], kinds)
-    return choose_events(scores, outputs[0][half:], outputs[1][half:], claim, draws, error / 2)
+    return choose_events(scores, outputs[0][half:], outputs[1][half:], claim, draws)
 
 
 def _confirmed(

@@ -17,6 +17,7 @@ Array = NDArray[Any]
 
 MOST_EVENTS = 6
 _PLACES = 48
+_DOUBT = 0.02  # rates are taken this far on the safe side where events are compared, or the luckiest one would win
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,35 +40,35 @@ class Event:
         return len(values) - np.searchsorted(values, cuts, "left")
 
 
-def choose_events(
-    scores: Iterable[Score], first: Array, second: Array, claim: Claim, draws: int, error: float
-) -> list[Event]:
-    """Return the best event of each of the most promising scores, best first.
+def choose_events(scores: Iterable[Score], first: Array, second: Array, claim: Claim, draws: int) -> list[Event]:
+    """Return the best event of every kind of score, and more of the smooth ones; the most promising first.
 
-    ``first`` and ``second`` are outputs that the scores were not learnt from; ``draws`` and ``error`` are those of the
-    confirmation to come.
+    ``first`` and ``second`` are outputs that the scores were not learnt from; ``draws`` of each will confirm.
     """
-    found = [event for score in scores if (event := _best(score, first, second, claim, draws, error)) is not None]
+    found = [event for score in scores if (event := _best(score, first, second, claim, draws)) is not None]
     found.sort(key=lambda event: -round(event.promise, 6))  # of equals, the plainer one stands first
-    kept: list[Event] = []
+    best: dict[str, Event] = {}
     for event in found:
-        # Of remainders and low bits one of a kind is enough; the smooth scores are few, and differ.
-        if event.score.kind == "law" or all(event.score.kind != other.score.kind for other in kept):
-            kept.append(event)
-    return kept[:MOST_EVENTS]
+        best.setdefault(event.score.kind, event)
+    others = [event for event in found if event.score.kind == "law" and event is not best["law"]]
+    kept = [*best.values(), *others[: max(MOST_EVENTS - len(best), 0)]]
+    return sorted(kept, key=lambda event: -round(event.promise, 6))
 
 
-def _best(score: Score, first: Array, second: Array, claim: Claim, draws: int, error: float) -> Event | None:
+def _best(score: Score, first: Array, second: Array, claim: Claim, draws: int) -> Event | None:
     values = [np.sort(score(outputs)) for outputs in (first, second)]
     cuts = _thresholds(values)
     if len(cuts) == 0:
         return None
-    # Half a hit more: what was never seen among few draws may be seen among many.
-    rates = [(len(v) - np.searchsorted(v, cuts, "left") + 0.5) / (len(v) + 1.0) for v in values]
+    # Rates are uncertain twice: by these draws, of which the luckiest threshold is picked, and by those to come.
+    weight = [1.0 / (1.0 / len(v) + 1.0 / draws) for v in values]
+    hits = [(len(v) - np.searchsorted(v, cuts, "left")) / len(v) * w for v, w in zip(values, weight, strict=True)]
     best: tuple[float, int, float] | None = None
     for favoured in (0, 1):
-        likely, unlikely = rates[favoured] * draws, rates[1 - favoured] * draws
-        promise = claim.least(lower_rate(likely, draws, error / 2), upper_rate(unlikely, draws, error / 2))
+        other = 1 - favoured
+        promise = claim.least(
+            lower_rate(hits[favoured], weight[favoured], _DOUBT), upper_rate(hits[other], weight[other], _DOUBT)
+        )
         at = int(np.argmax(promise))
         if best is None or promise[at] > best[0]:
             best = (float(promise[at]), favoured, float(cuts[at]))

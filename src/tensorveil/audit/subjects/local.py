@@ -63,9 +63,16 @@ def _subject(name: str, mechanism: LocalMechanism) -> BlackBox:
         claim=claim,
         proven=claim,
         about="reports",
-        neighbours=lambda: [(_corner(mechanism, -1.0), _corner(mechanism, 1.0))],
+        neighbours=lambda: list(_pairs(mechanism)),
         mechanism=many,
     )
+
+
+def _pairs(mechanism: LocalMechanism) -> Iterator[tuple[Array, Array]]:
+    """Yield opposite ends; and for clamped answers one end against the last point but one, which is worse."""
+    yield _corner(mechanism, -1.0), _corner(mechanism, 1.0)
+    if isinstance(mechanism, DTLDP) and mechanism.clamp:
+        yield _corner(mechanism, -1.0), _corner(mechanism, 1.0) - mechanism.step
 
 
 def _corner(mechanism: LocalMechanism, sign: float) -> Array:

@@ -7,7 +7,7 @@ law and its atoms are looked at, so that what is found is the fault of the mecha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -104,17 +104,6 @@ def _weighted() -> Iterator[BlackBox]:
     yield _subject("published/TLDP-L-w, public weights, entry of weight 1", public, "local entry")
     data = TLDP(shape=(1, 1), reading="algorithm", weights="data", **settings)
     yield _subject("published/TLDP-L-w, weights of the data, entry", data, "local entry")
-
-
-def pixel_of_weighted(mechanism: TLDP, pixel: tuple[int, int]) -> Callable[[Array, np.random.Generator, int], Array]:
-    """Return the mechanism that perturbs a whole image and gives one pixel of it."""
-
-    def many(image: Array, rng: np.random.Generator, n: int) -> Array:
-        tiled = np.broadcast_to(image, (n, *image.shape))
-        noisy: Array = (tiled + mechanism._noise(tiled, rng))[:, pixel[0], pixel[1]]
-        return noisy
-
-    return many
 
 
 def _gradients() -> Iterator[BlackBox]:
