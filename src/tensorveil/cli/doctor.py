@@ -15,7 +15,14 @@ from tensorveil import __version__
 from tensorveil.cli.common import common_options, console, print_json
 
 CORE = ("numpy", "scipy", "numba", "llvmlite", "pyarrow", "click", "rich")
-EXTRAS = {"pandas": "frames", "polars": "frames", "h5py": "matlab", "matplotlib": "plots", "tensorly": "tensorly"}
+EXTRAS = {
+    "pandas": "frames",
+    "polars": "frames",
+    "h5py": "matlab",
+    "matplotlib": "plots",
+    "tensorly": "tensorly",
+    "pillow": "images",
+}
 
 
 @click.command()

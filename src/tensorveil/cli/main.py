@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from tensorveil import __version__
+from tensorveil.cli.aggregate import aggregate
 from tensorveil.cli.audit import audit
 from tensorveil.cli.budget import budget
 from tensorveil.cli.common import State
@@ -24,6 +25,7 @@ from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
 from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
+from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.predict import predict
 from tensorveil.errors import TensorveilError
@@ -49,7 +51,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, budget, audit, demo, doctor):
+for verb in (info, plan, complete, predict, perturb, aggregate, budget, audit, demo, doctor):
     cli.add_command(verb)
 
 

@@ -81,6 +81,10 @@ class BallMechanism(LocalMechanism):
         shortened: Array = rows * np.minimum(1.0, self.reach / np.maximum(norms, np.finfo(float).tiny))[:, None]
         return shortened
 
+    def worst_tensor(self) -> Array:
+        """Give a tensor whose report has the largest expected error: the one in the middle."""
+        return np.full(self.shape, self.center)
+
     def settings(self) -> dict[str, Any]:
         """Give the public parameters, as plain data."""
         return {

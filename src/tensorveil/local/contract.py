@@ -88,6 +88,10 @@ class LocalMechanism(ABC):
     def worst_mse(self) -> float:
         """The largest expected squared error of a report, over all tensors that were declared possible."""
 
+    @abstractmethod
+    def worst_tensor(self) -> Array:
+        """Give a tensor whose report has the expected squared error `worst_mse`."""
+
     def randomize(self, x: ArrayLike, *, source: NoiseSource | None = None) -> NDArray[np.int64]:
         """Give the integers that leave the owner: one tensor, or many along a leading axis.
 

@@ -262,14 +262,27 @@ class Entrywise(LocalMechanism):
         picked: Array = (places**2 + error) * (self.size / int(self.coordinates)) - places**2
         return picked
 
-    def _mse_rows(self, rows: Array) -> Array:
+    def entry_mse_rows(self, rows: Array) -> Array:
+        """Give the expected squared error of every entry of rows (n, size)."""
         laws, which = self._laws
         places = (rows - self.center) / self.step
-        total = np.zeros(len(rows))
+        out = np.empty(rows.shape)
         for k in np.unique(which).tolist():
             law = laws[k] if k >= 0 else None
-            total += self._entry_errors(law, places[:, which == k]).sum(axis=1)
-        return total * self.step**2
+            out[:, which == k] = self._entry_errors(law, places[:, which == k])
+        return out * self.step**2
+
+    def _mse_rows(self, rows: Array) -> Array:
+        out: Array = self.entry_mse_rows(rows).sum(axis=1)
+        return out
+
+    def worst_tensor(self) -> Array:
+        """Give a tensor within the bounds whose report has the largest expected error."""
+        laws, which = self._laws
+        suspects = self._suspects()
+        worst = [suspects[np.argmax(self._entry_errors(law, suspects))] for law in laws]
+        places = np.array([*worst, -0.5 * self.last])[which]  # the last one for entries that are not reported
+        return np.clip(self.center + places * self.step, *self.bounds).reshape(self.shape)
 
     @property
     def worst_mse(self) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +13,26 @@ import numpy as np
 from tensorveil.local.entrywise import Answers, Array, Entrywise
 from tensorveil.local.windows import WindowLaw, window_answers, window_centred, window_law, window_moments
 
-CANDIDATES = (*range(2, 65), *(2**k for k in range(7, 13)))
+CANDIDATES = range(2, 1025)
+
+
+@lru_cache(maxsize=1024)
+def best_points(epsilon: float, scale: float) -> int:
+    """Return the number of points of least worst error, random rounding to the grid and picking entries included.
+
+    ``scale`` is the number of entries over the number of those that are picked.
+    """
+    last = np.array(CANDIDATES, dtype=np.float64)[:, None] - 1
+    rest = last / (math.exp(min(epsilon, 700.0)) + last)
+    gain = 1 / (1 - rest - rest / last)
+    a, b = window_moments(last, 1.0, gain, rest)
+    part = np.linspace(0, 1, 33)[None, :]
+    middle = np.floor(0.5 * last) - 0.5 * last
+    places = np.concatenate([middle + part, 0.5 * last - part], axis=1)
+    parts = np.concatenate([np.broadcast_to(part, (len(last), 33))] * 2, axis=1)
+    errors = a + b * places**2 + (1 + b) * parts * (1 - parts)
+    worst = ((errors + places**2) * scale - places**2).max(axis=1) / last[:, 0] ** 2
+    return CANDIDATES[int(np.argmin(worst))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,16 +53,8 @@ class RandomizedResponse(Entrywise):
 
     def _best_points(self) -> int:
         smallest = min(part for part in self._epsilons if part > 0)
-        odds = np.exp(min(float(smallest), 40.0))
-        worst: dict[int, float] = {}
-        for points in CANDIDATES:
-            last = points - 1
-            rest = last / (odds + last)
-            gain = 1 / (1 - rest - rest / last)
-            a, b = window_moments(last, 1.0, gain, rest)
-            ends = a + max(b, 0.0) * (0.5 * last) ** 2
-            worst[points] = float((ends + (1 + b) / 4) / last**2)
-        return min(worst, key=lambda points: worst[points])
+        scale = 1.0 if self.coordinates is None else self.size / int(self.coordinates)
+        return best_points(float(smallest), scale)
 
     def _law(self, epsilon: Fraction) -> WindowLaw:
         return window_law(epsilon, self.last, 1)

@@ -49,7 +49,7 @@ class WindowLaw:
         return Fraction(self.chance * self.last, (WORDS - self.chance) * self.width)
 
 
-def window_moments(last: int, width: Any, gain: Any, rest: Any) -> tuple[Any, Any]:
+def window_moments(last: Any, width: Any, gain: Any, rest: Any) -> tuple[Any, Any]:
     """Return a and b such that a decoded answer's variance is a + b t^2 at a centred place t.
 
     All M = N + w centred points have the sum of squares M (M^2 - 1) / 12, those of the window w t^2 + w (w^2 - 1) / 12.
