@@ -12,6 +12,7 @@ from tensorveil.audit.claim import Claim
 from tensorveil.audit.subjects.subject import BlackBox, source
 from tensorveil.local import (
     DTLDP,
+    Basis,
     ExactGaussian,
     Hybrid,
     Piecewise,
@@ -19,6 +20,8 @@ from tensorveil.local import (
     PrivUnitG,
     RandomizedResponse,
     Staircase,
+    project,
+    shuffled,
 )
 from tensorveil.local.contract import LocalMechanism
 
@@ -47,8 +50,10 @@ def local_subjects() -> Iterator[BlackBox]:
             "PrivUnitG": PrivUnitG(shape=(3,), epsilon=epsilon, unit="tensor", radius=1.0),
             "exact Gaussian": ExactGaussian(shape=(2,), epsilon=epsilon, delta=1e-5, **_CUBE),
         }
+        named["projected hybrid"] = project(Basis.dct((2, 2), 2), Hybrid, epsilon=epsilon, bounds=_BOUNDS)
         for name, mechanism in named.items():
             yield _subject(f"local/{name}, epsilon {epsilon:g}", mechanism)
+    yield _shuffled()
 
 
 def _subject(name: str, mechanism: LocalMechanism) -> BlackBox:
@@ -65,6 +70,31 @@ def _subject(name: str, mechanism: LocalMechanism) -> BlackBox:
         about="reports",
         neighbours=lambda: list(_pairs(mechanism)),
         mechanism=many,
+    )
+
+
+def _shuffled() -> BlackBox:
+    """Audit a crowd of binary reports whose order is lost: what is left is how many are high."""
+    users, delta = 400, 1e-5
+    one = RandomizedResponse(shape=(1,), epsilon=0.5, points=2, **_CUBE)
+    promised = shuffled(one, users, delta)
+    claim = Claim(epsilon=promised.epsilon, delta=delta)
+
+    def many(first: float, rng: np.random.Generator, n: int) -> Array:
+        crowd = np.full((n, users), _BOUNDS[0])
+        crowd[:, 0] = first
+        reports = one.perturb(crowd.reshape(-1, 1), source=source(rng)).reshape(n, users)
+        return np.asarray(np.count_nonzero(reports > 0, axis=1))
+
+    return BlackBox(
+        name="local/400 shuffled k-RR",
+        unit="tensor",
+        claim=claim,
+        proven=claim,
+        about="crowds of reports",
+        neighbours=lambda: [_BOUNDS],
+        mechanism=many,
+        samples=20_000,
     )
 
 
