@@ -61,14 +61,13 @@ def level(claim: Any) -> str:
 
 
 def row(subject: Subject, facts: dict[str, Any]) -> str:
-    short = subject.name.split("/", 1)[1]
     draws = facts["sampled"] or f"{facts['draws']:,} {subject.about}"
     verdict = facts["verdict"]
     if verdict == "violated":
         verdict = f"**violated** ({facts['witnesses'][0]['kind']})"
     bound = f"{int(facts['lower_bound'] * 1000) / 1000:g}"
     ceiling = f"{int(facts['power']['ceiling'] * 10) / 10:g}"
-    cells = (short, subject.unit, level(subject.claim), level(subject.proven), bound, ceiling, draws, verdict)
+    cells = (subject.name, subject.unit, level(subject.claim), level(subject.proven), bound, ceiling, draws, verdict)
     return "| " + " | ".join(cells) + " |"
 
 
