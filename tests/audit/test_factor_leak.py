@@ -5,6 +5,7 @@ import pytest
 
 import tensorveil as tv
 from tensorveil.audit.factor_leak import Leak, recover, residual
+from tensorveil.audit.model_leak import model_leak
 from tensorveil.errors import InputError
 from tensorveil.mechanisms import gradient
 from tensorveil.mechanisms.data import PrivateData
@@ -13,6 +14,7 @@ from tensorveil.models.cp_algebra import cp_design
 from tensorveil.noise import SeededSource
 
 RIDGE = 0.05
+METHODS = ("mean", "margins", "input", "margins+input", "output", "gradient")
 
 
 def converged(per_entry, sweeps=4000):
@@ -85,6 +87,35 @@ def test_the_hidden_value_is_never_read():
     assert found[0] == found[1]
     with pytest.raises(InputError, match="hidden"):
         Leak(values=values, solved=2, **(options | {"hidden": 10_000}))
+
+
+@pytest.mark.parametrize("per_entry", [True, False])
+def test_a_converged_model_gives_every_entry_away(per_entry):
+    """Without knowing the ridge: it is estimated from the rows themselves."""
+    columns, values, factors = converged(per_entry, 1500)
+    tensor = tv.ObservedTensor(columns.T, values, shape=(7, 6, 5))
+    leak = model_leak(tv.CPModel(factors=tuple(factors)), tensor)
+    assert leak.closer > 0.97
+    assert leak.recovered_error < 1e-3 * leak.predicted_error
+    assert leak.found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_private_models_give_none_away(method):
+    data = tv.synthetic_cp((20, 15, 10), 2, snr=4.0, random_state=1).train
+    fit = tv.PrivateCP(
+        2, epsilon=20.0, delta=0.0, unit="value", bounds=(-1, 2), method=method, sweeps=20, restarts=1, noise_seed=3
+    ).fit(data)
+    leak = model_leak(fit.model_, data)
+    assert not leak.found
+    assert leak.closer < 0.3
+    assert "no leak found" in leak.sentence()
+
+
+def test_a_model_of_other_data_is_refused():
+    data = tv.synthetic_cp((6, 5, 4), 2, random_state=1).train
+    with pytest.raises(InputError, match="shape"):
+        model_leak(tv.CPModel(factors=([[1.0]], [[1.0]])), data)
 
 
 def test_a_core_that_is_switched_off_moves_nothing():

@@ -16,6 +16,7 @@ from tensorveil.audit.blackbox import KINDS
 from tensorveil.audit.catalogue import find_subjects, subjects
 from tensorveil.audit.sampling import Progress
 from tensorveil.audit.subjects.subject import Subject
+from tensorveil.cli.planning import READING
 from tensorveil.cli.progress import count_progress
 from tensorveil.errors import InputError
 
@@ -52,6 +53,28 @@ def audited(names: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any
         if options["plot"]:
             _draw(options["plot"], name, verdict)
     return results
+
+
+def attacked(place: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Attack a release or a model with the data that it was fitted to."""
+    from tensorveil.audit.model_leak import model_leak
+    from tensorveil.cli.inputs import read_tensor
+    from tensorveil.completion.release import load_release
+    from tensorveil.models import load_model
+    from tensorveil.tensor import ObservedTensor
+
+    model = load_release(place)[0] if Path(place).is_dir() else load_model(place)
+    tensor = read_tensor(options["data"], **{name: options[name] for name in READING})
+    columns = []
+    for own, given, column in zip(model.modes, tensor.modes, tensor.columns, strict=False):
+        if own.labels is not None and given.labels is not None:
+            column = own.encode(given.labels)[column]
+        columns.append(column)
+    if len(columns) != len(model.shape):
+        raise InputError("--data: the data have another number of modes than the model. Try --modes.")
+    data = ObservedTensor(np.stack(columns, axis=1), tensor.values, shape=model.shape)
+    leak = model_leak(model, data)
+    return {"name": place, "sentence": leak.sentence(), **leak.to_json()}
 
 
 def _jobs(names: Sequence[str], options: dict[str, Any]) -> list[tuple[str, Callable[[Progress | None], Verdict]]]:

@@ -127,3 +127,27 @@ def test_a_curve_needs_points(tmp_path):
     with pytest.raises(InputError, match="at least one"):
         save_curve(tmp_path / "c.png", [], lambda a: a, title="t", claim="epsilon = 1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_owner_of_the_data_can_attack_a_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    values = np.einsum("ir,jr,kr->ijk", *(rng.normal(size=(n, 2)) for n in (12, 10, 8))).reshape(-1)
+    values = np.clip(values + 0.3 * rng.normal(size=values.shape), -5, 5)
+    cells = np.argwhere(rng.random((12, 10, 8)) < 0.6)
+    lines = [f"u{i},f{j},d{k},{values[(i * 10 + j) * 8 + k]:.4f}" for i, j, k in rng.permutation(cells)]
+    Path("ratings.csv").write_text("\n".join(["user,film,day,rating", *lines]) + "\n")
+    fit = ["complete", "ratings.csv", "--rank", "2", "--no-fill"]
+    assert run([*fit, "-o", "open", "--solver", "als"]) == 0
+    assert run([*fit, "-o", "release", "--epsilon", "1", "--unit", "value", "--bounds", "-5", "5"]) == 0
+    capsys.readouterr()
+    assert run(["audit", "open/model.npz", "--data", "ratings.csv", "--json"]) == 3
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["closer"] > 0.7
+    assert found["recovered_error"] < 0.5 * found["predicted_error"]
+    assert run(["audit", "release", "--data", "ratings.csv"]) == 0
+    assert "no leak found by this attack" in capsys.readouterr().out
+    assert run(["audit", "open/model.npz", "release", "--data", "ratings.csv"]) == 2
+    Path("pairs.csv").write_text("user,film,rating\nu0,f0,1\n")
+    assert run(["audit", "open/model.npz", "--data", "pairs.csv"]) == 2
+    assert "number of modes" in capsys.readouterr().err
