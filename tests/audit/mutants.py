@@ -253,134 +253,45 @@ def wrong_delta(values, rng, n):
     return spend.sums(np.tile(values, n), LOW, HIGH, np.repeat(np.arange(n), len(values)), n).values
 
 
-def _mutants():
-    sums, linear = (lambda claim, kind=kind: statistic(kind, claim) for kind in ("sums", "linear"))
-    yield Mutant(
-        name="half the noise, laplace",
-        mechanism=sums(PURE),
-        neighbours=VALUES,
-        claim=PURE,
-        break_it=half_noise,
-        samples=40_000,
+def bulk(name, kind, claim, break_it, neighbours=VALUES, samples=40_000):
+    """A mutant of one statistic, drawn in bulk; ``kind`` may also be a mechanism of its own."""
+    mechanism = statistic(kind, claim) if isinstance(kind, str) else kind
+    return Mutant(
+        name=name, mechanism=mechanism, neighbours=neighbours, claim=claim, break_it=break_it, samples=samples
     )
-    yield Mutant(
-        name="half the noise, gaussian",
-        mechanism=sums(GAUSSIAN),
-        neighbours=VALUES,
-        claim=GAUSSIAN,
-        break_it=half_noise,
-        samples=40_000,
-    )
-    yield Mutant(
-        name="half the sensitivity",
-        mechanism=linear(PURE),
-        neighbours=VALUES,
-        claim=PURE,
-        break_it=half_sensitivity,
-        samples=40_000,
-    )
-    yield Mutant(
-        name="laplace noise for the L2 sensitivity",
-        mechanism=linear(PURE),
-        neighbours=VALUES,
-        claim=PURE,
-        break_it=l2_for_laplace,
-        samples=100_000,
-    )
-    yield Mutant(
-        name="gaussian noise for the wrong delta",
-        mechanism=wrong_delta,
-        neighbours=VALUES,
-        claim=Claim(epsilon=1.0, delta=1e-6),
-        break_it=nothing,
-        samples=200_000,
-    )
-    yield Mutant(
-        name="rounding that depends on the data",
-        mechanism=sums(PURE),
-        neighbours=(np.array([0.1234567891, 0.5, 2.0]), np.array([2.7654321987, 0.5, 2.0])),
-        claim=PURE,
-        break_it=rounding_after_noise_only,
-        samples=40_000,
-    )
-    yield Mutant(
-        name="a grid that depends on the data",
-        mechanism=sums(PURE),
-        neighbours=(np.array([0.2, 0.5, 0.25]), np.array([3.0, 0.5, 0.25])),
-        claim=PURE,
-        break_it=grid_of_the_data,
-        samples=40_000,
-    )
-    yield Mutant(
-        name="values that are not clipped",
-        mechanism=unclipped_mean,
-        neighbours=(outlier(0.0), outlier(50.0)),
-        claim=PURE,
-        break_it=no_clip,
-        samples=400,
-        batched=False,
-    )
-    (value,), (entry,) = value_neighbours(), entry_neighbours()
-    runs = {"batched": False, "samples": 240}
-    yield Mutant(
-        name="passes that are not counted",
-        mechanism=transcript("margins", TWO_MU),
-        neighbours=value,
-        claim=TWO_MU,
-        break_it=count_not_multiplied,
-        **runs,
-    )
-    yield Mutant(
-        name="a center that is not charged",
-        mechanism=transcript("output", TWO, with_model=True),
-        neighbours=value,
-        claim=TWO,
-        break_it=center_without_charge,
-        **runs,
-    )
-    yield Mutant(
-        name="one draw of noise for two releases",
-        mechanism=transcript("margins", TWO, Repeating),
-        neighbours=value,
-        claim=TWO,
-        break_it=nothing,
-        **runs,
-    )
-    yield Mutant(
-        name="a seed that everybody knows",
-        mechanism=transcript("mean", TWO, same_seed),
-        neighbours=value,
-        claim=TWO,
-        break_it=nothing,
-        **runs,
-    )
-    yield Mutant(
-        name="a source of few bits",
-        mechanism=transcript("mean", TWO, FewBits),
-        neighbours=value,
-        claim=TWO,
-        break_it=nothing,
-        batched=False,
-        samples=6_000,
-    )
-    yield Mutant(
-        name="a factor without noise, unit entry",
-        mechanism=transcript("gram", TWO),
-        neighbours=entry,
-        claim=TWO,
-        break_it=forgotten_factor,
-        **runs,
-    )
-    yield Mutant(
-        name="Gram matrices without noise, unit entry",
-        mechanism=transcript("gram", TWO_MU),
-        neighbours=entry,
-        claim=TWO_MU,
-        break_it=gram_without_noise,
-        **runs,
-    )
-    yield Mutant(name="empty rows without noise, unit entry", mechanism=transcript("gram", TWO_MU), neighbours=entry,
-                 claim=TWO_MU, break_it=empty_rows_without_noise, **runs)  # fmt: skip
 
 
-MUTANTS = list(_mutants())
+def run(name, method, claim, break_it, make_source=source, *, with_model=False, samples=240):
+    """A mutant of a whole method, run one by one."""
+    pairs = value_neighbours if METHODS[method].unit == "value" else entry_neighbours
+    mechanism = transcript(method, claim, make_source, with_model)
+    return Mutant(
+        name=name, mechanism=mechanism, neighbours=pairs()[0], claim=claim, break_it=break_it, samples=samples,
+        batched=False,
+    )  # fmt: skip
+
+
+UNROUNDED = np.array([0.1234567891, 0.5, 2.0]), np.array([2.7654321987, 0.5, 2.0])
+SIZES = np.array([0.2, 0.5, 0.25]), np.array([3.0, 0.5, 0.25])
+WITH_DELTA = Claim(epsilon=1.0, delta=1e-6)
+MUTANTS = [
+    bulk("half the noise, laplace", "sums", PURE, half_noise),
+    bulk("half the noise, gaussian", "sums", GAUSSIAN, half_noise),
+    bulk("half the sensitivity", "linear", PURE, half_sensitivity),
+    bulk("laplace noise for the L2 sensitivity", "linear", PURE, l2_for_laplace, samples=100_000),
+    bulk("gaussian noise for the wrong delta", wrong_delta, WITH_DELTA, nothing, samples=200_000),
+    bulk("rounding that depends on the data", "sums", PURE, rounding_after_noise_only, UNROUNDED),
+    bulk("a grid that depends on the data", "sums", PURE, grid_of_the_data, SIZES),
+    Mutant(
+        name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
+        claim=PURE, break_it=no_clip, samples=400, batched=False,
+    ),
+    run("passes that are not counted", "margins", TWO_MU, count_not_multiplied),
+    run("a center that is not charged", "output", TWO, center_without_charge, with_model=True),
+    run("one draw of noise for two releases", "margins", TWO, nothing, Repeating),
+    run("a seed that everybody knows", "mean", TWO, nothing, same_seed),
+    run("a source of few bits", "mean", TWO, nothing, FewBits, samples=6_000),
+    run("a factor without noise, unit entry", "gram", TWO, forgotten_factor),
+    run("Gram matrices without noise, unit entry", "gram", TWO_MU, gram_without_noise),
+    run("empty rows without noise, unit entry", "gram", TWO_MU, empty_rows_without_noise),
+]  # fmt: skip

@@ -25,7 +25,11 @@ def test_the_mutant_is_found(mutant, monkeypatch):
 MENDED = [mutant for mutant in MUTANTS if mutant.break_it is not nothing]
 
 
-@pytest.mark.parametrize("mutant", MENDED, ids=lambda mutant: mutant.name)
+def slow_unless_bulk(mutant):
+    return pytest.param(mutant, id=mutant.name, marks=() if mutant.batched else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("mutant", [slow_unless_bulk(mutant) for mutant in MENDED])
 def test_without_the_break_nothing_is_found(mutant):
     found = verdict(mutant)
     assert not found.violated, found.sentence()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
-from tensorveil.audit.subjects.subject import BlackBox, source
+from tensorveil.audit.subjects.subject import BlackBox, noisy_statistic, source
 from tensorveil.noise import (
     Grid,
     NoiseSource,
@@ -50,15 +50,7 @@ def _subject(name: str, claim: Claim, pair: tuple[Array, Array], draw: Draw) -> 
     def mechanism(statistic: Array, rng: np.random.Generator, n: int) -> Array:
         return draw(np.tile(statistic, (n, 1)), source(rng)).values
 
-    return BlackBox(
-        name=name,
-        unit="statistic",
-        claim=claim,
-        proven=claim,
-        about="noisy statistics",
-        neighbours=lambda: [pair],
-        mechanism=mechanism,
-    )
+    return noisy_statistic(name, "statistic", claim, pair, mechanism)
 
 
 def _laplace(grid: Grid, sensitivity: int) -> Draw:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
-from tensorveil.audit.subjects.subject import BlackBox, source
+from tensorveil.audit.subjects.subject import BlackBox, noisy_statistic, source
 from tensorveil.mechanisms.spend import Spend
 
 Array = NDArray[Any]
@@ -41,15 +41,7 @@ def _subject(name: str, unit: str, claim: Claim, pair: tuple[Array, Array], draw
     def mechanism(data: Array, rng: np.random.Generator, n: int) -> Array:
         return draw(data, n, Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu))
 
-    return BlackBox(
-        name=name,
-        unit=unit,
-        claim=claim,
-        proven=claim,
-        about="noisy statistics",
-        neighbours=lambda: [pair],
-        mechanism=mechanism,
-    )
+    return noisy_statistic(name, unit, claim, pair, mechanism)
 
 
 def _groups(entries: int, n: int) -> Array:

@@ -121,6 +121,21 @@ class OneRun:
         return audit_one_run(self.run, self.canaries, self.claim, confidence=confidence, seed=seed)
 
 
+def noisy_statistic(
+    name: str, unit: str, claim: Claim, pair: Pair, mechanism: Callable[[Any, np.random.Generator, int], Array]
+) -> BlackBox:
+    """Return the subject of a proven statistic that can be drawn in bulk."""
+    return BlackBox(
+        name=name,
+        unit=unit,
+        claim=claim,
+        proven=claim,
+        about="noisy statistics",
+        neighbours=lambda: [pair],
+        mechanism=mechanism,
+    )
+
+
 def source(rng: np.random.Generator) -> SeededSource:
     """Return the release's generator with a random key, so that an audit can be repeated; its law is the same."""
     return SeededSource(int(rng.integers(2**62)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tensorveil.audit.claim import Claim
 from tensorveil.audit.one_run import Canaries
 from tensorveil.audit.subjects.subject import OneRun
-from tensorveil.completion import PrivateCP, PrivateTucker
+from tensorveil.completion import PrivateCP, PrivateLowRankMatrix, PrivateTucker
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.tensor import ObservedTensor
@@ -25,11 +25,12 @@ _LOW, _HIGH = -1.0, 3.0
 
 
 def training_subjects() -> Iterator[OneRun]:
-    """Yield every method of `PrivateCP`, and one of `PrivateTucker`."""
+    """Yield every method of `PrivateCP`, and one each of `PrivateTucker` and `PrivateLowRankMatrix`."""
     for name, method in METHODS.items():
         for delta in (0.0, _DELTA):
             yield _subject("PrivateCP", PrivateCP, name, method.unit, delta)
     yield _subject("PrivateTucker", PrivateTucker, "output", "value", _DELTA)
+    yield _subject("PrivateLowRankMatrix", PrivateLowRankMatrix, "input", "value", 0.0)
 
 
 def _subject(
