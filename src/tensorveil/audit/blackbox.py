@@ -30,6 +30,7 @@ _Confirmed = tuple[Witness, tuple[CurvePoint, ...]]
 LEAST_SAMPLES = 40
 KINDS = ("law", "atom", "support", "low bits")
 _CHOOSING_SHARE, _MOST_CHOOSING = 0.25, 200_000
+_MOST_NUMBERS = 1 << 23  # of outputs that are kept for choosing, so that wide ones do not fill the memory
 
 
 def audit(
@@ -58,8 +59,8 @@ def audit(
     claim
         `Claim(epsilon=...)`, with a delta, or `Claim(mu=...)`.
     samples
-        Runs of the mechanism on every neighbour. A quarter of them (at most 200,000) choose the events, the rest
-        confirm.
+        Runs of the mechanism on every neighbour. A quarter of them (at most 200,000, fewer of wide outputs) choose
+        the events, the rest confirm.
     confidence
         With at least this probability a true claim is not called violated.
     seed
@@ -82,10 +83,11 @@ def audit(
     """
     pairs = [neighbours] if isinstance(neighbours, tuple) else list(neighbours)
     _check(pairs, samples, confidence, kinds)
-    choosing = max(int(min(_CHOOSING_SHARE * samples, _MOST_CHOOSING)), LEAST_SAMPLES // 2)
+    sampler = Sampler(mechanism, np.random.default_rng(seed), batched, progress, 2 * samples * len(pairs))
+    most = min(_MOST_CHOOSING, _MOST_NUMBERS // sampler.width(pairs[0][0]))
+    choosing = max(int(min(_CHOOSING_SHARE * samples, most)), LEAST_SAMPLES // 2)
     draws = samples - choosing
     error = (1.0 - confidence) / len(pairs)
-    sampler = Sampler(mechanism, np.random.default_rng(seed), batched, progress, 2 * samples * len(pairs))
     found: list[_Confirmed] = []
     for index, pair in enumerate(pairs):
         events = _events(sampler, pair, claim, choosing, draws, kinds, scores or {})

@@ -28,6 +28,12 @@ class Sampler:
         self._progress, self._done, self._total = progress, 0, total
         self._width: int | None = None
 
+    def width(self, data: Any) -> int:
+        """Return how many numbers an output holds, by a run that counts for nothing else."""
+        if self._width is None:
+            self._width = (self._many(data, 1) if self._batched else self._one_by_one(data, 1, note=False)).shape[1]
+        return self._width
+
     def draw(self, data: Any, count: int) -> Array:
         """Return the outputs of so many runs, one row each."""
         return np.concatenate(list(self.chunks(data, count)))
@@ -37,11 +43,11 @@ class Sampler:
         done = 0
         while done < count:
             # Wide outputs come in shorter chunks, so that memory stays bounded.
-            size = min(max(CHUNK // (1 + (self._width or 1) // 16), 64), count - done)
+            size = min(max(CHUNK // (1 + self.width(data) // 16), 64), count - done)
             done += size
             rows = self._many(data, size) if self._batched else self._one_by_one(data, size)
-            if self._width is None:
-                self._width = rows.shape[1]
+            if self._batched:
+                self._note(size)
             if rows.shape != (size, self._width):
                 raise InputError("the mechanism must return as many numbers from every run. Pad its output.")
             yield rows
@@ -52,16 +58,16 @@ class Sampler:
             raise InputError(
                 f"a batched mechanism must return one output per run, {size} here. Return an array (n, ...)."
             )
-        self._note(size)
         return _checked_width(out.reshape(size, -1))
 
-    def _one_by_one(self, data: Any, size: int) -> Array:
+    def _one_by_one(self, data: Any, size: int, *, note: bool = True) -> Array:
         rows = []
         for _ in range(size):
             rows.append(_numbers(self._mechanism(data, self._rng)).reshape(-1))
             if len(rows[-1]) != len(rows[0]):
                 raise InputError("the mechanism must return as many numbers from every run. Pad its output.")
-            self._note(1)
+            if note:
+                self._note(1)
         return _checked_width(np.stack(rows))
 
     def _note(self, count: int) -> None:
