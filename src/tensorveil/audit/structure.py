@@ -21,7 +21,8 @@ Code = Callable[[Array], Array]
 
 _COLUMNS = 64  # of many output numbers, those whose codes differ most
 _SELDOM = 3  # a code that was seen less often is not learnt
-_FINEST = 48  # remainders are taken of steps down to 2**-48 of the outputs' spread
+_SURPRISE = 4.0  # deviations by which a code must differ from its class
+_COARSEST, _FINEST = 8, 48  # remainders are taken of steps from 2**-8 to 2**-48 of the outputs' spread
 
 
 def structural_scores(first: Array, second: Array, kinds: Collection[str]) -> Iterator[Score]:
@@ -29,7 +30,8 @@ def structural_scores(first: Array, second: Array, kinds: Collection[str]) -> It
     for kind, name, code in _codes(first, second):
         if kind not in kinds:
             continue
-        table = CodeRatios.of(first, second, code)
+        # Exponents are a matter of the law; low bits are looked at for each exponent by itself.
+        table = CodeRatios.of(first, second, code, _exponent if kind == "low bits" else None)
         if table.informative:
             yield Score(kind=kind, name=f"log ratio of the frequencies of {name}", function=table, explain=table.words)
 
@@ -47,12 +49,12 @@ def finite_scores(first: Array, second: Array) -> Iterator[Score]:
 
 def _codes(first: Array, second: Array) -> Iterator[tuple[str, str, Code]]:
     yield "atom", "single values", _bits
-    yield "low bits", "lowest bits that are set", lowest_bit
-    yield "low bits", "exponents and last four bits", _last_bits
+    yield "low bits", "lowest bits that are set", _trailing
+    yield "low bits", "last four bits", _last_bits
     yield "support", "numbers of decimals", _decimals
     spread = float(np.median(Frame.of(first, second).spread))
     top = math.frexp(spread)[1]
-    for exponent in sorted({0, *range(top, top - _FINEST, -4)}, reverse=True):
+    for exponent in range(top - _COARSEST, top - _FINEST, -4):
         yield "support", f"remainders modulo 2**{exponent}", _Remainder(exponent)
 
 
@@ -73,9 +75,19 @@ def lowest_bit(values: Array) -> Array:
     return np.where(whole == 0, 10_000, exponent.astype(np.int64) - 53 + lowest)
 
 
+def _exponent(values: Array) -> Array:
+    exponents: Array = np.frexp(values)[1].astype(np.int64)
+    return exponents
+
+
+def _trailing(values: Array) -> Array:
+    """Return the exponent, and how far above the last place of its mantissa a number's lowest bit stands."""
+    place: Array = np.minimum(lowest_bit(values) - _exponent(values) + 53, 63)
+    return (_exponent(values) << 6) + place
+
+
 def _last_bits(values: Array) -> Array:
-    exponents = np.frexp(values)[1].astype(np.int64)
-    return (exponents << 4) | (_bits(values) & 15)
+    return (_exponent(values) << 4) | (_bits(values) & 15)
 
 
 def _decimals(values: Array) -> Array:
@@ -110,11 +122,12 @@ class CodeRatios:
         return bool(self._tables)
 
     @classmethod
-    def of(cls, first: Array, second: Array, code: Code) -> CodeRatios:
-        """Learn the ratios of the codes that were seen more than now and then."""
+    def of(cls, first: Array, second: Array, code: Code, within: Code | None = None) -> CodeRatios:
+        """Learn the ratios of the codes that were seen more than now and then; ``within`` each class, if given."""
         found = []
         for column in range(first.shape[1]):
-            codes = [code(np.ascontiguousarray(sample[:, column])) for sample in (first, second)]
+            numbers = [np.ascontiguousarray(sample[:, column]) for sample in (first, second)]
+            codes = [code(values) for values in numbers]
             known, where = np.unique(np.concatenate(codes), return_inverse=True)
             counts = [
                 np.bincount(part, minlength=len(known)) for part in (where[: len(codes[0])], where[len(codes[0]) :])
@@ -123,22 +136,25 @@ class CodeRatios:
             if not often.any():
                 continue
             ratios = np.log((counts[0][often] + 0.5) / (counts[1][often] + 0.5))
+            if within is not None:
+                share = _shares_of_classes(numbers, within, where, len(known))[often]
+                total = (counts[0] + counts[1])[often]
+                surprise = np.abs(counts[0][often] - share * total) / np.sqrt(share * (1.0 - share) * total)
+                # What is no surprise within its class is a matter of the class, and counts for nothing.
+                ratios = np.where(surprise > _SURPRISE, ratios - np.log(share / (1.0 - share)), 0.0)
             gain = float(np.abs(counts[0] - counts[1])[often].sum())
             found.append((gain, (column, known[often], ratios)))
         found.sort(key=lambda each: -each[0])
         return cls(code, [table for _, table in found[:_COLUMNS]])
 
     def words(self, threshold: float) -> str:
-        """Name some values or lowest bits that alone reach a threshold."""
-        if self._code not in (_bits, lowest_bit):
+        """Name some values that alone reach a threshold."""
+        if self._code is not _bits:
             return ""
         found = []
         for column, known, ratios in self._tables:
             for code in known[np.argsort(-ratios, kind="stable")][: int(np.count_nonzero(ratios >= threshold))]:
-                value = (
-                    f"{code.view(np.float64):.6g}" if self._code is _bits else f"a multiple of 2**{code} and no more"
-                )
-                found.append(f"output {column} is {value}")
+                found.append(f"output {column} is {code.view(np.float64):.6g}")
         return "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
 
     def __call__(self, outputs: Array) -> Array:
@@ -149,3 +165,14 @@ class CodeRatios:
             at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
             total += np.where(known[at] == codes, ratios[at], 0.0)
         return total
+
+
+def _shares_of_classes(numbers: list[Array], within: Code, where: Array, codes: int) -> Array:
+    """Return, for every code, the first neighbour's share of the numbers in the class that it belongs to."""
+    known, which = np.unique(np.concatenate([within(values) for values in numbers]), return_inverse=True)
+    cut = len(numbers[0])
+    counts = [np.bincount(part, minlength=len(known)) for part in (which[:cut], which[cut:])]
+    class_of = np.zeros(codes, dtype=np.int64)
+    class_of[where] = which
+    shares: Array = (counts[0] + 0.5) / (counts[0] + counts[1] + 1.0)
+    return shares[class_of]
