@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tensorveil.errors import InputError
 from tensorveil.local import DTLDP
@@ -332,3 +336,39 @@ def test_weights_from_the_data_void_a_guarantee_that_public_weights_keep():
         exact_ratio((DTLDP(epsilon=1.0, **common), 0), (DTLDP(epsilon=0.5, **common), 128), np.arange(-6000, 6000)) > 10
     )
     assert Unit.parse("local entry") == Unit.local_entry()
+
+
+def lower_bound(first, second, n):
+    """Clopper-Pearson at confidence 0.999 on the log-ratio of the chances of an event."""
+    low = stats.beta.ppf(0.0005, first, n - first + 1) if first else 0.0
+    high = stats.beta.ppf(0.9995, second + 1, n - second) if second < n else 1.0
+    return math.log(low / high) if low > high else 0.0
+
+
+def test_weights_read_off_mnist_images_are_refuted_and_public_ones_are_not():
+    """Two images that differ in one pixel, nominal epsilon 1 for the whole image, answers of that pixel."""
+    path = Path(os.environ.get("TENSORVEIL_DATA", "")) / "mnist" / "train-images-idx3-ubyte.gz"
+    if not os.environ.get("TENSORVEIL_DATA") or not path.is_file():
+        pytest.skip("TENSORVEIL_DATA has no mnist")
+    with gzip.open(path) as file:
+        image = np.frombuffer(file.read(16 + 784), dtype=np.uint8, offset=16).reshape(28, 28).astype(float)
+    other, n = image.copy(), 20_000
+    place = tuple(np.argwhere(image == image.max())[0])
+    other[place] = 0
+    public = np.zeros((28, 28))
+    public[4:24, 4:24] = 0.8
+
+    def told(x, weights):
+        """Count answers other than the constant that an unreported pixel has."""
+        mechanism = DTLDP(shape=(28, 28), epsilon=1.0, unit="tensor", bounds=(0, 255), points=256, weights=weights)
+        answers = [mechanism.perturb(np.broadcast_to(x, (2000, 28, 28)))[(slice(None), *place)] for _ in range(10)]
+        return int(np.count_nonzero(np.concatenate(answers) != 127.5))
+
+    assert lower_bound(told(other, other / image.max()), told(image, image / image.max()), n) > 5
+    assert lower_bound(told(other, public), told(image, public), n) <= 1
+    # As printed, with such weights, a background pixel that comes out as exactly 0 was 0: the witness needs no bound.
+    mechanism = tldp(weights="data")
+    kept = [sum(mechanism.perturb(x, seed)[place] == 0.0 for seed in range(4000)) for x in (other, image)]
+    assert kept[0] > 0
+    assert kept[1] == 0
+    assert mechanism.guarantee("local entry").status == "refuted"
