@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -199,3 +202,21 @@ def test_bad_files_are_refused(people, capsys):
     assert perturb(people, "people.npy", "out.txt", *PROMISE) == 2
     assert run(["aggregate", str(people / "people.npy"), "-o", str(people / "mean.npz")]) == 2
     assert "guarantee.json" in capsys.readouterr().err
+
+
+def test_the_page_on_local_privacy_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "local.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "local.md", "exec"), names)
+    np.save("people.npy", names["people"])
+    assert "Proven." in capsys.readouterr().out
+    lines = [line for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    assert len(lines) == 3
+    for line in lines:
+        assert run(shlex.split(line)[2:]) == 0, line
+    study = (Path(__file__).parents[2] / "docs" / "published.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", study, re.DOTALL)[1:]:
+        exec(compile(block, "published.md", "exec"), {})
+    assert "untouched" in capsys.readouterr().out

@@ -206,9 +206,12 @@ class Entrywise(LocalMechanism):
             "bounds are declared, never read off the data."
         )
 
+    @cached_property
+    def _sampler(self) -> Answers:
+        return self._answers(self._laws[0])
+
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
-        laws, which = self._laws
-        answers = self._answers(laws)
+        which, answers = self._laws[1], self._sampler
         codes = np.full(rows.shape, MISSING, dtype=np.int64)
         if self.coordinates is not None:
             picked = picks(len(rows), self.size, int(self.coordinates), source)
