@@ -97,8 +97,10 @@ class BallMechanism(LocalMechanism):
         }
 
     def _notes(self) -> tuple[str, ...]:
-        ball = "" if self.bounds is not None else f" Tensors have a norm of at most {self.radius:g}, as declared."
-        return (f"Answers lie on a public grid.{ball}", *super()._notes())
+        return ("Answers lie on a public grid.", *super()._notes())
+
+    def _conditions(self) -> tuple[str, ...]:
+        return () if self.bounds is not None else (f"tensors have a norm of at most {self.radius:g}",)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -38,7 +38,7 @@ def cap_share(d: int, gamma: float) -> tuple[float, float]:
     log = a * math.log1p(-gamma * gamma)
     front = height_constant(d) * gamma * math.exp(log)
     rough = 16 * ROUNDOFF * (4 - log)
-    if gamma * gamma * d <= 4:
+    if gamma * gamma <= min(4 / d, 0.25):
         total, terms = _series(lambda n: (a + 0.5 + n) / (1.5 + n) * gamma * gamma, 200, 0.5)
         slack = rough + 8 * ROUNDOFF * terms
         below = front * total  # P(0 <= <V, u> < gamma)

@@ -163,6 +163,7 @@ class LocalMechanism(ABC):
             bounds=self.declared_bounds,
             mechanism=self.label,
             notes=self._notes(),
+            conditions=self._conditions(),
         )
 
     def _statistic(self) -> str:
@@ -170,6 +171,10 @@ class LocalMechanism(ABC):
 
     def _notes(self) -> tuple[str, ...]:
         return ("Each report spends this anew: reports about the same tensor add up.",)
+
+    def _conditions(self) -> tuple[str, ...]:
+        """Say what the guarantee rests on besides bounds."""
+        return ()
 
     def _parts(self, count: int) -> Iterable[slice]:
         return blocks(count, max(1, CHUNK // self.size))

@@ -51,22 +51,21 @@ def keep_odds(epsilon: Fraction, noise: Fraction, last: int, *, clamp: bool) -> 
 
 def best_noise(epsilon: float, last: int, *, clamp: bool) -> float:
     """Give the part of epsilon for the noise that leaves the least variance; all of it unless epsilon is large."""
-    shares = np.concatenate([np.linspace(0.002, 1, 500), [1.0]])
+    shares = np.linspace(0.002, 1, 500)
     for _ in range(3):
-        best = float(shares[np.argmin([_variance(epsilon, epsilon * s, last, clamp) for s in shares.tolist()])])
-        gap = float(np.max(np.diff(np.unique(shares))))
+        best = float(shares[np.argmin(_variances(epsilon, epsilon * shares, last, clamp))])
+        gap = float(np.max(np.diff(shares)))
         shares = np.clip(np.linspace(best - gap, best + gap, 41), 1e-6, 1)
     return epsilon * best
 
 
-def _variance(epsilon: float, noise: float, last: int, clamp: bool) -> float:
+def _variances(epsilon: float, noise: Array, last: int, clamp: bool) -> Array:
     rate = noise / last
-    a = math.exp(-rate)
-    q = math.tanh(rate / 2)
-    odds = q * math.expm1(min(epsilon - noise, 700))
-    if clamp:
-        odds = min(math.expm1(min(epsilon - noise, 700)) / (1 + a), q * math.expm1(min(epsilon - noise + rate, 700)))
-    return 2 * a / math.expm1(-rate) ** 2 / (1 + max(odds, 0.0))
+    a, q = np.exp(-rate), np.tanh(rate / 2)
+    spare = np.expm1(epsilon - noise)
+    odds = np.minimum(spare / (1 + a), q * np.expm1(epsilon - noise + rate)) if clamp else q * spare
+    out: Array = 2 * a / np.expm1(-rate) ** 2 / (1 + np.maximum(odds, 0.0))
+    return out
 
 
 @dataclass(frozen=True)

@@ -206,9 +206,12 @@ class Entrywise(LocalMechanism):
             "bounds are declared, never read off the data."
         )
 
+    @cached_property
+    def _sampler(self) -> Answers:
+        return self._answers(self._laws[0])
+
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
-        laws, which = self._laws
-        answers = self._answers(laws)
+        which, answers = self._laws[1], self._sampler
         codes = np.full(rows.shape, MISSING, dtype=np.int64)
         if self.coordinates is not None:
             picked = picks(len(rows), self.size, int(self.coordinates), source)
@@ -355,10 +358,11 @@ class Entrywise(LocalMechanism):
             return f"all {self.size} entries of one tensor, each on its own"
         return f"{self.coordinates} of the {self.size} entries of one tensor, picked at random"
 
+    def _conditions(self) -> tuple[str, ...]:
+        return () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+
     def _notes(self) -> tuple[str, ...]:
         notes = [f"Public grid of {self.points} points in the bounds."]
-        if self.differ is not None:
-            notes.append(f"Neighbours differ in at most {self.differ} entries, as declared.")
         if self.weights is not None:
             notes.append("Weights are public: read off the data, they would void the guarantee.")
         return (*notes, *super()._notes())

@@ -123,6 +123,10 @@ class ExactGaussian(BallMechanism):
         """Give the public parameters, as plain data."""
         return super().settings() | {"delta": self.delta, "differ": self.differ}
 
+    def _conditions(self) -> tuple[str, ...]:
+        few = () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+        return (*super()._conditions(), *few)
+
     def _statistic(self) -> str:
         deviation = math.sqrt(self.worst_mse / self.size)
         return f"all {self.size} entries of one tensor, noise of deviation {deviation:.4g}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar, Final
 
 import numpy as np
@@ -92,9 +93,15 @@ class Hybrid(Piecewise):
             shares=chances([law.share for law in laws]),
         )
 
-    def _centred(self, codes: Array, column: Array, laws: tuple[HybridLaw, ...]) -> Array:  # type: ignore[override]
+    @cached_property
+    def _decoding(self) -> tuple[Array, Array]:
+        """Number of window answers, and size of a decoded bit, by law."""
+        laws = self._laws[0]
         counts = np.array([law.window.last + law.window.width for law in laws])
-        reaches = np.array([0.5 * self.last * law.bit.gain for law in laws])
+        return counts, np.array([0.5 * self.last * law.bit.gain for law in laws])
+
+    def _centred(self, codes: Array, column: Array, laws: tuple[HybridLaw, ...]) -> Array:  # type: ignore[override]
+        counts, reaches = self._decoding
         over = codes - counts[column]
         by_bit = over >= 0
         windows = tuple(law.window for law in laws)

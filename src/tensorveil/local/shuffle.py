@@ -69,7 +69,8 @@ def shuffled(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
         bounds=mechanism.declared_bounds,
         mechanism=f"{mechanism.label}, {users} reports shuffled",
         notes=(
-            f"Each report alone, seen by the shuffler, has epsilon {mechanism.epsilon:g}.",
-            "Rests on a shuffler that takes names, times and order away, and on every user's having reported.",
+            f"Each report alone, as the shuffler sees it, has epsilon {mechanism.epsilon:g}.",
+            "Whoever controls other users' reports can take them off: then the number of honest users counts.",
         ),
+        conditions=(*mechanism._conditions(), "a trusted shuffler takes names, times and order of the reports away"),
     )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -81,10 +82,15 @@ def window_answers(laws: tuple[WindowLaw, ...]) -> Windows:
     return Windows(last=laws[0].last, chances=chances([law.chance for law in laws]), widths=widths)
 
 
+@lru_cache(maxsize=64)
+def _decoding(laws: tuple[WindowLaw, ...]) -> tuple[Array, Array]:
+    middles = np.array([0.5 * (law.last + law.width - 1) for law in laws])
+    return middles, np.array([law.gain for law in laws])
+
+
 def window_centred(codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
     """Decode answers of several laws: centred, times the gain."""
-    gains = np.array([law.gain for law in laws])
-    middles = np.array([0.5 * (law.last + law.width - 1) for law in laws])
+    middles, gains = _decoding(laws)
     if len(laws) == 1:
         out: Array = (codes - middles[0]) * gains[0]
         return out

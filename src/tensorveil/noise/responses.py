@@ -6,11 +6,10 @@ Parameters come by column, the entry of a tensor that a number is, so that entri
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,23 +90,20 @@ class KeepOrLaplace:
     chances: NDArray[np.uint64]
     scales: tuple[Fraction, ...]
 
+    @cached_property
+    def _columns(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Scales, and -ln((1 + a) / 2) as in `laplace`, by column."""
+        wide = np.array([float(scale) for scale in self.scales])
+        return wide, -np.log1p(np.expm1(-1 / wide) / 2)
+
     def draw(self, index: Ints, column: Ints, source: NoiseSource) -> Ints:
         """Answer once per index."""
         from tensorveil.kernels import local_draws
 
         words = source.uniform64(2 * len(index)).reshape(-1, 2)
         out, listed = np.empty(len(index), dtype=np.int64), np.empty(len(index), dtype=np.int64)
-        wide = np.array([float(scale) for scale in self.scales])
-        offsets = -np.log1p(np.expm1(-1 / wide) / 2)  # -ln((1 + a) / 2), as in `laplace`
+        wide, offsets = self._columns
         found = local_draws.keep_or_laplace(index, column, words, self.chances, wide, offsets, out, listed)
         for i in listed[:found].tolist():
             out[i] = index[i] + settle_laplace(int(words[i, 1]), self.scales[column[i]], source)
         return out
-
-
-def two_point_chance(epsilon: Fraction) -> float:
-    """Return e**epsilon / (1 + e**epsilon), for closed forms."""
-    return 1 / (1 + math.exp(-float(epsilon)))
-
-
-Answers = Any  # one of the above: draw(index, column, source)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,19 +80,24 @@ class Staircase:
 
     stairs: tuple[Stairs, ...]
 
+    @cached_property
+    def _columns(self) -> tuple[Ints, NDArray[np.uint64], NDArray[np.uint64], NDArray[np.float64]]:
+        """Treads, quotients for uniform places on either tread, chances and scales, by column."""
+        last, limit = self.stairs[0].last, np.uint64(LARGEST_WORD)
+        treads = np.array([each.tread for each in self.stairs], dtype=np.int64)
+        rests = np.maximum(last - treads, 1).astype(np.uint64)
+        quotients = np.stack([limit // treads.astype(np.uint64), limit // rests], axis=1)
+        # A tread as wide as the block has no rest: then every word is below the chance, but for the largest one.
+        numerators = [each.chance if each.tread < last else LARGEST_WORD for each in self.stairs]
+        scales = np.array([1 / float(each.epsilon) for each in self.stairs])
+        return treads, quotients, np.array(numerators, dtype=np.uint64), scales
+
     def draw(self, index: Ints, column: Ints, source: NoiseSource) -> Ints:
         """Answer once per index."""
         from tensorveil.kernels import local_draws
 
         last = self.stairs[0].last
-        treads = np.array([each.tread for each in self.stairs], dtype=np.int64)
-        rests = np.maximum(last - treads, 1).astype(np.uint64)
-        limit = np.uint64(LARGEST_WORD)
-        quotients = np.stack([limit // treads.astype(np.uint64), limit // rests], axis=1)
-        # A tread as wide as the block has no rest: then every word is below the chance, but for the largest one.
-        numerators = [each.chance if each.tread < last else LARGEST_WORD for each in self.stairs]
-        shares = np.array(numerators, dtype=np.uint64)
-        scales = np.array([1 / float(each.epsilon) for each in self.stairs])
+        treads, quotients, shares, scales = self._columns
         out = np.empty(len(index), dtype=np.int64)
         pending = np.arange(len(index))
         while len(pending):

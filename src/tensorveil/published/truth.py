@@ -92,16 +92,17 @@ def laplace_epsilon(ratio: float, entries: int, delta: float) -> float:
 
 
 def _epsilon_of_losses(losses: np.ndarray, masses: np.ndarray, delta: float) -> float:
-    """Solve sum over losses s > eps of P(s) (1 - e^(eps - s)) = delta by bisection."""
+    """Solve sum over losses s > eps of P(s) (1 - e^(eps - s)) = delta by bisection; losses descend."""
+    ascending = losses[::-1]
 
     def found(epsilon: float) -> float:
-        above = losses > epsilon
-        return float(masses[above] @ -np.expm1(epsilon - losses[above]))
+        above = len(losses) - int(np.searchsorted(ascending, epsilon, side="right"))
+        return float(masses[:above] @ -np.expm1(epsilon - losses[:above]))
 
     low, high = 0.0, float(losses[0])
     if found(low) <= delta:
         return 0.0
-    for _ in range(60):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (low, middle) if found(middle) <= delta else (middle, high)
     return high
