@@ -46,7 +46,7 @@ def local_subjects() -> Iterator[BlackBox]:
             "DTLDP, keeping": DTLDP(shape=(1,), epsilon=epsilon, points=4, noise_share=0.5, **_CUBE),
             "DTLDP, clamped": DTLDP(shape=(2,), epsilon=epsilon, points=5, clamp=True, noise_share=0.6, **_CUBE),
             "DTLDP, public weights": DTLDP(shape=(3,), epsilon=epsilon, points=16, weights=[0.0, 0.5, 1.0], **_CUBE),
-            "PrivUnit": PrivUnit(shape=(8,), epsilon=epsilon, unit="tensor", radius=1.0),
+            "PrivUnit": PrivUnit(shape=(3,), epsilon=epsilon, unit="tensor", radius=1.0),
             "PrivUnitG": PrivUnitG(shape=(3,), epsilon=epsilon, unit="tensor", radius=1.0),
             "exact Gaussian": ExactGaussian(shape=(2,), epsilon=epsilon, delta=1e-5, **_CUBE),
         }
