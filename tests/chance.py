@@ -127,3 +127,14 @@ def assert_uncorrelated(name: str, first: np.ndarray, second: np.ndarray) -> Non
     assert pvalue(first, second) > level, f"{name}: the sequences are correlated"
     mixed = second + 0.2 * first * (second.std() / first.std())
     assert pvalue(first, mixed) < level, f"{name}: no power against a correlation of a fifth"
+
+
+def assert_rate_at_most(name: str, hits: int, trials: int, most: float, wrong_hits: int) -> None:
+    """Accept that something happens with probability at most ``most``; reject what a wrong procedure did as often."""
+    level = register(name)
+
+    def pvalue(hits: int) -> float:
+        return float(stats.binom.sf(hits - 1, trials, most))
+
+    assert pvalue(hits) > level, f"{name}: happened {hits} times in {trials} (p = {pvalue(hits):.2g})"
+    assert pvalue(wrong_hits) < level, f"{name}: no power against a wrong procedure"

@@ -1,6 +1,7 @@
 """Entry point: the group of verbs, and what becomes of errors.
 
-Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a rule; 130 interrupted.
+Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a rule; 3 an audit found a violation;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 import click
 
 from tensorveil import __version__
+from tensorveil.cli.aggregate import aggregate
+from tensorveil.cli.audit import audit
 from tensorveil.cli.budget import budget
 from tensorveil.cli.common import State
 from tensorveil.cli.complete import complete
@@ -22,6 +25,7 @@ from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
 from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
+from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.predict import predict
 from tensorveil.errors import TensorveilError
@@ -31,7 +35,7 @@ OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 3 violated (audit), 130 interrupted.",
 )
 @click.version_option(__version__, message="tensorveil %(version)s")
 def cli() -> None:
@@ -47,7 +51,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, budget, demo, doctor):
+for verb in (info, plan, complete, predict, perturb, aggregate, budget, audit, demo, doctor):
     cli.add_command(verb)
 
 

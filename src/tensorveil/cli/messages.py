@@ -9,12 +9,16 @@ OPTIONS = {
     "baseline": "--baseline",
     "delta": "--delta",
     "duplicates": "--duplicates",
+    "differ": "--differ",
     "epsilon": "--epsilon",
     "format": "--format",
     "method": "--method",
     "missing": "--missing",
     "modes": "--modes",
     "out_of_bounds": "--out-of-bounds",
+    "outside": "--outside",
+    "points": "--points",
+    "radius": "--radius",
     "random_state": "--seed",
     "rank": "--rank",
     "regularization": "--regularization",
@@ -25,6 +29,8 @@ OPTIONS = {
     "unit": "--unit",
     "validation_fraction": "--validation",
     "value": "--value",
+    "variable": "--variable",
+    "weights": "--weights",
 }
 SETTING = re.compile(
     rf"\b({'|'.join(OPTIONS)})=(\([^()]*\)|\[[^\[\]]*\]|'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e-?\d+)?)"

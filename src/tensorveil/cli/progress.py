@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +42,21 @@ def fit_progress(description: str) -> Iterator[Progress | None]:
             )
 
         yield advance
+
+
+@contextlib.contextmanager
+def count_progress(description: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Give a callback that takes what is done and what there is to do, or None when stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task(description, total=None)
+        yield lambda done, total: display.update(task, completed=done, total=total)
 
 
 def state_of(record: Record) -> str:

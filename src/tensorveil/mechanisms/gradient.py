@@ -21,6 +21,8 @@ PROOFS = (
 )
 PASSES = 4
 _RATE = 0.7
+# Designs have unit mean square, unless a solver has switched everything off: curvature may then be the least of floats.
+_NOTHING = 1e-100
 
 
 def run_gradient(data: PrivateData, form: Form, spend: Spend) -> Outcome:
@@ -41,5 +43,5 @@ def stepped(before: Array, sums: RowSums) -> Array:
     # error alone would reach by chance, three standard deviations, is not taken for signal.
     chance = 1.0 + 3.0 * np.sqrt(2.0 / gradient.size)
     signal = max(1.0 - chance * float(np.sum(expected)) / max(float(np.sum(gradient**2)), 1e-300), 0.0)
-    moved: Array = before - _RATE * signal * gradient / np.where(largest > 0, largest, np.inf)[:, None]
+    moved: Array = before - _RATE * signal * gradient / np.where(largest > _NOTHING, largest, np.inf)[:, None]
     return moved

@@ -76,6 +76,7 @@ def norm_laplace_variance(scale: Number, dimension: int) -> float:
     return second_moment(float(exact), dimension)
 
 
+@lru_cache(maxsize=256)
 def acceptance(scale: Fraction, dimension: int) -> tuple[float, float]:
     """Return how often proposals are kept: by shells, and by products."""
     s, d = float(scale), dimension

@@ -7,6 +7,7 @@ over Z**d factors inside the expectation into d equal theta sums. None of this i
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,7 @@ def log_partition(scale: float, dimension: int) -> float:
     return _log_integral(density + dimension * _log_sums(v)[0], spacing)
 
 
+@lru_cache(maxsize=256)
 def second_moment(scale: float, dimension: int) -> float:
     """Return the variance of one coordinate of norm-shaped noise."""
     v, density, spacing = _nodes(scale, dimension)

@@ -49,6 +49,7 @@ class Guarantee:
     bounds: the declared range of values, if the guarantee rests on one.
     mechanism: the name of the mechanism.
     event: everything that touched the data, for the ledger; if None, epsilon and delta are all that is known.
+    conditions: what else the guarantee rests on, said in the sentence: "tensors have a norm of at most 1".
     """
 
     unit: Unit
@@ -63,6 +64,7 @@ class Guarantee:
     mechanism: str
     notes: tuple[str, ...] = ()
     event: Event | None = None
+    conditions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.unit, Unit):
@@ -76,7 +78,7 @@ class Guarantee:
             raise InputError("secure_noise must be True or False.")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        for name in ("composition", "released", "notes"):
+        for name in ("composition", "released", "notes", "conditions"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
         if self.status == "proven":
@@ -97,6 +99,7 @@ class Guarantee:
         bounds: tuple[float, float] | None,
         mechanism: str,
         notes: Iterable[str] = (),
+        conditions: Iterable[str] = (),
     ) -> Guarantee:
         """Make a proven guarantee: epsilon is what the event costs, or what was promised if that covers it."""
         cost = epsilon_for(event, delta)
@@ -117,6 +120,7 @@ class Guarantee:
             mechanism=mechanism,
             notes=tuple(notes),
             event=event,
+            conditions=tuple(conditions),
         )
 
     def _refuse_sampling_of_replaced_units(self) -> None:
@@ -176,6 +180,7 @@ class Guarantee:
             facts.append("positions are public")
         if self.bounds is not None:
             facts.append(f"values lie between {self.bounds[0]:g} and {self.bounds[1]:g}")
+        facts += self.conditions
         return f" ({', '.join(facts)})" if facts else ""
 
     def __str__(self) -> str:
@@ -202,6 +207,7 @@ class Guarantee:
             "mechanism": self.mechanism,
             "notes": list(self.notes),
             "event": None if self.event is None else event_to_json(self.event),
+            "conditions": list(self.conditions),
         }
 
     @classmethod
@@ -228,6 +234,7 @@ class Guarantee:
                 mechanism=facts["mechanism"],
                 notes=tuple(facts["notes"]),
                 event=None if facts["event"] is None else event_from_json(facts["event"]),
+                conditions=tuple(facts.get("conditions", ())),
             )
         except (KeyError, TypeError, json.JSONDecodeError) as error:
             raise InputError("the guarantee's text is incomplete. Was it written by this program?") from error

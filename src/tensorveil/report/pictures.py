@@ -158,6 +158,11 @@ def _colour_map(colors: Any) -> Any:
     return colors.LinearSegmentedColormap.from_list("counts", ["#c6dbef", "#6baed6", "#2171b5", "#08306b"])
 
 
+def figure_class() -> Any:
+    """Return matplotlib's figure; the object interface has no global state and needs no window system."""
+    return _matplotlib()[0]
+
+
 def _matplotlib() -> tuple[Any, Any]:
     try:
         from matplotlib import colors

@@ -1,0 +1,186 @@
+"""Scores: one number per output that tends to be larger under one neighbour. Each is learnt from a part of the draws.
+
+A score need not be good; it must only be fixed before the draws come that confirm what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_COORDINATES = 4
+_CELLS = 64
+_LARGEST_QUADRATIC = 64
+_FINENESS = 30  # smooth scores see outputs rounded to 2**-30 of their spread: low bits are another matter
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Score:
+    """A function of outputs (n, d) that gives n numbers, what kind of evidence it is, and its name in words.
+
+    Scores see outputs whose infinities and not-a-numbers were replaced, unless ``raw``. ``explain`` says what outputs
+    reach a threshold.
+    """
+
+    kind: str
+    name: str
+    function: Callable[[Array], Array]
+    raw: bool = False
+    explain: Callable[[float], str] | None = None
+
+    def __call__(self, outputs: Array) -> Array:
+        """Return one finite number per output."""
+        with np.errstate(all="ignore"):  # outputs may be anything, and so may scores of them
+            values = self.function(outputs if self.raw else without_infinities(outputs))
+        return without_infinities(np.asarray(values, dtype=np.float64))
+
+
+def without_infinities(values: Array) -> Array:
+    """Return numbers that sort and subtract: not-a-number as 0, infinities as the ends of the range."""
+    return np.nan_to_num(values, nan=0.0, posinf=1e150, neginf=-1e150)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Frame:
+    """Outputs moved and stretched to unit scale, coordinate by coordinate."""
+
+    middle: Array
+    spread: Array
+    step: Array
+
+    @classmethod
+    def of(cls, first: Array, second: Array) -> Frame:
+        """Take middle and spread from both neighbours' outputs."""
+        both = np.concatenate([first, second])
+        low, middle, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
+        spread = high - low
+        fallback = np.std(both, axis=0)
+        spread = np.where(spread > 0, spread, fallback)
+        spread = np.where(spread > 0, spread, 1.0)
+        step = np.ldexp(1.0, np.frexp(spread)[1] - _FINENESS)
+        return cls(middle=middle, spread=spread, step=step)
+
+    def coarse(self, outputs: Array) -> Array:
+        """Return outputs without their low bits."""
+        rounded: Array = np.rint(outputs / self.step) * self.step
+        return rounded
+
+    def __call__(self, outputs: Array) -> Array:
+        """Return outputs at unit scale, without their low bits."""
+        scaled: Array = (self.coarse(outputs) - self.middle) / self.spread
+        return scaled
+
+
+def law_scores(first: Array, second: Array) -> Iterator[Score]:
+    """Yield scores for smooth differences of the two laws: shifts, scales, tails, cells of a histogram."""
+    frame = Frame.of(first, second)
+    a, b = frame(first), frame(second)
+    yield from _coordinates(a, b, frame)
+    yield from _distances(a, b, frame)
+    if a.shape[1] > 1:
+        yield Score(kind="law", name="sum of the outputs", function=lambda y: frame(y).sum(axis=1))
+        direction = _discriminant(a, b)
+        yield Score(kind="law", name="linear discriminant", function=lambda y: frame(y) @ direction)
+        cells = CellRatios.of((a @ direction)[:, None], (b @ direction)[:, None])
+        yield Score(
+            kind="law",
+            name="likelihood ratio along the linear discriminant",
+            function=lambda y: cells((frame(y) @ direction)[:, None]),
+        )
+    product = CellRatios.of(a, b)
+    yield Score(kind="law", name="product of likelihood ratios", function=lambda y: product(frame(y)))
+    if a.shape[1] <= _LARGEST_QUADRATIC:
+        quadratic = _quadratic(a, b)
+        yield Score(kind="law", name="quadratic discriminant", function=lambda y: quadratic(frame(y)))
+
+
+def _coordinates(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
+    """Yield the few coordinates in which the neighbours differ most, each by itself."""
+    gap = np.abs(np.median(a, axis=0) - np.median(b, axis=0))
+    for k in np.argsort(-gap, kind="stable")[:_COORDINATES].tolist():
+        yield Score(kind="law", name=f"output {k}", function=lambda y, k=k: frame.coarse(y)[:, k])  # type: ignore[misc]
+
+
+def _distances(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
+    """Yield how much nearer to one median than to the other, and how far from both."""
+    one, other = np.median(a, axis=0), np.median(b, axis=0)
+    # In the outputs' own units: stretched coordinates would not weigh as the noise does.
+    here, there = one * frame.spread + frame.middle, other * frame.spread + frame.middle
+
+    def nearer(y: Array, order: int) -> Array:
+        y = frame.coarse(y)
+        difference: Array = np.linalg.norm(y - there, order, axis=1) - np.linalg.norm(y - here, order, axis=1)
+        return difference
+
+    for order in (1, 2)[: a.shape[1]]:
+        yield Score(
+            kind="law",
+            name=f"difference of the L{order} distances to the two medians",
+            function=lambda y, order=order: nearer(y, order),  # type: ignore[misc]
+        )
+    centre = 0.5 * (one + other)
+    yield Score(kind="law", name="distance from the middle", function=lambda y: np.abs(frame(y) - centre).sum(axis=1))
+
+
+def _discriminant(a: Array, b: Array) -> Array:
+    """Return the direction of Fisher's linear discriminant; nearly singular directions keep their full weight."""
+    gap = a.mean(axis=0) - b.mean(axis=0)
+    inside = np.cov(np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)]), rowvar=False)
+    values, vectors = np.linalg.eigh(np.atleast_2d(inside))
+    floor = 1e-13 * max(float(values.max()), 1e-300)
+    found: Array = vectors @ ((vectors.T @ gap) / np.maximum(values, floor))
+    size = float(np.abs(found).max())
+    return found / size if size > 0 else found
+
+
+def _quadratic(a: Array, b: Array) -> Callable[[Array], Array]:
+    """Return the log ratio of two normal laws with the neighbours' means and covariances."""
+    parts = []
+    for sample in (a, b):
+        values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(sample, rowvar=False)))
+        values = np.maximum(values, 1e-12)  # of unit scale; a constant has no spread at all
+        parts.append((sample.mean(axis=0), vectors / np.sqrt(values), float(np.log(values).sum())))
+
+    def ratio(y: Array) -> Array:
+        (m0, w0, v0), (m1, w1, v1) = parts
+        far = np.square((y - m1) @ w1).sum(axis=1) + v1
+        near = np.square((y - m0) @ w0).sum(axis=1) + v0
+        difference: Array = 0.5 * (far - near)
+        return difference
+
+    return ratio
+
+
+class CellRatios:
+    """Log likelihood ratios of the cells of a histogram per coordinate, added up as if they were independent."""
+
+    def __init__(self, edges: list[Array], ratios: list[Array]) -> None:
+        self._edges, self._ratios = edges, ratios
+
+    @classmethod
+    def of(cls, a: Array, b: Array) -> CellRatios:
+        """Learn from two samples; cells are quantiles of both, finer in the tails."""
+        tails = np.array([1e-4, 1e-3, 5e-3])
+        levels = np.concatenate([tails, np.linspace(0.01, 0.99, _CELLS), 1 - tails])
+        edges, ratios = [], []
+        for column in range(a.shape[1]):
+            cuts = np.unique(np.quantile(np.concatenate([a[:, column], b[:, column]]), levels))
+            counts = [
+                np.bincount(np.searchsorted(cuts, s[:, column], "right"), minlength=len(cuts) + 1) for s in (a, b)
+            ]
+            edges.append(cuts)
+            ratios.append(np.log((counts[0] + 0.5) / (counts[1] + 0.5)))
+        return cls(edges, ratios)
+
+    def __call__(self, outputs: Array) -> Array:
+        """Return the sum of the log ratios of the cells that an output falls into."""
+        total = np.zeros(len(outputs))
+        for column, (cuts, ratios) in enumerate(zip(self._edges, self._ratios, strict=True)):
+            total += ratios[np.searchsorted(cuts, outputs[:, column], "right")]
+        return total

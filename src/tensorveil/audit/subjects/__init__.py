@@ -1,0 +1,1 @@
+"""Every mechanism of the project as a subject of audit, by name."""

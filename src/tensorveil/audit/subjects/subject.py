@@ -1,0 +1,141 @@
+"""A mechanism under audit: what is claimed of it, what is proven, on which neighbours it is run, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.audit.blackbox import KINDS, Pair, audit
+from tensorveil.audit.claim import Claim
+from tensorveil.audit.one_run import Canaries, audit_one_run
+from tensorveil.audit.sampling import Progress
+from tensorveil.audit.verdict import Verdict
+from tensorveil.noise import SeededSource
+
+Array = NDArray[Any]
+
+
+class Subject(Protocol):
+    """What every subject has."""
+
+    @property
+    def name(self) -> str:
+        """The name that `tensorveil audit` takes."""
+
+    @property
+    def unit(self) -> str:
+        """What neighbours differ in."""
+
+    @property
+    def claim(self) -> Claim:
+        """What is claimed."""
+
+    @property
+    def proven(self) -> Claim | None:
+        """What is proven; None if no finite level is known."""
+
+    @property
+    def about(self) -> str:
+        """What is drawn, in a few words."""
+
+    @property
+    def samples(self) -> int:
+        """Runs on every neighbour in a quick audit."""
+
+    @property
+    def many(self) -> int:
+        """Runs on every neighbour in a thorough audit."""
+
+    def audit(
+        self, *, samples: int | None = None, confidence: float = 0.999, seed: int = 0, progress: Progress | None = None
+    ) -> Verdict:
+        """Try to refute the claim."""
+
+
+def holds(subject: Subject) -> bool:
+    """Tell whether what is claimed is proven."""
+    proven, claim = subject.proven, subject.claim
+    return (
+        proven is not None
+        and proven.parameter == claim.parameter
+        and proven.level <= claim.level
+        and proven.delta <= claim.delta
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlackBox:
+    """A subject whose outputs are drawn on neighbours. ``neighbours`` is called when it is audited."""
+
+    name: str
+    unit: str
+    claim: Claim
+    proven: Claim | None
+    about: str
+    neighbours: Callable[[], Sequence[Pair]]
+    mechanism: Callable[..., Any]
+    batched: bool = True
+    kinds: tuple[str, ...] = KINDS
+    samples: int = 100_000
+    many: int = 1_000_000
+
+    def audit(
+        self, *, samples: int | None = None, confidence: float = 0.999, seed: int = 0, progress: Progress | None = None
+    ) -> Verdict:
+        """Try to refute the claim from outputs."""
+        return audit(
+            self.mechanism,
+            list(self.neighbours()),
+            self.claim,
+            samples=samples or self.samples,
+            confidence=confidence,
+            seed=seed,
+            batched=self.batched,
+            kinds=self.kinds,
+            progress=progress,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneRun:
+    """A subject that is trained once, with many canaries."""
+
+    name: str
+    unit: str
+    claim: Claim
+    proven: Claim | None
+    about: str
+    canaries: Canaries
+    run: Callable[[Array, np.random.Generator], Array]
+    samples: int = 1
+    many: int = 1
+
+    def audit(
+        self, *, samples: int | None = None, confidence: float = 0.999, seed: int = 0, progress: Progress | None = None
+    ) -> Verdict:
+        """Try to refute the claim from one run; ``samples`` has no meaning here."""
+        return audit_one_run(self.run, self.canaries, self.claim, confidence=confidence, seed=seed)
+
+
+def noisy_statistic(
+    name: str, unit: str, claim: Claim, pair: Pair, mechanism: Callable[[Any, np.random.Generator, int], Array]
+) -> BlackBox:
+    """Return the subject of a proven statistic that can be drawn in bulk."""
+    return BlackBox(
+        name=name,
+        unit=unit,
+        claim=claim,
+        proven=claim,
+        about="noisy statistics",
+        neighbours=lambda: [pair],
+        mechanism=mechanism,
+    )
+
+
+def source(rng: np.random.Generator) -> SeededSource:
+    """Return the release's generator with a random key, so that an audit can be repeated; its law is the same."""
+    return SeededSource(int(rng.integers(2**62)))

@@ -1,0 +1,84 @@
+"""`tensorveil perturb IN OUT`: randomise tensors before they leave their owners."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tensorveil.cli.common import Function, common_options
+
+MECHANISMS = {
+    "dtldp": "DTLDP",
+    "k-rr": "RandomizedResponse",
+    "staircase": "Staircase",
+    "piecewise": "Piecewise",
+    "hybrid": "Hybrid",
+    "privunit": "PrivUnit",
+    "privunitg": "PrivUnitG",
+    "gaussian": "ExactGaussian",
+}
+
+
+def perturb_options(function: Function) -> Function:
+    """Add what a mechanism is made of."""
+    options = [
+        click.option("--epsilon", type=float, required=True, help="How much may be learned from one report."),
+        click.option("--unit", type=click.Choice(["tensor", "local-entry"]), required=True, help="What is protected."),
+        click.option("--bounds", type=float, nargs=2, metavar="LOW HIGH", help="Declared range of the entries."),
+        click.option("--radius", type=float, help="Instead of --bounds: declared largest norm of a tensor."),
+        click.option("--delta", type=float, default=0.0, show_default=True, help="Above 0 allows Gaussian noise."),
+        click.option(
+            "--mechanism",
+            type=click.Choice(["auto", *MECHANISMS]),
+            default="auto",
+            show_default=True,
+            help="How; auto takes the least expected error, from public numbers alone.",
+        ),
+        click.option("--points", type=int, help="Grid points in the bounds, for mechanisms on entries; 256 for bytes."),
+        click.option(
+            "--weights",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="PUBLIC weights in [0, 1], an array file: more weight, less epsilon. Never from the data.",
+        ),
+        click.option("--differ", type=int, help="Unit tensor: at most so many entries of a tensor can differ."),
+        click.option(
+            "--basis", metavar="KIND:KEEP", help="Report KEEP coefficients of a public basis: dct:64, haar:64."
+        ),
+        click.option("--owners", is_flag=True, help="The first axis counts owners: one report for each of them."),
+        click.option(
+            "--outside",
+            type=click.Choice(["error", "clip"]),
+            default="error",
+            show_default=True,
+            help="What becomes of values outside of what was declared.",
+        ),
+        click.option("--variable", help="NPZ: the array to read."),
+        click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Ledger to charge first."),
+        click.option("--purpose", help="What for, in the ledger's words. No data."),
+    ]
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+
+
+@click.command()
+@click.argument("source", metavar="IN", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@perturb_options
+@common_options
+def perturb(source: Path, target: Path, as_json: bool, **options: Any) -> None:
+    """Randomise a tensor, so that it may leave its owner; prints what is promised.
+
+    IN and OUT are .npy, .npz, .parquet (a matrix) or .png files. Beside OUT stands OUT.guarantee.json, with the
+    guarantee and all that is needed to aggregate reports. Nothing is ever overwritten.
+
+    \b
+    Examples:
+      tensorveil perturb photo.png noisy.png --epsilon 8 --unit local-entry --bounds 0 255 --points 256
+      tensorveil perturb people.npy reports.npy --owners --epsilon 4 --unit tensor --bounds -1 1
+      tensorveil perturb people.npy reports.npy --owners --epsilon 2 --unit tensor --bounds 0 1 --basis dct:64
+    """
+    from tensorveil.cli.perturbing import perturb_file
+
+    perturb_file(source, target, options, as_json=as_json)

@@ -1,0 +1,137 @@
+"""Mechanisms for whole tensors: a tensor is a point of a ball, of declared radius or around declared bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.local.contract import LocalMechanism, checked_bounds
+from tensorveil.noise import NoiseSource
+from tensorveil.privacy import Unit
+from tensorveil.privacy.exact import positive
+
+Array = NDArray[Any]
+ROOM = 1e-9  # relative: norms are computed in floating point, and a tensor on the edge must not be refused
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BallMechanism(LocalMechanism):
+    """Common part of the mechanisms for whole tensors.
+
+    Parameters
+    ----------
+    bounds: declared (low, high) of every entry; the ball is the one around this cube.
+    radius: instead of bounds: declared largest Euclidean norm of a tensor.
+    outside: "error" or "clip" for entries outside of the bounds (cut off) or tensors beyond the radius (shortened).
+    """
+
+    bounds: tuple[float, float] | None = None
+    radius: float | None = None
+    outside: str = "error"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.bounds is None) == (self.radius is None):
+            raise InputError("give either bounds of the entries or the radius of the tensors. Try bounds=(-1, 1).")
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        else:
+            object.__setattr__(self, "radius", positive("radius", self.radius))
+        if self.outside not in ("error", "clip"):
+            raise InputError(f"outside must be 'error' or 'clip'; got {self.outside!r}. Try outside='clip'.")
+
+    @property
+    def reach(self) -> float:
+        """The radius of the ball: as declared, or that of the cube's corners."""
+        if self.bounds is None:
+            assert self.radius is not None
+            return self.radius
+        return math.sqrt(self.size) * 0.5 * (self.bounds[1] - self.bounds[0])
+
+    @property
+    def center(self) -> float:
+        """The middle of the bounds, or 0."""
+        return 0.0 if self.bounds is None else self.bounds[0] + 0.5 * (self.bounds[1] - self.bounds[0])
+
+    @property
+    def declared_bounds(self) -> tuple[float, float] | None:
+        """The bounds, if they were declared."""
+        return self.bounds
+
+    def _inside(self, rows: Array) -> Array:
+        """Return centred rows that lie in the ball, or refuse."""
+        if not np.all(np.isfinite(rows)):
+            raise InputError("x must hold finite numbers. Replace NaN and infinities before perturbing.")
+        if self.bounds is not None:
+            low, high = self.bounds
+            if self.outside == "error" and not (rows.min() >= low and rows.max() <= high):
+                raise InputError(f"x must lie within bounds {self.bounds}. Clip it, or set outside='clip'.")
+            out: Array = np.clip(rows, low, high) - self.center
+            return out
+        norms = norms_of(rows)
+        if self.outside == "error" and norms.max() > self.reach * (1 + ROOM):
+            raise InputError(
+                f"x must have a norm of at most radius {self.radius:g}. Shorten it, or set outside='clip'."
+            )
+        shortened: Array = rows * np.minimum(1.0, self.reach / np.maximum(norms, np.finfo(float).tiny))[:, None]
+        return shortened
+
+    def worst_tensor(self) -> Array:
+        """Give a tensor whose report has the largest expected error: the one in the middle."""
+        return np.full(self.shape, self.center)
+
+    def settings(self) -> dict[str, Any]:
+        """Give the public parameters, as plain data."""
+        return {
+            "shape": self.shape,
+            "epsilon": self.epsilon,
+            "unit": str(self.unit),
+            "bounds": self.bounds,
+            "radius": self.radius,
+            "outside": self.outside,
+        }
+
+    def _notes(self) -> tuple[str, ...]:
+        return ("Answers lie on a public grid.", *super()._notes())
+
+    def _conditions(self) -> tuple[str, ...]:
+        return () if self.bounds is not None else (f"tensors have a norm of at most {self.radius:g}",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DirectionMechanism(BallMechanism):
+    """Common part of PrivUnit and PrivUnitG: a tensor becomes one of two opposite directions, which is perturbed."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if Unit.parse(self.unit).kind != "tensor":
+            raise InputError("unit must be 'tensor' for this mechanism. For single entries, try DTLDP or Staircase.")
+
+    def _directions(self, rows: Array, source: NoiseSource) -> Array:
+        """Return x / ||x|| or its opposite, with chances (1 +- ||x|| / R) / 2, so that R times it has the mean x.
+
+        Any random map into the sphere is as private; only the mean rests on these floats.
+        """
+        centred = self._inside(rows)
+        largest = np.abs(centred).max(axis=1, keepdims=True)
+        scaled = centred / np.where(largest > 0, largest, 1.0)
+        scaled[largest[:, 0] == 0, 0] = 1.0
+        units = scaled / np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
+        shares = 0.5 * (1 + np.minimum(norms_of(centred) / self.reach, 1.0))
+        kept = (source.uniform64(len(rows)) >> np.uint64(11)) * 2.0**-53 < shares
+        out: Array = np.where(kept, 1.0, -1.0)[:, None] * units
+        return out
+
+
+def norms_of(rows: Array) -> Array:
+    """Return Euclidean norms of rows, without overflow."""
+    largest = np.abs(rows).max(axis=1)
+    safe = np.where(largest > 0, largest, 1.0)
+    scaled = rows / safe[:, None]
+    out: Array = safe * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    return out

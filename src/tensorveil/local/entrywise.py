@@ -1,0 +1,394 @@
+"""Mechanisms that answer for every entry on its own, or for a few entries picked at random.
+
+An entry's value is rounded to a public grid (at random, so that its mean is the value), the grid point is answered for
+by a law with the entry's epsilon, and the answer is decoded by public numbers. Centred places (0 in the middle of the
+bounds, one per step) are what laws speak of.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.local.allocation import SMALLEST, entry_epsilons, shares_of_weights
+from tensorveil.local.contract import LocalMechanism, checked_bounds
+from tensorveil.noise import NoiseSource, uniform_below
+from tensorveil.privacy import Unit
+
+Array = NDArray[Any]
+MISSING: Final = np.iinfo(np.int64).min  # the code of an entry that is not reported
+LARGEST_GRID: Final = 1 << 24
+
+
+class Law(Protocol):
+    """The answers of one entry: their variance after decoding, at a centred place."""
+
+    def variance(self, places: Array) -> Array:
+        """Give the variance of the decoded answer, in squared steps."""
+
+
+class Answers(Protocol):
+    """Draws answers for many places at once, each by the law of its column."""
+
+    def draw(self, index: Array, column: Array, source: NoiseSource) -> Array:
+        """Answer once per place."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Entrywise(LocalMechanism):
+    """Common part of the mechanisms that answer entry by entry.
+
+    Parameters
+    ----------
+    bounds: declared (low, high) of every entry.
+    points: number of grid points in the bounds, ends included.
+    differ: unit tensor: at most so many entries of an owner's tensor can differ; all of them if not given.
+    weights: public weights in [0, 1]; an entry's epsilon is proportional to 1 - weight.
+    coordinates: unit tensor: report so many entries, picked at random, with epsilon / coordinates each; "best" takes
+        the number of least worst error; None reports all entries.
+    rounding: whether values between grid points are rounded at random (costs no privacy), or refused.
+    outside: "error" or "clip" for values outside of the bounds.
+    """
+
+    bounds: tuple[float, float]
+    points: int | None = None
+    differ: int | None = None
+    weights: ArrayLike | None = None
+    coordinates: int | str | None = None
+    rounding: bool = True
+    outside: str = "error"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        if self.weights is not None:
+            kept = np.array(self.weights, dtype=np.float64)
+            kept.flags.writeable = False
+            shares_of_weights(kept, self.shape)
+            object.__setattr__(self, "weights", kept)
+        self._check_choices()
+        if self.points is not None:
+            self._check_points(self.points)
+        if self.coordinates == "best":
+            object.__setattr__(self, "coordinates", self._best_coordinates())
+        if self.points is None:
+            object.__setattr__(self, "points", self._best_points())
+        _ = self._epsilons  # refuses what cannot be shared
+
+    def _check_choices(self) -> None:
+        tensor = Unit.parse(self.unit).kind == "tensor"
+        for name in ("differ", "coordinates"):
+            number = getattr(self, name)
+            if number is None or (name == "coordinates" and number == "best"):
+                continue
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 1 <= number <= self.size:
+                raise InputError(f"{name} must be between 1 and the {self.size} entries of a tensor; got {number!r}.")
+            if not tensor:
+                raise InputError(f"{name} is for unit 'tensor'; in unit 'local entry' one entry differs. Leave it out.")
+        if self.weights is not None and self.coordinates is not None:
+            raise InputError("weights and coordinates exclude each other: entries are picked with equal chances.")
+        if self.outside not in ("error", "clip"):
+            raise InputError(f"outside must be 'error' or 'clip'; got {self.outside!r}. Try outside='clip'.")
+        if not isinstance(self.rounding, bool):
+            raise InputError("rounding must be True or False.")
+
+    def _check_points(self, points: Any) -> None:
+        if isinstance(points, bool) or not isinstance(points, int | np.integer) or not 2 <= points <= LARGEST_GRID:
+            raise InputError(f"points must be between 2 and {LARGEST_GRID}; got {points!r}. Try points=256.")
+        object.__setattr__(self, "points", int(points))
+
+    # What a mechanism adds: its laws and how answers are drawn and decoded.
+
+    @abstractmethod
+    def _law(self, epsilon: Fraction) -> Law:
+        """Give the law of an entry with this epsilon."""
+
+    @abstractmethod
+    def _answers(self, laws: tuple[Any, ...]) -> Answers:
+        """Give the sampler of several laws; a column is a place in this list."""
+
+    @abstractmethod
+    def _centred(self, codes: Array, column: Array, laws: tuple[Any, ...]) -> Array:
+        """Decode answers to centred places, unbiased."""
+
+    def _best_points(self) -> int:
+        """Choose the grid where none was given."""
+        return 257
+
+    # The grid and the budget.
+
+    @property
+    def last(self) -> int:
+        """The index of the last grid point."""
+        assert self.points is not None
+        return self.points - 1
+
+    @property
+    def step(self) -> float:
+        """The distance of neighbouring grid points."""
+        return (self.bounds[1] - self.bounds[0]) / self.last
+
+    @property
+    def center(self) -> float:
+        """The middle of the bounds."""
+        return self.bounds[0] + 0.5 * (self.bounds[1] - self.bounds[0])
+
+    @property
+    def declared_bounds(self) -> tuple[float, float] | None:
+        """The bounds."""
+        return self.bounds
+
+    @property
+    def most_differing(self) -> int:
+        """How many reported entries can differ between neighbours."""
+        if Unit.parse(self.unit).kind == "local entry":
+            return 1
+        most = self.size if self.differ is None else int(self.differ)
+        return most if self.coordinates is None else min(most, int(self.coordinates))
+
+    @cached_property
+    def _epsilons(self) -> tuple[Fraction, ...]:
+        shares = None if self.weights is None else shares_of_weights(self.weights, self.shape)
+        parts = entry_epsilons(self.epsilon, self.most_differing, shares)
+        if max(parts) < SMALLEST:
+            raise InputError("epsilon leaves each entry less than 1e-9. Raise it, or report fewer coordinates.")
+        return parts
+
+    @property
+    def entry_epsilons(self) -> NDArray[np.float64]:
+        """The epsilon of every entry, in the tensor's shape (of a reported one, where entries are picked)."""
+        parts = np.array([float(part) for part in self._epsilons])
+        return np.broadcast_to(parts if len(parts) == 1 else parts.reshape(self.shape), self.shape)
+
+    @cached_property
+    def _laws(self) -> tuple[tuple[Any, ...], NDArray[np.int64]]:
+        """The distinct laws, and which one every entry has; -1 where nothing is reported."""
+        distinct = sorted({part for part in self._epsilons if part > 0})
+        place = {part: i for i, part in enumerate(distinct)} | {Fraction(0): -1}
+        which = np.array([place[part] for part in self._epsilons], dtype=np.int64)
+        return tuple(self._law(part) for part in distinct), np.broadcast_to(which, (self.size,))
+
+    # Perturbing.
+
+    def _places(self, flat: Array, source: NoiseSource) -> NDArray[np.int64]:
+        from tensorveil.kernels import local_draws
+
+        low, high = self.bounds
+        if self.outside == "clip":
+            flat = np.clip(flat, low, high)  # leaves NaN, which is refused below
+        index = np.empty(len(flat), dtype=np.int64)
+        if self.rounding:
+            outside, off = local_draws.to_grid(flat, low, high, self.last, source.uniform64(len(flat)), index), 0
+        else:
+            outside, off = local_draws.on_grid(flat, low, high, self.last, index)
+        if outside:
+            self._refuse()
+        if off:
+            raise InputError(f"x must lie on the grid of {self.points} points when rounding=False. Try rounding=True.")
+        return index
+
+    def _check_range(self, rows: Array) -> None:
+        """Refuse NaN, and values outside of the bounds unless they are to be clipped."""
+        low, high = self.bounds if self.outside == "error" else (-np.inf, np.inf)
+        if not (rows.min() >= low and rows.max() <= high):  # false for NaN
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise InputError(
+            f"x must lie within bounds {self.bounds}, without NaN. Clip it, or set outside='clip'; "
+            "bounds are declared, never read off the data."
+        )
+
+    @cached_property
+    def _sampler(self) -> Answers:
+        return self._answers(self._laws[0])
+
+    def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
+        which, answers = self._laws[1], self._sampler
+        codes = np.full(rows.shape, MISSING, dtype=np.int64)
+        if self.coordinates is not None:
+            picked = picks(len(rows), self.size, int(self.coordinates), source)
+            self._check_range(rows)  # the whole tensor must be as declared, picked or not
+            flat = np.take_along_axis(rows, picked, axis=1).reshape(-1)
+            drawn = answers.draw(self._places(flat, source), np.zeros(len(flat), dtype=np.int64), source)
+            np.put_along_axis(codes, picked, drawn.reshape(picked.shape), axis=1)
+            return codes
+        index = self._places(rows.reshape(-1), source)
+        column = np.broadcast_to(which, rows.shape).reshape(-1)
+        if np.all(which >= 0):
+            return answers.draw(index, np.ascontiguousarray(column), source).reshape(rows.shape)
+        told = np.flatnonzero(column >= 0)
+        codes.reshape(-1)[told] = answers.draw(index[told], column[told], source)
+        return codes
+
+    def _decode_rows(self, codes: Array) -> Array:
+        laws, which = self._laws
+        flat = codes.reshape(-1)
+        if self.coordinates is not None:
+            out = np.full(codes.shape, self.center)
+            told = np.flatnonzero(flat != MISSING)
+            places = self._centred(flat[told], np.zeros(len(told), dtype=np.int64), laws)
+            out.reshape(-1)[told] += places * (self.step * self.size / int(self.coordinates))
+            return out
+        column = np.ascontiguousarray(np.broadcast_to(which, codes.shape).reshape(-1))
+        if np.all(which >= 0):
+            places = self._centred(flat, column, laws)
+            places *= self.step
+            places += self.center
+            return places.reshape(codes.shape)
+        out = np.full(codes.shape, self.center)
+        told = np.flatnonzero(column >= 0)
+        out.reshape(-1)[told] += self._centred(flat[told], column[told], laws) * self.step
+        return out
+
+    # Errors.
+
+    def _entry_errors(self, law: Law | None, places: Array) -> Array:
+        """Expected squared error of one entry at centred places that need not be on the grid, in squared steps."""
+        if law is None:
+            out: Array = places**2
+            return out
+        half = 0.5 * self.last
+        below = np.clip(np.floor(places + half), 0, self.last - 1) - half
+        part = places - below
+        error: Array = (1 - part) * (law.variance(below) + part**2)
+        error += part * (law.variance(below + 1) + (1 - part) ** 2)
+        if self.coordinates is None:
+            return error
+        picked: Array = (places**2 + error) * (self.size / int(self.coordinates)) - places**2
+        return picked
+
+    def entry_mse_rows(self, rows: Array) -> Array:
+        """Give the expected squared error of every entry of rows (n, size)."""
+        laws, which = self._laws
+        places = (rows - self.center) / self.step
+        out = np.empty(rows.shape)
+        for k in np.unique(which).tolist():
+            law = laws[k] if k >= 0 else None
+            out[:, which == k] = self._entry_errors(law, places[:, which == k])
+        return out * self.step**2
+
+    def _mse_rows(self, rows: Array) -> Array:
+        out: Array = self.entry_mse_rows(rows).sum(axis=1)
+        return out
+
+    def worst_tensor(self) -> Array:
+        """Give a tensor within the bounds whose report has the largest expected error."""
+        laws, which = self._laws
+        suspects = self._suspects()
+        worst = [suspects[np.argmax(self._entry_errors(law, suspects))] for law in laws]
+        places = np.array([*worst, -0.5 * self.last])[which]  # the last one for entries that are not reported
+        return np.clip(self.center + places * self.step, *self.bounds).reshape(self.shape)
+
+    @property
+    def worst_mse(self) -> float:
+        """The largest expected squared error of a report, over all tensors within the bounds."""
+        laws, which = self._laws
+        total = 0.0
+        for k in np.unique(which).tolist():
+            worst = float(self._entry_errors(laws[k] if k >= 0 else None, self._suspects()).max())
+            total += int(np.count_nonzero(which == k)) * worst
+        return total * self.step**2
+
+    def worst_mse_in_ball(self, radius: float) -> float:
+        """The largest expected squared error over tensors within this distance of the middle, up to integrality.
+
+        The largest sum of d values psi(s_i) under sum s_i <= r^2 is at most d times the least concave function above
+        psi, at r^2 / d; entries that sit at two places reach it.
+        """
+        if self.weights is not None:
+            raise InputError("weights and a ball go together only through bounds. Leave weights out.")
+        laws, _ = self._laws
+        reach = min(radius / self.step, 0.5 * self.last)
+        places = np.unique(np.concatenate([np.linspace(0, reach, 4001), self._suspects()]))
+        places = places[(places >= 0) & (places <= reach)]
+        errors = np.maximum.accumulate(self._entry_errors(laws[0], places))
+        mean = min(reach**2, (radius / self.step) ** 2 / self.size)
+        return self.size * concave_at(places**2, errors, mean) * self.step**2
+
+    def _suspects(self) -> Array:
+        """Places among which the worst one is, for errors a + b t^2 at the grid points t."""
+        half = 0.5 * self.last
+        part = np.linspace(0, 1, 65)
+        middle = np.floor(half) - half
+        found = np.concatenate([middle + part, half - part])
+        return found[(found >= -half) & (found <= half)]
+
+    # Choosing.
+
+    def _best_coordinates(self) -> int | None:
+        """Give how many entries to report for the least worst error: by closed form, from public numbers."""
+        if Unit.parse(self.unit).kind == "local entry":
+            return None
+        most = self.size if self.differ is None else int(self.differ)
+        highest = min(self.size, max(1, int(2 * self.epsilon) + 1))
+        settings = self.settings() | {"coordinates": None}
+        best, least = None, type(self)(**settings).worst_mse if most / self.epsilon < 1e8 else float("inf")
+        for count in range(1, highest + 1):
+            error = type(self)(**(settings | {"coordinates": count})).worst_mse
+            if error < least * (1 - 1e-9):  # not for rounding alone
+                best, least = count, error
+        return best
+
+    def settings(self) -> dict[str, Any]:
+        """Give the public parameters, as plain data."""
+        weights = None if self.weights is None else np.asarray(self.weights).tolist()
+        return {
+            "shape": self.shape,
+            "epsilon": self.epsilon,
+            "unit": str(self.unit),
+            "bounds": self.bounds,
+            "points": self.points,
+            "differ": self.differ,
+            "weights": weights,
+            "coordinates": self.coordinates,
+            "rounding": self.rounding,
+            "outside": self.outside,
+        }
+
+    def _statistic(self) -> str:
+        if self.coordinates is None:
+            return f"all {self.size} entries of one tensor, each on its own"
+        return f"{self.coordinates} of the {self.size} entries of one tensor, picked at random"
+
+    def _conditions(self) -> tuple[str, ...]:
+        return () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+
+    def _notes(self) -> tuple[str, ...]:
+        notes = [f"Public grid of {self.points} points in the bounds."]
+        if self.weights is not None:
+            notes.append("Weights are public: read off the data, they would void the guarantee.")
+        return (*notes, *super()._notes())
+
+
+def picks(rows: int, size: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
+    """Pick ``count`` different numbers below ``size`` per row, all sets equally likely (Floyd's algorithm)."""
+    out = np.empty((rows, count), dtype=np.int64)
+    for k in range(count):
+        top = size - count + k
+        drawn = uniform_below(top + 1, rows, source)
+        taken = (out[:, :k] == drawn[:, None]).any(axis=1)
+        out[:, k] = np.where(taken, top, drawn)
+    return out
+
+
+def concave_at(x: Array, y: Array, at: float) -> float:
+    """Evaluate the least concave function above the points (x ascending) at a number within their range."""
+    hull: list[tuple[float, float]] = []
+    for point in zip(x.tolist(), y.tolist(), strict=True):
+        while len(hull) > 1 and _below(hull[-2], hull[-1], point):
+            hull.pop()
+        hull.append(point)
+    return float(np.interp(at, [p[0] for p in hull], [p[1] for p in hull]))
+
+
+def _below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Tell whether b lies on or below the line from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])

@@ -1,0 +1,98 @@
+"""The law behind randomised response and the piecewise mechanism: a window of likely answers that follows the value.
+
+The grid has N + 1 points. An answer is one of N + w points; the w points from the index on, the window, share the
+chance p, the N others share 1 - p. All window points are equally likely, all others too, so any two inputs' chances of
+an answer differ at most by the factor (p / w) / ((1 - p) / N): that is the law's e^epsilon, whatever the width.
+Width 1 is k-ary randomised response with k = N + 1. With w about N e^(-epsilon/2) it is the piecewise mechanism of Wang
+et al. (Collecting and analyzing multidimensional data with local differential privacy, 2019) on a grid.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_most
+from tensorveil.noise.responses import Windows, chances
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowLaw:
+    """Last index N, window width w, chance over 2**64 of an answer in the window."""
+
+    last: int
+    width: int
+    chance: int
+
+    @property
+    def gain(self) -> float:
+        """What a centred answer is multiplied by to be unbiased: 1 / (p - w (1 - p) / N)."""
+        p = self.chance / WORDS
+        return 1 / (p - self.width * ((WORDS - self.chance) / WORDS) / self.last)
+
+    def variance(self, places: Array) -> Array:
+        """Give the variance of a decoded answer at centred grid points."""
+        a, b = window_moments(self.last, float(self.width), self.gain, (WORDS - self.chance) / WORDS)
+        out: Array = a + b * np.asarray(places, dtype=np.float64) ** 2
+        return out
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ratio of chances whose logarithm is the law's exact epsilon."""
+        return Fraction(self.chance * self.last, (WORDS - self.chance) * self.width)
+
+
+def window_moments(last: Any, width: Any, gain: Any, rest: Any) -> tuple[Any, Any]:
+    """Return a and b such that a decoded answer's variance is a + b t^2 at a centred place t.
+
+    All M = N + w centred points have the sum of squares M (M^2 - 1) / 12, those of the window w t^2 + w (w^2 - 1) / 12.
+    """
+    count = last + width
+    squares = count * (count**2 - 1) / 12
+    return gain**2 * rest / last * squares + gain * (width**2 - 1) / 12, gain - 1
+
+
+def window_law(epsilon: Fraction, last: int, width: int) -> WindowLaw:
+    """Return the law of this width with the largest chance that epsilon allows: p / (1 - p) = e^epsilon w / N."""
+    odds = exp_at_most(epsilon) * width / last
+    return WindowLaw(last=last, width=width, chance=chance_below(lambda numbers: numbers.number(odds / (1 + odds))))
+
+
+def best_width(epsilon: Fraction, last: int) -> int:
+    """Return the width of least worst variance; it is near N e^(-epsilon/2)."""
+    guess = last * math.exp(-0.5 * float(epsilon))
+    widths = np.unique(np.clip(np.rint(np.geomspace(max(0.3 * guess, 1), 3 * guess + 2, 2000)), 1, last))
+    rest = 1 / (1 + math.exp(float(epsilon)) * widths / last)
+    gain = 1 / (1 - rest - widths * rest / last)
+    a, b = window_moments(last, widths, gain, rest)
+    return int(widths[np.argmin(a + np.maximum(b, 0) * (0.5 * last) ** 2)])
+
+
+def window_answers(laws: tuple[WindowLaw, ...]) -> Windows:
+    """Return the sampler of several laws on the same grid."""
+    widths = np.array([law.width for law in laws], dtype=np.int64)
+    return Windows(last=laws[0].last, chances=chances([law.chance for law in laws]), widths=widths)
+
+
+@lru_cache(maxsize=64)
+def _decoding(laws: tuple[WindowLaw, ...]) -> tuple[Array, Array]:
+    middles = np.array([0.5 * (law.last + law.width - 1) for law in laws])
+    return middles, np.array([law.gain for law in laws])
+
+
+def window_centred(codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
+    """Decode answers of several laws: centred, times the gain."""
+    middles, gains = _decoding(laws)
+    if len(laws) == 1:
+        out: Array = (codes - middles[0]) * gains[0]
+        return out
+    several: Array = (codes - middles[column]) * gains[column]
+    return several

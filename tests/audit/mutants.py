@@ -1,0 +1,297 @@
+"""Our own mechanisms, each with one piece broken on purpose: what an auditor must find.
+
+A mutant is a subject of the catalogue, or a run of a method of which every noisy statistic is looked at, with one piece
+swapped by a patch. None of this is in the package.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from tensorveil.audit import Claim
+from tensorveil.audit.subjects.methods import entry_neighbours, released, value_neighbours
+from tensorveil.audit.subjects.subject import source
+from tensorveil.completion import PrivateCP, private
+from tensorveil.mechanisms import input as input_method
+from tensorveil.mechanisms import spend as spending
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.data import Form
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.noise import Grid, SeededSource
+from tensorveil.privacy import gaussian_mu
+from tensorveil.tensor import ObservedTensor
+
+NOISED = ("laplace_mechanism", "gaussian_mechanism", "norm_mechanism", "bounded_values_mechanism")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """What is audited, and what is broken; ``mechanism`` is as for `audit`."""
+
+    name: str
+    mechanism: Callable[..., Any]
+    neighbours: Any
+    claim: Claim
+    break_it: Callable[[Any], None]
+    samples: int
+    batched: bool = True
+
+
+def transcript(method, claim, make_source=source, with_model=False):
+    """Return the mechanism that runs a method once and gives all its noisy statistics (and its model)."""
+    form = Form(ranks=(1, 1), core=False, sweeps=3, restarts=1, threads=1, seed=0)
+
+    def mechanism(data, rng):
+        seen = []
+        originals = {name: getattr(spending, name) for name in NOISED}
+
+        def recorded(original):
+            def record(*arguments, **options):
+                noisy = original(*arguments, **options)
+                seen.append(np.asarray(noisy.values).reshape(-1))
+                return noisy
+
+            return record
+
+        try:
+            for name, original in originals.items():
+                setattr(spending, name, recorded(original))
+            spend = Spend(source=make_source(rng), epsilon=claim.epsilon, mu=claim.mu)
+            solution = METHODS[method].run(data, form, spend).solution
+        finally:
+            for name, original in originals.items():
+                setattr(spending, name, original)
+        return np.concatenate([*seen, released(solution)] if with_model else seen)
+
+    return mechanism
+
+
+LOW, HIGH = -1.0, 3.0
+VALUES = (np.array([LOW, 0.5, 2.0]), np.array([HIGH, 0.5, 2.0]))
+# The largest weight has the same size in every coordinate, where L1 and L2 lengths differ most.
+WEIGHTS = np.array([[0.6, -0.6, 0.6, 0.6], [0.2, 0.5, 0.1, 0.1], [-0.3, 0.3, 0.2, 0.1]])
+
+
+def statistic(kind, claim):
+    """Return a mechanism that gives many draws of one statistic of three values."""
+
+    def mechanism(values, rng, n):
+        spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
+        groups, tiled = np.repeat(np.arange(n), len(values)), np.tile(values, n)
+        if kind == "sums":
+            return spend.sums(tiled, LOW, HIGH, groups, n).values
+        return spend.linear(np.tile(WEIGHTS, (n, 1)), tiled, LOW, HIGH, groups, n).values
+
+    return mechanism
+
+
+def nothing(patch):
+    pass
+
+
+# --- what is broken ------------------------------------------------------------------------------------------------
+
+
+def half_noise(patch):
+    patch.setattr(Spend, "_exact", property(lambda self: 2 * spending.exactly(self._parameter)))
+
+
+def half_sensitivity(patch):
+    original = spending.contribution_sensitivity
+    patch.setattr(spending, "contribution_sensitivity", lambda *a: original(*a) / 2)
+
+
+def l2_for_laplace(patch):
+    """Laplace noise on the coordinates, scaled to the L2 sensitivity."""
+
+    def add(self, ints, grid, l1, l2):
+        return spending.laplace_mechanism(ints, grid, max(l2, Fraction(1)), self._exact, self.source)
+
+    patch.setattr(Spend, "_add", add)
+
+
+def no_clip(patch):
+    """Values are used as they come, whatever bounds were declared."""
+
+    class Numpy:
+        def __getattr__(self, name):
+            return (lambda values, *_: values) if name == "clip" else getattr(np, name)
+
+    patch.setattr(private, "np", Numpy())
+
+
+def forgotten_factor(patch):
+    """The first rows that are solved get no noise; all others do."""
+    original = Spend.bounded_rows
+
+    def bounded_rows(self, rows, groups, n_groups, *, l1, l2):
+        noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
+        if n_groups == 1:  # the mean
+            self.source.forgotten = True
+        elif getattr(self.source, "forgotten", False):
+            self.source.forgotten = False
+            exact = np.zeros_like(noisy.values)
+            np.add.at(exact, groups, rows)
+            noisy.values[...] = exact
+        return noisy
+
+    patch.setattr(Spend, "bounded_rows", bounded_rows)
+
+
+def count_not_multiplied(patch):
+    """Every step spends all of the budget."""
+    patch.setattr(Spend, "split", lambda self, *shares: (self,) * len(shares))
+
+
+def center_without_charge(patch):
+    """The exact mean serves as the private center."""
+    patch.setattr(input_method, "private_mean", lambda data, spend: float(np.mean(data.values)))
+
+
+class Repeating(SeededSource):
+    """Gives the same words to every release of a run."""
+
+    def __init__(self, rng):
+        self._first = int(rng.integers(2**62))
+        super().__init__(self._first)
+
+    def uniform64(self, n):
+        return SeededSource(self._first).uniform64(n)
+
+
+class FewBits(SeededSource):
+    """Words of which eight bits are random: 256 noises in all."""
+
+    def __init__(self, rng):
+        super().__init__(int(rng.integers(2**62)))
+
+    def uniform64(self, n):
+        return super().uniform64(n) & np.uint64(255 << 56) | np.uint64(1 << 40)
+
+
+def same_seed(rng):
+    return SeededSource(1)
+
+
+def rounding_after_noise_only(patch):
+    """Noise is rounded to the grid, the statistic is not."""
+    original = Spend.sums
+
+    def sums(self, values, low, high, groups, n_groups):
+        noisy = original(self, values, low, high, groups, n_groups)
+        grid = Grid.for_scale((high - low) / self._parameter)
+        lost = np.asarray(values) - grid.values(spending.snap(values, grid))
+        np.add.at(noisy.values, groups, lost)
+        return noisy
+
+    patch.setattr(Spend, "sums", sums)
+
+
+def grid_of_the_data(patch):
+    """The grid's step follows the largest value."""
+    original = Grid.for_scale
+
+    def sums(self, values, low, high, groups, n_groups):
+        grid = original(float(np.max(np.abs(values))) / self._parameter, 4)
+        sensitivity = spending.contribution_sensitivity([[low]], [[high]], grid, "l1")
+        ints = spending.grouped_sum(spending.snap(values, grid), groups, n_groups)
+        return self._add(ints, grid, sensitivity, sensitivity)
+
+    patch.setattr(Spend, "sums", sums)
+
+
+def gram_without_noise(patch):
+    """Right-hand sides get noise, Gram matrices do not: right for unit value, wrong for unit entry."""
+    original = Spend.bounded_rows
+
+    def bounded_rows(self, rows, groups, n_groups, *, l1, l2):
+        noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
+        if n_groups > 1:
+            exact = np.zeros_like(noisy.values)
+            np.add.at(exact, groups, rows)
+            noisy.values[:, 0] = exact[:, 0]
+        return noisy
+
+    patch.setattr(Spend, "bounded_rows", bounded_rows)
+
+
+def empty_rows_without_noise(patch):
+    original = Spend.bounded_rows
+
+    def bounded_rows(self, rows, groups, n_groups, *, l1, l2):
+        noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
+        noisy.values[np.bincount(groups, minlength=n_groups) == 0] = 0.0
+        return noisy
+
+    patch.setattr(Spend, "bounded_rows", bounded_rows)
+
+
+# --- the mutants ---------------------------------------------------------------------------------------------------
+
+PURE, GAUSSIAN = Claim(epsilon=1.0), Claim(mu=1.0)
+TWO, TWO_MU = Claim(epsilon=2.0), Claim(mu=2.0)
+
+
+def unclipped_mean(tensor, rng):
+    options = {"method": "mean", "noise_seed": int(rng.integers(2**62)), "random_state": 0}
+    fit = PrivateCP(1, epsilon=1.0, delta=0.0, unit="value", bounds=(0.0, 1.0), **options).fit(tensor)
+    return fit.model_.offset
+
+
+def outlier(value):
+    return ObservedTensor([[0, 0], [0, 1], [1, 0], [1, 1]], [value, 0.5, 0.2, 0.4], shape=(2, 2))
+
+
+def wrong_delta(values, rng, n):
+    """Noise for (1, 0.05) where (1, 1e-6) is claimed."""
+    spend = Spend(source=source(rng), mu=gaussian_mu(1.0, 0.05))
+    return spend.sums(np.tile(values, n), LOW, HIGH, np.repeat(np.arange(n), len(values)), n).values
+
+
+def bulk(name, kind, claim, break_it, neighbours=VALUES, samples=40_000):
+    """A mutant of one statistic, drawn in bulk; ``kind`` may also be a mechanism of its own."""
+    mechanism = statistic(kind, claim) if isinstance(kind, str) else kind
+    return Mutant(
+        name=name, mechanism=mechanism, neighbours=neighbours, claim=claim, break_it=break_it, samples=samples
+    )
+
+
+def run(name, method, claim, break_it, make_source=source, *, with_model=False, samples=240):
+    """A mutant of a whole method, run one by one."""
+    pairs = value_neighbours if METHODS[method].unit == "value" else entry_neighbours
+    mechanism = transcript(method, claim, make_source, with_model)
+    return Mutant(
+        name=name, mechanism=mechanism, neighbours=pairs()[0], claim=claim, break_it=break_it, samples=samples,
+        batched=False,
+    )  # fmt: skip
+
+
+UNROUNDED = np.array([0.1234567891, 0.5, 2.0]), np.array([2.7654321987, 0.5, 2.0])
+SIZES = np.array([0.2, 0.5, 0.25]), np.array([3.0, 0.5, 0.25])
+WITH_DELTA = Claim(epsilon=1.0, delta=1e-6)
+MUTANTS = [
+    bulk("half the noise, laplace", "sums", PURE, half_noise),
+    bulk("half the noise, gaussian", "sums", GAUSSIAN, half_noise),
+    bulk("half the sensitivity", "linear", PURE, half_sensitivity),
+    bulk("laplace noise for the L2 sensitivity", "linear", PURE, l2_for_laplace, samples=100_000),
+    bulk("gaussian noise for the wrong delta", wrong_delta, WITH_DELTA, nothing, samples=200_000),
+    bulk("rounding that depends on the data", "sums", PURE, rounding_after_noise_only, UNROUNDED),
+    bulk("a grid that depends on the data", "sums", PURE, grid_of_the_data, SIZES),
+    Mutant(
+        name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
+        claim=PURE, break_it=no_clip, samples=400, batched=False,
+    ),
+    run("passes that are not counted", "margins", TWO_MU, count_not_multiplied),
+    run("a center that is not charged", "output", TWO, center_without_charge, with_model=True),
+    run("one draw of noise for two releases", "margins", TWO, nothing, Repeating),
+    run("a seed that everybody knows", "mean", TWO, nothing, same_seed),
+    run("a source of few bits", "mean", TWO, nothing, FewBits, samples=6_000),
+    run("a factor without noise, unit entry", "gram", TWO, forgotten_factor),
+    run("Gram matrices without noise, unit entry", "gram", TWO_MU, gram_without_noise),
+    run("empty rows without noise, unit entry", "gram", TWO_MU, empty_rows_without_noise),
+]  # fmt: skip
