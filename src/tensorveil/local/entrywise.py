@@ -340,10 +340,7 @@ class Entrywise(LocalMechanism):
     def settings(self) -> dict[str, Any]:
         """Give the public parameters, as plain data."""
         weights = None if self.weights is None else np.asarray(self.weights).tolist()
-        return {
-            "shape": self.shape,
-            "epsilon": self.epsilon,
-            "unit": str(self.unit),
+        return super().settings() | {
             "bounds": self.bounds,
             "points": self.points,
             "differ": self.differ,

@@ -120,12 +120,3 @@ class PrivUnit(DirectionMechanism):
     def _second_moment(self) -> float:
         """E |answer|^2, rounding to the grid included."""
         return (self.reach / self.cap.mean) ** 2 * (1 + self.size * self._law.step**2 / 12)
-
-    def _mse_rows(self, rows: Array) -> Array:
-        out: Array = self._second_moment - ((rows - self.center) ** 2).sum(axis=1)
-        return out
-
-    @property
-    def worst_mse(self) -> float:
-        """The largest expected squared error of a report: that of the tensor in the middle."""
-        return self._second_moment
