@@ -356,7 +356,8 @@ class Entrywise(LocalMechanism):
         return f"{self.coordinates} of the {self.size} entries of one tensor, picked at random"
 
     def _conditions(self) -> tuple[str, ...]:
-        return () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+        few = () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+        return few if self.weights is None else (*few, "weights are public")
 
     def _notes(self) -> tuple[str, ...]:
         notes = [f"Public grid of {self.points} points in the bounds."]

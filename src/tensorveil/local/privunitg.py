@@ -16,7 +16,7 @@ from tensorveil.noise.caps import Caps
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_most
 from tensorveil.privacy.exact import exactly
 
-STEP = 2.0**-16
+STEP = 2.0**-12  # coordinates are of size 1
 SLACK = 1e-12  # of the complementary error function, relative; common libraries stay below 1e-15
 
 
