@@ -77,8 +77,8 @@ def _cap(d: int, gamma: float, epsilon: float) -> Cap:
 class PrivUnit(DirectionMechanism):
     """Answer with a random direction, which lies in a cap around the tensor's own with a chance that epsilon allows.
 
-    The best pure mechanism for a whole tensor as a vector, from small to large budgets. Its answers are unbiased; a
-    single one has a large error whatever the tensor.
+    For many entries it has the least error of the pure mechanisms here: at all budgets where a norm is declared, from
+    epsilon 2 on where bounds are. Its answers are unbiased; a single one has a large error whatever the tensor.
 
     Parameters
     ----------
