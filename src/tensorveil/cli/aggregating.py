@@ -18,6 +18,8 @@ from tensorveil.privacy import Guarantee
 from tensorveil.tensor.files.atomic import replacing
 from tensorveil.tensor.files.dense import read_dense
 
+BIAS = "Reports in a basis: what the basis leaves out is a bias that standard errors do not show."
+
 
 def aggregate_files(reports: Sequence[Path], output: Path, options: dict[str, Any], *, as_json: bool) -> None:
     """Average the reports of files and write the mean."""
@@ -120,6 +122,7 @@ def _facts(
         "groups": len(groups),
         "standard_error": estimate.noise_variance**0.5,
         "guarantee": promise.to_json(),
+        "notes": [BIAS] if isinstance(groups[0][0], local.Projected) else [],
     }
 
 
@@ -129,6 +132,6 @@ def _show(facts: dict[str, Any]) -> None:
     out = console()
     out.print(f"{facts['reports']:,} reports; standard error of an entry of the mean {facts['standard_error']:.4g}")
     out.print(f"[bold]{escape(facts['guarantee']['sentence'])}[/bold]")
-    for note in facts["guarantee"]["notes"]:
+    for note in [*facts["notes"], *facts["guarantee"]["notes"]]:
         out.print(escape(note))
     out.print(f"written: {escape(facts['output'])} ({', '.join(facts['arrays'])})", soft_wrap=True)

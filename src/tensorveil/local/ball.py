@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,14 +88,7 @@ class BallMechanism(LocalMechanism):
 
     def settings(self) -> dict[str, Any]:
         """Give the public parameters, as plain data."""
-        return {
-            "shape": self.shape,
-            "epsilon": self.epsilon,
-            "unit": str(self.unit),
-            "bounds": self.bounds,
-            "radius": self.radius,
-            "outside": self.outside,
-        }
+        return super().settings() | {"bounds": self.bounds, "radius": self.radius, "outside": self.outside}
 
     def _notes(self) -> tuple[str, ...]:
         return ("Answers lie on a public grid.", *super()._notes())
@@ -111,6 +105,21 @@ class DirectionMechanism(BallMechanism):
         super().__post_init__()
         if Unit.parse(self.unit).kind != "tensor":
             raise InputError("unit must be 'tensor' for this mechanism. For single entries, try DTLDP or Staircase.")
+
+    @property
+    @abstractmethod
+    def _second_moment(self) -> float:
+        """E |answer|^2, the same for all tensors."""
+
+    def _mse_rows(self, rows: Array) -> Array:
+        # Answers are unbiased: E |y - x|^2 = E |y|^2 - |x|^2, about the middle.
+        out: Array = self._second_moment - ((rows - self.center) ** 2).sum(axis=1)
+        return out
+
+    @property
+    def worst_mse(self) -> float:
+        """The largest expected squared error of a report: that of the tensor in the middle."""
+        return self._second_moment
 
     def _directions(self, rows: Array, source: NoiseSource) -> Array:
         """Return x / ||x|| or its opposite, with chances (1 +- ||x|| / R) / 2, so that R times it has the mean x.

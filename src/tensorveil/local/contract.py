@@ -67,9 +67,9 @@ class LocalMechanism(ABC):
         """The range that was declared for entries, if one was."""
         return None
 
-    @abstractmethod
     def settings(self) -> dict[str, Any]:
         """Give the public parameters, as plain data, from which the mechanism can be made again."""
+        return {"shape": self.shape, "epsilon": self.epsilon, "unit": str(self.unit)}
 
     @abstractmethod
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:

@@ -154,6 +154,14 @@ class DTLDP(Entrywise):
         chance = chance_below(lambda numbers: numbers.number(odds / (1 + odds)))
         return KeepLaw(self.last, self.last / noise, chance, self.clamp)
 
+    @property
+    def exact_epsilon(self) -> float:
+        """The epsilon of the chances and scales in use, by the formulas, to double precision: at most epsilon."""
+        laws, which = self._laws
+        parts = [dtldp_epsilon(law.last, float(law.scale), law.chance / WORDS, clamp=law.clamp) for law in laws]
+        by_entry = np.array([*parts, 0.0])[which]
+        return float(np.sort(by_entry)[::-1][: self.most_differing].sum())
+
     def _answers(self, laws: tuple[KeepLaw, ...]) -> Answers:
         sampler = KeepOrLaplace(chances=chances([law.chance for law in laws]), scales=tuple(law.scale for law in laws))
         return Clamped(answers=sampler, last=self.last) if self.clamp else sampler

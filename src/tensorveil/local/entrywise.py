@@ -340,10 +340,7 @@ class Entrywise(LocalMechanism):
     def settings(self) -> dict[str, Any]:
         """Give the public parameters, as plain data."""
         weights = None if self.weights is None else np.asarray(self.weights).tolist()
-        return {
-            "shape": self.shape,
-            "epsilon": self.epsilon,
-            "unit": str(self.unit),
+        return super().settings() | {
             "bounds": self.bounds,
             "points": self.points,
             "differ": self.differ,
@@ -359,7 +356,8 @@ class Entrywise(LocalMechanism):
         return f"{self.coordinates} of the {self.size} entries of one tensor, picked at random"
 
     def _conditions(self) -> tuple[str, ...]:
-        return () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+        few = () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
+        return few if self.weights is None else (*few, "weights are public")
 
     def _notes(self) -> tuple[str, ...]:
         notes = [f"Public grid of {self.points} points in the bounds."]

@@ -16,7 +16,7 @@ from tensorveil.noise.caps import Caps
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_most
 from tensorveil.privacy.exact import exactly
 
-STEP = 2.0**-16
+STEP = 2.0**-12  # coordinates are of size 1
 SLACK = 1e-12  # of the complementary error function, relative; common libraries stay below 1e-15
 
 
@@ -97,12 +97,3 @@ class PrivUnitG(DirectionMechanism):
         """E |answer|^2: d - 1 unit variances and E a^2 = 1 + gamma / sigma, rounding to the grid included."""
         found = self.half_space
         return (self.reach * found.sigma) ** 2 * (self.size * (1 + STEP**2 / 12) + found.gamma / found.sigma)
-
-    def _mse_rows(self, rows: Array) -> Array:
-        out: Array = self._second_moment - ((rows - self.center) ** 2).sum(axis=1)
-        return out
-
-    @property
-    def worst_mse(self) -> float:
-        """The largest expected squared error of a report: that of the tensor in the middle."""
-        return self._second_moment

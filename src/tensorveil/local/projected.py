@@ -151,15 +151,9 @@ class Projected(LocalMechanism):
 
     def settings(self) -> dict[str, Any]:
         """Give the public parameters, as plain data."""
-        return {
-            "shape": self.shape,
-            "epsilon": self.epsilon,
-            "unit": str(self.unit),
-            "bounds": self.bounds,
-            "outside": self.outside,
-            "basis": self.basis.settings(),
-            "inner": {"mechanism": type(self.inner).__name__, **self.inner.settings()},
-        }
+        inner = {"mechanism": type(self.inner).__name__, **self.inner.settings()}
+        own = {"bounds": self.bounds, "outside": self.outside, "basis": self.basis.settings(), "inner": inner}
+        return super().settings() | own
 
     def _statistic(self) -> str:
         return f"{self.basis.keep} coefficients of one tensor of {self.size} entries, by {self.inner.label}"

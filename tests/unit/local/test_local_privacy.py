@@ -142,6 +142,7 @@ def test_weights_are_shared_as_printed():
     mechanism = DTLDP(shape=(2, 2, 3), epsilon=3.0, unit="tensor", bounds=(0, 1), weights=weights)
     shares = 1 - np.repeat(weights[:, :, None], 3, axis=2)
     assert np.allclose(mechanism.entry_epsilons, 3.0 * shares / shares.sum())
+    assert mechanism.exact_epsilon == pytest.approx(3.0, rel=1e-9)
     codes = mechanism.perturb(np.zeros((50, 2, 2, 3)))
     assert np.all(codes[:, 1, 1] == 0.5)  # epsilon 0: the answer does not depend on the data
     assert np.all(mechanism.perturb(np.ones((50, 2, 2, 3)))[:, 1, 1] == 0.5)
