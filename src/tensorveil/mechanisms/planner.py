@@ -16,24 +16,25 @@ from dataclasses import dataclass, replace
 from tensorveil.errors import InputError
 from tensorveil.mechanisms import gradient, output
 from tensorveil.mechanisms.tradeoffs import (
+    SIGNAL,
     bending,
     best_spreads,
+    clarity,
     clipped_noise,
     input_gain,
     parameters,
     refinement_share,
     row_gain,
-    slope,
 )
 from tensorveil.privacy import Budget, Unit, gaussian_mu
 
 _SPREAD = 0.1
-_BIASES, _INTERACTIONS = 0.25, 0.35
-_SIGNAL = _BIASES + _INTERACTIONS
+_BIASES = 0.25
+_INTERACTIONS = SIGNAL - _BIASES
 # What promises less than this share off the constant's error is not worth the risk that the data are not typical.
 _WORTH = 0.05
-# Components are lost below the first and found above the second of these signal-to-noise ratios; see `_found`.
-_LOST, _CLEAR = 0.6, 2.4
+# Components are lost below the first of these clarities, and found above the second.
+_LOST, _CLEAR = 1.0, 3.3
 # Gradient steps go part of the way that solutions go.
 _BEHIND = 1.15
 
@@ -95,6 +96,10 @@ class _Case:
     def input_gain(self) -> float:
         return input_gain(self.noise, self.n, self.parameters)
 
+    @property
+    def clarity(self) -> float:
+        return clarity(self.noise, self.n, self.shape, self.ranks, self.input_gain)
+
     def row_gains(self, steps: float) -> float:
         """Gain of the noise on the row sums of all modes, when the budget is split over so many steps."""
         noise, shaped = self.part(1 / steps).noise, self.epsilon is not None
@@ -152,7 +157,7 @@ def _shrunk(signal: float, noise: float) -> float:
 
 
 def _mean(case: _Case) -> float:
-    return _SIGNAL + case.mean_noise
+    return SIGNAL + case.mean_noise
 
 
 def _margins(case: _Case) -> float:
@@ -165,30 +170,22 @@ def _margins(case: _Case) -> float:
     return error + 1.0 / sum(case.n**2 / (size * noise) for size in case.shape)
 
 
-def _found(case: _Case, variance: float) -> float:
-    """Return the share of the signal whose directions can be seen under so much noise per value.
-
-    A component of strength s shows in the spectrum of an unfolding once n s / variance exceeds the square root of the
-    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005).
-    """
-    component = _SIGNAL / (sum(case.ranks) / len(case.ranks))
-    cells = math.prod(math.sqrt(size) for size in case.shape)
-    clear = case.n * component / (variance * cells)
-    return min(max(math.log(clear / _LOST) / math.log(_CLEAR / _LOST), 0.0), 1.0)
+def _found(case: _Case) -> float:
+    """Return the share of the signal whose directions input perturbation finds."""
+    return min(max(math.log(case.clarity / _LOST) / math.log(_CLEAR / _LOST), 0.0), 1.0)
 
 
 def _start(case: _Case) -> tuple[float, float]:
     """Return the error of the directions that input perturbation finds, and the share that it finds."""
     spreads = best_spreads(case.input_gain)
-    noise = case.noise * (2 * spreads / slope(spreads)) ** 2 + (1 - _SIGNAL)
-    per_value = clipped_noise(case.input_gain, spreads) + (1 - _SIGNAL) * case.parameters / case.n
-    return _shrunk(_SIGNAL, per_value) + bending(spreads), _found(case, noise)
+    per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
+    return _shrunk(SIGNAL, per_value) + bending(spreads), _found(case)
 
 
 def _input(case: _Case) -> float:
     case = case.part(0.94)  # the rest is for mean, spread and slope
     error, found = _start(case)
-    return found * error + (1 - found) * _SIGNAL + case.mean_noise / 0.01**2
+    return found * error + (1 - found) * SIGNAL + case.mean_noise / 0.01**2
 
 
 def _margins_input(case: _Case) -> float:
@@ -198,14 +195,14 @@ def _margins_input(case: _Case) -> float:
 
 def _refined(case: _Case, sweeps: int) -> float:
     """Predict the error after steps that follow a start from perturbed values."""
-    share = refinement_share(case.input_gain)
+    share = refinement_share(case.input_gain, case.clarity)
     start, found = _start(case.part(0.93 * (1 - share)))
     gain = case.part(share).row_gains(sweeps * (len(case.shape) + case.core))
     spreads = best_spreads(gain)
-    left = 1 - _SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
-    steps = left * clipped_noise(gain, spreads) + (1 - _SIGNAL) * case.parameters / case.n
+    left = 1 - SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
+    steps = left * clipped_noise(gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
     error = _shrunk(start, steps) + left * bending(spreads)
-    return found * error + (1 - found) * _SIGNAL + case.mean_noise / 0.01**2
+    return found * error + (1 - found) * SIGNAL + case.mean_noise / 0.01**2
 
 
 def _output(case: _Case) -> float:

@@ -17,7 +17,7 @@ from tensorveil.mechanisms.design import core_design, predictions, rebalanced, r
 from tensorveil.mechanisms.input import fit_input, gain_of_input
 from tensorveil.mechanisms.mean import private_spread
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import best_spreads, refinement_share, row_gain, slope
+from tensorveil.mechanisms.tradeoffs import best_spreads, clarity, refinement_share, row_gain, slope
 from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
@@ -63,7 +63,8 @@ def refined(
     proofs: tuple[str, ...],
 ) -> Outcome:
     """Fit a start to perturbed values, then make steps over every mode and the core, for the rest of the budget."""
-    share = refinement_share(gain_of_input(spend, data, form))
+    gain = gain_of_input(spend, data, form)
+    share = refinement_share(gain, clarity(spend.noise, data.n_entries, data.shape, form.ranks, gain))
     move_core = form.core and data.n_entries * int(np.prod(form.ranks)) <= _LARGEST_DESIGN
     steps = sweeps * (len(data.shape) + move_core)
     for_start, for_spread, *rest = spend.split(1 - share - _SPREAD_SHARE, _SPREAD_SHARE, *[share / steps] * steps)

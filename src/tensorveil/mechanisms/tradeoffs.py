@@ -16,8 +16,12 @@ _BENT, _DECAY = 0.042, 0.42
 _CANDIDATES = [0.8 + 0.1 * k for k in range(33)]
 # Of a model's parameters, so many are determined by the data; relevance priors switch the others off.
 _SEARCH = 0.8
-# With this much noise in a start, steps that follow it get the least share of the budget.
-_NOISY_START, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.5
+# With this much noise in a start, steps that follow it get this share of the budget, within these limits; but a start
+# must stay this clear, or it misses directions that no step finds again.
+_NOISY_START, _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.1, 0.5
+_CLEAR_START = 3.2
+# The share of the variance that is signal.
+SIGNAL = 0.6
 
 
 def slope(spreads: float) -> float:
@@ -54,10 +58,23 @@ def row_gain(noise: float, n: int, size: int, rank: int, shaped: bool) -> float:
     return noise * ((rank + 1) / 2 if shaped else 1.0) * rank**2 / max(n / size, 1.0) ** 2
 
 
-def refinement_share(gain: float) -> float:
-    """Return the share of the budget for steps that follow a start with this gain: more, the surer the start."""
+def clarity(noise: float, n: int, shape: tuple[int, ...], ranks: tuple[int, ...], gain: float) -> float:
+    """Return how far components stand out when every value is perturbed: below 1 they are lost, from about 3 on found.
+
+    A component of strength s shows in the spectrum of an unfolding once n s / variance exceeds the square root of the
+    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005).
+    """
+    component = SIGNAL / (sum(ranks) / len(ranks))
+    variance = clipped_noise(noise, best_spreads(gain)) + (1 - SIGNAL)
+    return n * component / (variance * math.prod(math.sqrt(size) for size in shape))
+
+
+def refinement_share(gain: float, clear: float) -> float:
+    """Return the share of the budget for steps that follow a start with this gain and clarity, had it all of it."""
     start = clipped_noise(gain, best_spreads(gain))
-    return min(max(_LEAST_SHARE * math.sqrt(_NOISY_START / start), _LEAST_SHARE), _MOST_SHARE)
+    by_noise = _SHARE * math.sqrt(_NOISY_START / start)
+    by_clarity = 1 - math.sqrt(_CLEAR_START / clear)
+    return min(max(min(by_noise, by_clarity), _LEAST_SHARE), _MOST_SHARE)
 
 
 def parameters(shape: tuple[int, ...], ranks: tuple[int, ...], core: bool) -> float:

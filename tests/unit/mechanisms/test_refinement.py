@@ -88,10 +88,10 @@ def test_weights_limit_the_longest_design():
 def test_less_noise_widens_limits_and_shares():
     gains = [10.0**k for k in range(-8, 3)]
     spreads = [tradeoffs.best_spreads(gain) for gain in gains]
-    shares = [tradeoffs.refinement_share(gain) for gain in gains]
+    shares = [tradeoffs.refinement_share(gain, 1.0 / gain) for gain in gains]
     assert spreads == sorted(spreads, reverse=True)
     assert shares == sorted(shares, reverse=True)
-    assert (spreads[-1], shares[-1]) == (0.8, 0.2)
+    assert (spreads[-1], shares[-1]) == (0.8, 0.1)
     assert spreads[0] > 3
     assert shares[0] == 0.5
 
@@ -124,3 +124,18 @@ def test_a_large_core_stays_as_it_was(monkeypatch):
     outcome = run_output(data, form, Spend(source=SeededSource(0), epsilon=5.0))
     assert not any("core" in part.name for part in outcome.parts)
     assert sum(part.event.epsilon for part in outcome.parts) <= 5.0
+
+
+def test_a_start_that_is_hardly_clear_keeps_nearly_all():
+    shares = [tradeoffs.refinement_share(1e-6, clear) for clear in (0.5, 3.0, 4.5, 6.0, 20.0)]
+    assert shares[:2] == [0.1, 0.1]
+    assert shares == sorted(shares)
+    assert shares[-1] == 0.5
+
+
+def test_noise_blurs_and_entries_clear():
+    def clear(noise, n):
+        return tradeoffs.clarity(noise, n, (50, 50, 50), (3, 3, 3), tradeoffs.input_gain(noise, n, 450))
+
+    assert clear(1.0, 20_000) > clear(10.0, 20_000) > clear(100.0, 20_000)
+    assert clear(1.0, 40_000) > clear(1.0, 20_000)
