@@ -35,7 +35,7 @@ def published_completion_subjects() -> Iterator[BlackBox]:
     )
     yield _fits("published/gradient perturbation, known start", _gradient_known, _few(1.0, 0.0))
     yield _fits("published/output perturbation, known start", _output_known, _few(1.0, 0.0))
-    secret = "one value, recovered from the factors"
+    secret = "attacks on one value"
     yield _attack("published/gradient perturbation, secret start", _gradient_secret, secret, proven=None, many=1_000)
     yield _attack("published/output perturbation, secret start", _output_secret, secret, proven=None, many=1_000)
     for method in ("input", "output", "gradient"):
