@@ -1,1 +1,7 @@
 """Makes the helpers that stand beside this file importable from every test (`from chance import ...`)."""
+
+from hypothesis import settings
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile("tensorveil", deadline=None)
+settings.load_profile("tensorveil")

@@ -31,7 +31,7 @@ def test_bounds_cover_by_enumeration(rate):
     assert weights[upper_rate(hits, 50, 0.02) < rate].sum() <= 0.02
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(epsilon=st.floats(0.01, 5), delta=st.sampled_from([0.0, 1e-5, 0.1]), p=st.floats(0.01, 0.99))
 def test_the_least_epsilon_inverts_the_definition(epsilon, delta, p):
     """An event exactly at the edge of (epsilon, delta) shows epsilon; the curve says the same."""
@@ -98,7 +98,7 @@ def test_the_delta_term_by_enumeration():
         guess_pvalue(10, 20, 5, 1.0, 0.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(right=st.integers(0, 40), delta=st.sampled_from([0.0, 1e-6, 1e-3]))
 def test_the_epsilon_from_guesses_is_the_largest_refuted(right, delta):
     found = epsilon_from_guesses(100, 40, right, delta, 0.999)

@@ -105,7 +105,7 @@ def test_sampled_or_not_epsilon_and_delta_agree(name):
     assert delta_for(event, epsilon) <= DELTA * (1 + 1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(events, st.floats(1e-9, 0.3), st.floats(0.0, 20.0))
 def test_epsilon_and_delta_agree(event, delta, epsilon):
     found = epsilon_for(event, delta, method="native")
@@ -114,7 +114,7 @@ def test_epsilon_and_delta_agree(event, delta, epsilon):
     assert 0 <= delta_for(event, epsilon, method="native") <= 1
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(events, events, st.floats(1e-9, 0.1))
 def test_composition_commutes_and_never_costs_less_than_a_part(first, second, delta):
     together = epsilon_for(Composed([first, second]), delta, method="native")
@@ -123,14 +123,14 @@ def test_composition_commutes_and_never_costs_less_than_a_part(first, second, de
     assert together >= 0.99 * epsilon_for(first, delta, method="native") or together == math.inf
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(events, st.floats(1e-9, 0.1), st.floats(1.0, 100.0))
 def test_a_larger_delta_costs_no_more(event, delta, factor):
     larger = min(delta * factor, 0.9)
     assert epsilon_for(event, larger, method="native") <= epsilon_for(event, delta, method="native") * (1 + 1e-9)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(events, min_size=1, max_size=4), st.floats(1e-9, 0.1))
 def test_parallel_is_the_worst_part(parts, delta):
     worst = max(epsilon_for(part, delta, method="native") for part in parts)
@@ -164,14 +164,14 @@ def test_foreign_json_is_refused(content):
         event_from_json(content)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(amount.map(Gaussian), min_size=1, max_size=6), st.floats(1e-9, 0.1))
 def test_gaussians_compose_as_one(parts, delta):
     mu = math.sqrt(sum(part.mu**2 for part in parts))
     assert epsilon_for(Composed(parts), delta) == pytest.approx(epsilon_for(Gaussian(mu), delta), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=8))
 def test_pure_adds_up_in_decimals(thousandths):
     parts = [Pure(number / 1000) for number in thousandths]

@@ -109,7 +109,7 @@ VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "val
 
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("method", VALUE_METHODS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]), core=st.booleans())
 def test_one_value_never_moves_more_than_declared(method, epsilon, data, where, to, core):
     values = data.values.copy()
@@ -134,7 +134,7 @@ def test_ninety_percent_of_the_bound_are_reached(method, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(data=tensors(), where=st.integers(0, 10**6), core=st.booleans())
 def test_one_entry_never_moves_more_than_declared(epsilon, data, where, core):
     kept = np.arange(data.n_entries) != where % data.n_entries

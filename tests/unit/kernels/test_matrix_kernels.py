@@ -33,7 +33,7 @@ def products(Y, mask, A, B, L, dtype, threads):
     return squares, out[:, :rank], transposed[:, :rank].copy()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 2, 3, 5, 10, 17]), st.floats(0.0, 1.0),
     st.integers(0, 2**32 - 1),

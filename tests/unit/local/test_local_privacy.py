@@ -127,7 +127,7 @@ def test_gaussian_noise_is_scaled_to_the_largest_distance():
     most=st.integers(1, 12),
     epsilon=st.floats(0.01, 40),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_entries_that_may_differ_spend_more_than_epsilon(weights, most, epsilon):
     most = min(most, len(weights))
     parts = entry_epsilons(epsilon, most, shares_of_weights(np.array(weights), (len(weights),)))

@@ -21,7 +21,7 @@ shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
     bounds=st.sampled_from([None, (-0.5, 1.0)]),
     seed=st.integers(0, 100),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_predict_dense_and_slice_agree_with_the_definition(kind, shape, rank, biases, bounds, seed):
     model = random_model(kind, shape, rank, biases=biases, bounds=bounds, seed=seed)
     expected = brute_force(model)

@@ -25,7 +25,7 @@ def encloses(interval, value, digits):
     assert high - low <= mpmath.mpf(10) ** (5 - digits) * max(1, abs(value))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(a=unit, b=unit, digits=st.sampled_from([40, 80, 160]))
 def test_intervals_enclose_and_are_narrow(a, b, digits):
     numbers = arithmetic(digits)

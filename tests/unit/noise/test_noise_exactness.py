@@ -59,7 +59,7 @@ def test_laplace_at_its_boundaries(scale):
                 assert k <= 0 if sign else k >= 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(word=st.integers(0, 2**64 - 1), seed=st.integers(0, 99), scale=st.fractions(Fraction(1, 50), 2**40))
 def test_laplace_on_any_word(word, seed, scale):
     """Whether or not more bits were needed, the draw is that of the uniform which the words spell."""
@@ -88,7 +88,7 @@ def exact_pair(word_r, word_a, following_r, following_a):
     return (-x if word_a & 1 else x, -y if word_a & 2 else y)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     word_r=st.integers(2**30, 2**64 - 1), word_a=st.integers(0, 2**64 - 1), sigma=st.fractions(Fraction(1, 50), 2**22)
 )
@@ -224,7 +224,7 @@ def test_bernoulli_exp_at_its_boundary(exponent):
 
 
 @given(part=st.floats(0, 1, exclude_max=True))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rounding_up_at_its_boundary(part):
     """P(up) is the fraction itself, to the last bit of the float, however small."""
     exact = Fraction(part)

@@ -57,7 +57,7 @@ def test_known_noise_keeps_the_fit_at_the_mean(problem):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("solver", SOLVERS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(scale=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
 def test_units_do_not_matter(problem, estimator, solver, scale, shift):
     """Fits see values centred and scaled, so predictions follow a change of units."""
