@@ -19,7 +19,7 @@ _SEARCH = 0.8
 # With this much noise in a start, steps that follow it get this share of the budget, within these limits; but a start
 # must stay this clear, or it misses directions that no step finds again.
 _NOISY_START, _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.1, 0.5
-_CLEAR_START = 3.2
+_CLEAR_START = 4.5
 # The share of the variance that is signal.
 SIGNAL = 0.6
 
@@ -62,11 +62,13 @@ def clarity(noise: float, n: int, shape: tuple[int, ...], ranks: tuple[int, ...]
     """Return how far components stand out when every value is perturbed: below 1 they are lost, from about 3 on found.
 
     A component of strength s shows in the spectrum of an unfolding once n s / variance exceeds the square root of the
-    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005).
+    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005). From four modes on it was
+    measured to take more, because directions of every mode must be found at once.
     """
     component = SIGNAL / (sum(ranks) / len(ranks))
     variance = clipped_noise(noise, best_spreads(gain)) + (1 - SIGNAL)
-    return n * component / (variance * math.prod(math.sqrt(size) for size in shape))
+    modes = max(1.0, (len(shape) - 1) / 2)
+    return n * component / (modes * variance * math.prod(math.sqrt(size) for size in shape))
 
 
 def refinement_share(gain: float, clear: float) -> float:
