@@ -286,7 +286,7 @@ MUTANTS = [
         name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
         claim=PURE, break_it=no_clip, samples=400, batched=False,
     ),
-    run("passes that are not counted", "margins", TWO_MU, count_not_multiplied),
+    run("passes that are not counted", "margins", TWO_MU, count_not_multiplied, samples=1_200),
     run("a center that is not charged", "output", TWO, center_without_charge, with_model=True),
     run("one draw of noise for two releases", "margins", TWO, nothing, Repeating),
     run("a seed that everybody knows", "mean", TWO, nothing, same_seed),
