@@ -80,8 +80,8 @@ class LLAGP:
     steps: T.
     kappa: between 0 and 1.
 
-    Guarantee (in exact arithmetic, not for this noise): each step is 1/z-GDP for adding or removing one example where the
-    number of examples, by which the sum is divided, is public; the shares sum to 1. Sampling of batches is not counted.
+    Guarantee (in exact arithmetic, not for this noise): each step is 1/z-GDP for adding or removing one example where
+    the number of examples, by which the sum is divided, is public; the shares sum to 1. Sampling is not counted.
 
     >>> from tensorveil.published import LLAGP
     >>> LLAGP(clip_norms=(1.0, 1.0), noise_multiplier=2.0, steps=10, kappa=0.5).shares(10).tolist()
@@ -123,8 +123,8 @@ class LLAGP:
     def guarantee(self, delta: float) -> Guarantee:
         """Say what holds for all steps together, in exact arithmetic."""
         notes = (
-            "A reconstruction. True in exact arithmetic where the number of examples is public: shares sum to 1, so a step "
-            "is 1/z-GDP. Means over a private number of examples tell that number.",
+            "A reconstruction. True in exact arithmetic where the number of examples is public: shares sum to 1, so a "
+            "step is 1/z-GDP. Means over a private number of examples tell that number.",
         )
         return _guarantee("LLAGP", 1 / self.noise_multiplier, self.steps, probability("delta", delta), notes)
 
@@ -183,8 +183,8 @@ class DPHSGD:
     def guarantee(self, delta: float) -> Guarantee:
         """Say what holds for all steps together, in exact arithmetic."""
         notes = (
-            "A reconstruction. True in exact arithmetic where the number of examples is public and curvatures come from "
-            "released or public numbers.",
+            "A reconstruction. True in exact arithmetic where the number of examples is public and curvatures come "
+            "from released or public numbers.",
         )
         mu = math.sqrt(self.layers) / self.noise_multiplier
         return _guarantee("DPHSGD", mu, self.steps, probability("delta", delta), notes)
