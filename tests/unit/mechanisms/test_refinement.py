@@ -139,3 +139,15 @@ def test_noise_blurs_and_entries_clear():
 
     assert clear(1.0, 20_000) > clear(10.0, 20_000) > clear(100.0, 20_000)
     assert clear(1.0, 40_000) > clear(1.0, 20_000)
+
+
+@pytest.mark.parametrize("step", [solved, stepped])
+@pytest.mark.parametrize("rows", [2, 1])
+def test_what_is_switched_off_moves_nothing(step, rows):
+    """Auditing found it: a core of 1e-162 has a curvature of the smallest float, and a step divided by it overflows."""
+    design = np.full((4, 1), 1e-162)
+    target = refine.Target(known=np.zeros(4), residual=np.zeros(4), limit=4.0, slope=1.0, variance=1.0)
+    column = np.arange(4) % rows
+    sums = refine._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
+    before = np.ones((rows, 1))
+    assert distance(step(before, sums), before) < 1e-6
