@@ -102,8 +102,8 @@ def half_noise(patch):
 
 
 def half_sensitivity(patch):
-    original = spending.contribution_sensitivity
-    patch.setattr(spending, "contribution_sensitivity", lambda *a: original(*a) / 2)
+    original = Spend._add
+    patch.setattr(Spend, "_add", lambda self, ints, grid, l1, l2: original(self, ints, grid, l1 / 2, l2 / 2))
 
 
 def l2_for_laplace(patch):

@@ -91,20 +91,20 @@ class Spend:
         """Sum weights (n, d) times values by groups; rows of weights must be public or already private.
 
         Guarantee: this spend, for neighbours that differ in one value between low and high, which moves one row of
-        the result by at most the largest weight's length times (high - low) (docs/guarantees.md#linear).
+        the result by at most the largest weight's length times (high - low), and a step per coordinate for rounding
+        (docs/guarantees.md#linear).
         """
         width, dimension = (high - low), weights.shape[1]
-        longest = float(np.sqrt(np.max(np.sum(weights**2, axis=1)))) * width
+        longest = float(np.sqrt(np.max(np.einsum("np,np->n", weights, weights)))) * width
         grid = Grid.for_scale(max(longest, 1e-12 * width) / self._parameter)
         sums = np.zeros((n_groups, dimension), dtype=np.int64)
-        l1 = l2 = Fraction(0)
         for start in range(0, len(values), 1 << 18):  # chunks keep the temporary arrays small
             part = slice(start, start + (1 << 18))
-            w = weights[part]
-            sums += grouped_sum(snap(w * values[part, None], grid), groups[part], n_groups)
-            l2 = max(l2, contribution_sensitivity(w * low, w * high, grid, "l2"))
-            l1 = max(l1, contribution_sensitivity(w * low, w * high, grid, "l1"))
-        return self._add(sums, grid, l1, l2)
+            sums += grouped_sum(snap(weights[part] * values[part, None], grid), groups[part], n_groups)
+        # Rounding moves every coordinate by at most half a step at either end; the allowance is for products in floats.
+        allowance = 1 + Fraction(1, 10**9)
+        l2 = grid.steps(longest) * allowance + sqrt_up(dimension) * allowance
+        return self._add(sums, grid, l2 * sqrt_up(dimension), l2)
 
     def bounded_rows(self, rows: Array, groups: Array, n_groups: int, *, l1: float, l2: float) -> Noisy:
         """Sum rows of length at most l1 and l2 in these norms by groups.
