@@ -37,7 +37,7 @@ class CP(Completion[CPModel]):
     validation_fraction, patience
         Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
     restarts
-        Fit from so many random starts and keep the best.
+        Fit from so many starts and keep the best; the second of "bayes" is the data's spectrum, the others are random.
     shape
         Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.
     dtype

@@ -150,7 +150,14 @@ class Completion(Fitted[Model], Generic[Model]):
         )  # fmt: skip
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
-                self._fit_once(solve, settings, replace(task, seed=int(rng.integers(2**62))), held, report, restart)
+                self._fit_once(
+                    solve,
+                    rules.restarted(settings, restart),
+                    replace(task, seed=int(rng.integers(2**62))),
+                    held,
+                    report,
+                    restart,
+                )
                 for restart in range(self.restarts)
             ]
         solution, watch = min(fits, key=lambda fit: _badness(fit[1]))

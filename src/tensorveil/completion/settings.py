@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, cast
 
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.solvers.bayes import Bayes
 from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
 
 
@@ -25,6 +26,11 @@ def solver_settings(solver: str, given: Mapping[str, Any], solvers: Solvers = SO
             raise InputError(f'{name} has no meaning for solver="{solver}". Leave it out, or try solver="{owners[0]}".')
         _check_setting(name, value)
     return settings_type(**used), solve
+
+
+def restarted(settings: Any, restart: int) -> Any:
+    """Return the settings of a restart: the second start of "bayes" is the data's spectrum, the others are random."""
+    return replace(settings, start="spectral") if restart == 1 and isinstance(settings, Bayes) else settings
 
 
 def _check_setting(name: str, value: Any) -> None:

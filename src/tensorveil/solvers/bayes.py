@@ -48,8 +48,8 @@ class Bayes:
     sweeps: int = 100
     tol: float = 1e-5
     noise_variance: float = 0.0
-    # "spectral" where the data show directions (order three and more), "random" otherwise
-    start: Start = "spectral"
+    # "spectral": from what the data show, for three modes and more; better under much noise, not always under little
+    start: Start = "random"
     # For CP: whether the noise that is known has a Laplace law, so that entries are weighed by their residuals.
     laplace: bool = False
     # For matrices only: turn the components so that those which are not needed fall off soon; see _rotate.

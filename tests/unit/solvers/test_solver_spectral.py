@@ -38,7 +38,7 @@ def test_pure_noise_is_not_mistaken_for_signal():
     coords = np.argwhere(rng.random((30, 30, 30)) < 0.5)
     for seed in range(4):
         tensor = tv.ObservedTensor(coords, rng.standard_normal(len(coords)), shape=(30, 30, 30))
-        model = tv.CP(3, baseline="none", noise_variance=1.0, random_state=seed).fit(tensor)
+        model = tv.CP(3, baseline="none", noise_variance=1.0, restarts=2, random_state=seed).fit(tensor)
         assert np.std(model.predict(tensor)) < 0.05
 
 
@@ -68,12 +68,12 @@ def test_a_start_finds_what_random_ones_miss():
     shape = (60, 60, 60)
     columns, values, clean, _ = noisy_problem(shape, 2, 7.0, 4)
     tensor = tv.ObservedTensor(columns.T, values, shape=shape)
-    model = tv.CP(2, baseline="none", noise_variance=49.0, random_state=0).fit(tensor)
+    model = tv.CP(2, baseline="none", noise_variance=49.0, restarts=2, random_state=0).fit(tensor)
     assert np.sqrt(np.mean((model.predict(tensor) - clean) ** 2)) < 0.6 * clean.std()
 
 
 def test_a_mode_shorter_than_the_rank():
     columns, values, clean, _ = noisy_problem((30, 25, 3), 5, 0.1, 5)
     tensor = tv.ObservedTensor(columns.T, values, shape=(30, 25, 3))
-    model = tv.CP(5, baseline="none", random_state=0).fit(tensor)
+    model = tv.CP(5, baseline="none", restarts=2, random_state=0).fit(tensor)
     assert np.sqrt(np.mean((model.predict(tensor) - clean) ** 2)) < 0.3 * clean.std()
