@@ -24,6 +24,8 @@ from tensorveil.solvers.task import Solution
 _SPREAD_SHARE = 0.01
 # The core's design has this many numbers at most; where it would have more, the core stays as the start found it.
 _LARGEST_DESIGN = 200_000_000
+# Designs have unit mean square, unless a solver has switched everything off: they may then be as short as floats get.
+_NOTHING = 1e-60
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 
 
@@ -187,7 +189,8 @@ def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Arr
     Without it the longest design of all would set the noise of every row.
     """
     length = np.sqrt(np.sum(design**2, axis=1))
-    if not np.any(length > 0):
+    felt = length[length > _NOTHING]
+    if not len(felt):
         return np.ones(len(length))
     noise = spend.noise * (2 * target.limit) ** 2
 
@@ -197,7 +200,7 @@ def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Arr
         sampling = target.variance * float(np.mean((weight * length) ** 2)) * entries
         return (sampling + noise * most**2) / reach**2
 
-    lengths = [float(q) for q in np.quantile(length[length > 0], _QUANTILES)]
+    lengths = [float(q) for q in np.quantile(felt, _QUANTILES)]
     best = min(lengths, key=badness)
     weights: Array = best / np.maximum(length, best)
     return weights

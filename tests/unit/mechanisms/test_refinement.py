@@ -143,9 +143,10 @@ def test_noise_blurs_and_entries_clear():
 
 @pytest.mark.parametrize("step", [solved, stepped])
 @pytest.mark.parametrize("rows", [2, 1])
-def test_what_is_switched_off_moves_nothing(step, rows):
+@pytest.mark.parametrize("size", [1e-162, 1e-120, 1e-80])
+def test_what_is_switched_off_moves_nothing(step, rows, size):
     """Auditing found it: a core of 1e-162 has a curvature of the smallest float, and a step divided by it overflows."""
-    design = np.full((4, 1), 1e-162)
+    design = np.full((4, 1), size)
     target = refine.Target(known=np.zeros(4), residual=np.zeros(4), limit=4.0, slope=1.0, variance=1.0)
     column = np.arange(4) % rows
     sums = refine._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
