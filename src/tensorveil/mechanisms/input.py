@@ -14,7 +14,7 @@ from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.margins import private_margins
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import best_spreads, input_gain, parameters
+from tensorveil.mechanisms.tradeoffs import input_gain, input_spreads, parameters
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
 from tensorveil.solvers.registry import MATRIX_SOLVERS
@@ -81,7 +81,7 @@ def _fit_perturbed(
 ) -> tuple[Solution, tuple[Part, ...]]:
     """Perturb clipped residuals from an already private baseline and fit them with their noise variance known."""
     for_slope, for_values = spend.split(_SLOPE_SHARE, 1 - _SLOPE_SHARE)
-    limit = min(spread * best_spreads(gain_of_input(spend, data, form)), data.width)
+    limit = min(spread * input_spreads(spend.noise, gain_of_input(spend, data, form)), data.width)
     residual = data.values - baseline
     slope = clipping_slope(data, residual, spread, limit, for_slope)
     noisy = for_values.values(np.clip(residual, -limit, limit), (-limit, limit))

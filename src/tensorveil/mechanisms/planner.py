@@ -22,6 +22,7 @@ from tensorveil.mechanisms.tradeoffs import (
     clarity,
     clipped_noise,
     input_gain,
+    input_spreads,
     parameters,
     refinement_share,
     row_gain,
@@ -177,7 +178,7 @@ def _found(case: _Case) -> float:
 
 def _start(case: _Case) -> tuple[float, float]:
     """Return the error of the directions that input perturbation finds, and the share that it finds."""
-    spreads = best_spreads(case.input_gain)
+    spreads = input_spreads(case.noise, case.input_gain)
     per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
     return _shrunk(SIGNAL, per_value) + bending(spreads), _found(case)
 

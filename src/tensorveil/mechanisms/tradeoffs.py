@@ -44,6 +44,14 @@ def best_spreads(gain: float) -> float:
     return min(_CANDIDATES, key=lambda t: bending(t) + clipped_noise(gain, t))
 
 
+def input_spreads(noise: float, gain: float) -> float:
+    """Return the limit for perturbing every value: no tighter than data with little noise of their own can bear.
+
+    The rule above takes half of the variance for noise. Pictures have next to none, and clipping bends them more.
+    """
+    return max(best_spreads(gain), min(0.8 + 0.08 * math.sqrt(2.0 / noise), 2.5))
+
+
 def input_gain(noise: float, n: int, parameters: float) -> float:
     """Return the gain of noise on every one of n values, fitted by so many parameters."""
     return _SEARCH * noise * parameters / n
@@ -66,7 +74,7 @@ def clarity(noise: float, n: int, shape: tuple[int, ...], ranks: tuple[int, ...]
     was measured to take more, because directions of every mode must be found at once.
     """
     component = SIGNAL / (sum(ranks) / len(ranks))
-    variance = clipped_noise(noise, best_spreads(gain)) + (1 - SIGNAL)
+    variance = clipped_noise(noise, input_spreads(noise, gain)) + (1 - SIGNAL)
     modes = max(1.0, (len(shape) - 1) / 2)
     return n * component / (modes * variance * math.prod(math.sqrt(size) for size in shape))
 

@@ -152,3 +152,9 @@ def test_what_is_switched_off_moves_nothing(step, rows, size):
     sums = refine._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
     before = np.ones((rows, 1))
     assert distance(step(before, sums), before) < 1e-6
+
+
+def test_a_large_budget_is_not_spent_on_tight_limits():
+    """Whatever the number of parameters: at epsilon 20 pictures are not bent."""
+    assert tradeoffs.input_spreads(2.0 / 20**2, 10.0) > 2
+    assert tradeoffs.input_spreads(2.0 / 1.0**2, 10.0) < 1
