@@ -60,7 +60,8 @@ def shells(words: Array, d: int, s: float, slack: float, out: Array, verdicts: A
         verdicts[i] = DOUBTFUL
         G, error_G = radius_of(words[i], d)
         norm, error_norm = direction_of(words[i, d:], d, g, errors_g)
-        if not s * (error_G + 2.0 * G * error_norm / norm) < 0.125:
+        # One pair of Gaussians in a million is next to 0, where first order is not enough: polar gives up.
+        if error_norm == math.inf or not s * (error_G + 2.0 * G * error_norm / norm) < 0.125:
             continue
         certain, squares = True, 0.0
         for k in range(d):

@@ -167,6 +167,19 @@ def test_shells_agree_between_kernel_and_exact(dimension, scale):
     assert len(fast) <= 20
 
 
+@pytest.mark.parametrize("dimension", [2, 3])
+def test_shells_whose_gaussians_are_next_to_zero_are_settled_exactly(dimension):
+    """One radius in a million lies so near 1 that the compiled path gives up: it must say so, not divide by 0."""
+    width = dimension + 2 * ((dimension + 1) // 2) + 1
+    words = ChosenSource([], dimension).uniform64(6 * width)
+    words[dimension::width] = 2**64 - 2**40
+    words[dimension + 2 :: width] = 2**64 - 2**41 if dimension > 2 else words[dimension + 2 :: width]
+    words[width - 1 :: width] = 0  # every proposal is kept
+    fast = _shell_proposals(Fraction(2**20), dimension, 6, ChosenSource(words))
+    slow = [settle_shell(row, dimension, Fraction(2**20), ChosenSource([])) for row in words.reshape(6, width).tolist()]
+    assert fast.tolist() == [z for z, _ in slow]
+
+
 @pytest.mark.parametrize("digits", [1, 2, 5])
 def test_precision_grows_until_the_answer_is_certain(monkeypatch, digits):
     """Started with too few digits, the exact paths ask again with more and come to the same answers."""
