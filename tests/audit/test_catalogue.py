@@ -15,7 +15,7 @@ COSTLY = {
     name for name in SUBJECTS if name.startswith("attack/") or name.endswith("gradient perturbation, secret start")
 }
 COSTLY |= {name for name in SUBJECTS if name.startswith("completion/gradient, tucker") or name.endswith(", delta")}
-QUICK = {"completion/": 40, "one run/": 1, "published/output perturbation, secret start": 60, "local/400": 2_000}
+QUICK = {"completion/": 40, "one run/": 2_000, "published/output perturbation, secret start": 60, "local/400": 2_000}
 
 
 def quick_samples(subject):

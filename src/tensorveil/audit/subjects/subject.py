@@ -44,11 +44,11 @@ class Subject(Protocol):
 
     @property
     def samples(self) -> int:
-        """Runs on every neighbour in a quick audit."""
+        """Runs on every neighbour, or canaries in one run, in a quick audit."""
 
     @property
     def many(self) -> int:
-        """Runs on every neighbour in a thorough audit."""
+        """Runs on every neighbour, or canaries in one run, in a thorough audit."""
 
     def audit(
         self, *, samples: int | None = None, confidence: float = 0.999, seed: int = 0, progress: Progress | None = None
@@ -102,23 +102,25 @@ class BlackBox:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OneRun:
-    """A subject that is trained once, with many canaries."""
+    """A subject that is trained once, with many canaries, of which a share is guessed."""
 
     name: str
     unit: str
     claim: Claim
     proven: Claim | None
     about: str
-    canaries: Canaries
     run: Callable[[Array, np.random.Generator], Array]
-    samples: int = 1
-    many: int = 1
+    samples: int = 2_000
+    many: int = 1_000_000
+    guessed: float = 0.2
 
     def audit(
         self, *, samples: int | None = None, confidence: float = 0.999, seed: int = 0, progress: Progress | None = None
     ) -> Verdict:
-        """Try to refute the claim from one run; ``samples`` has no meaning here."""
-        return audit_one_run(self.run, self.canaries, self.claim, confidence=confidence, seed=seed)
+        """Try to refute the claim from one run; ``samples`` is the number of canaries."""
+        count = samples or self.samples
+        canaries = Canaries(count=count, guesses=max(int(self.guessed * count), 1))
+        return audit_one_run(self.run, canaries, self.claim, confidence=confidence, seed=seed)
 
 
 def noisy_statistic(

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
-from tensorveil.audit.one_run import Canaries
 from tensorveil.audit.subjects.subject import OneRun
 from tensorveil.completion import PrivateCP, PrivateLowRankMatrix, PrivateTucker
 from tensorveil.completion.private import PrivateCompletion
@@ -18,8 +17,7 @@ from tensorveil.tensor import ObservedTensor
 
 Array = NDArray[Any]
 
-_SHAPE = (2_000, 4)
-_CANARIES = Canaries(count=_SHAPE[0], guesses=400)
+_COLUMNS = 4
 _EPSILON, _DELTA = 2.0, 1e-5
 _LOW, _HIGH = -1.0, 3.0
 
@@ -39,47 +37,46 @@ def _subject(
     claim = Claim(epsilon=_EPSILON, delta=delta)
     options = {"epsilon": _EPSILON, "delta": delta, "unit": unit, "bounds": (_LOW, _HIGH), "method": method}
 
-    def fitted(rng: np.random.Generator) -> PrivateCompletion[Any]:
+    def fitted(rows: int, rng: np.random.Generator) -> PrivateCompletion[Any]:
         seeds = {"random_state": int(rng.integers(2**31)), "noise_seed": int(rng.integers(2**62))}
-        return estimator(1, **options, shape=_SHAPE, sweeps=20, restarts=1, threads=1, **seeds)
+        return estimator(1, **options, shape=(rows, _COLUMNS), sweeps=20, restarts=1, threads=1, **seeds)
 
     return OneRun(
         name=f"one run/{title} {method}" + (", delta" if delta else ""),
         unit=unit,
         claim=claim,
         proven=claim,
-        about="one run with 2,000 canaries",
-        canaries=_CANARIES,
+        about="one run with canaries",
         run=value_canaries(fitted) if unit == "value" else entry_canaries(fitted),
     )
 
 
 def value_canaries(
-    fitted: Callable[[np.random.Generator], PrivateCompletion[Any]],
+    fitted: Callable[[int, np.random.Generator], PrivateCompletion[Any]],
 ) -> Callable[[Array, np.random.Generator], Array]:
     """Return the run in which a coin sets a value to one bound or the other; its score is the prediction there."""
 
     def run(coins: Array, rng: np.random.Generator) -> Array:
-        coords = _cells()
-        tensor = ObservedTensor(coords, np.where(coins == 1, _HIGH, _LOW), shape=_SHAPE)
-        return np.asarray(fitted(rng).fit(tensor).predict(coords))
+        coords = _cells(len(coins))
+        tensor = ObservedTensor(coords, np.where(coins == 1, _HIGH, _LOW), shape=(len(coins), _COLUMNS))
+        return np.asarray(fitted(len(coins), rng).fit(tensor).predict(coords))
 
     return run
 
 
 def entry_canaries(
-    fitted: Callable[[np.random.Generator], PrivateCompletion[Any]],
+    fitted: Callable[[int, np.random.Generator], PrivateCompletion[Any]],
 ) -> Callable[[Array, np.random.Generator], Array]:
     """Return the run in which a coin decides whether an entry, at the upper bound, is there at all."""
 
     def run(coins: Array, rng: np.random.Generator) -> Array:
-        coords = _cells()
-        tensor = ObservedTensor(coords[coins == 1], np.full(int(coins.sum()), _HIGH), shape=_SHAPE)
-        return np.asarray(fitted(rng).fit(tensor).predict(coords))
+        coords = _cells(len(coins))
+        tensor = ObservedTensor(coords[coins == 1], np.full(int(coins.sum()), _HIGH), shape=(len(coins), _COLUMNS))
+        return np.asarray(fitted(len(coins), rng).fit(tensor).predict(coords))
 
     return run
 
 
-def _cells() -> Array:
-    rows = np.arange(_SHAPE[0])
-    return np.stack([rows, rows % _SHAPE[1]], axis=1)
+def _cells(count: int) -> Array:
+    rows = np.arange(count)
+    return np.stack([rows, rows % _COLUMNS], axis=1)
