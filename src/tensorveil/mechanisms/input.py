@@ -14,7 +14,7 @@ from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.margins import private_margins
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import input_gain, input_spreads, parameters
+from tensorveil.mechanisms.tradeoffs import input_gain, input_spreads, mean_share, parameters
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
 from tensorveil.solvers.registry import MATRIX_SOLVERS
@@ -39,7 +39,7 @@ def fit_input(data: PrivateData, form: Form, spend: Spend) -> InputFit:
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#input).
     """
-    share = mean_share(spend, data.n_entries)
+    share = mean_share(spend.noise, data.n_entries)
     for_mean, for_spread, for_values = spend.split(share, _SPREAD_SHARE, 1 - share - _SPREAD_SHARE)
     center = private_mean(data, for_mean)
     spread = private_spread(data, center, for_spread)
@@ -117,11 +117,6 @@ def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: flo
     products = np.minimum(np.abs(residual), limit) * np.minimum(np.abs(residual), data.width)
     total = spend.sums(products, 0.0, limit * data.width, everything, 1).values[0]
     return float(np.clip(total / data.n_entries / spread**2, _LEAST_SLOPE, 1.0))
-
-
-def mean_share(spend: Spend, n: int) -> float:
-    """Give the mean what keeps its noise near half a percent of the bounds' width, within 1 to 30 %."""
-    return float(np.clip(200.0 * np.sqrt(spend.noise) / n, 0.01, 0.3))
 
 
 def gain_of_input(spend: Spend, data: PrivateData, form: Form) -> float:

@@ -13,25 +13,31 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tensorveil.errors import InputError
 from tensorveil.mechanisms import gradient, output
 from tensorveil.mechanisms.tradeoffs import (
+    BIASES,
     SIGNAL,
     bending,
     best_spreads,
+    bias_error,
     clarity,
     clipped_noise,
     input_gain,
     input_spreads,
+    mean_share,
     parameters,
     refinement_share,
     row_gain,
+    sum_bending,
+    sum_shares,
 )
 from tensorveil.privacy import Budget, Unit, gaussian_mu
 
 _SPREAD = 0.1
-_BIASES = 0.25
-_INTERACTIONS = SIGNAL - _BIASES
+_INTERACTIONS = SIGNAL - BIASES
 # What promises less than this share off the constant's error is not worth the risk that the data are not typical.
 _WORTH = 0.05
 # Components are lost below the first of these clarities, and found above the second.
@@ -90,8 +96,13 @@ class _Case:
 
     @property
     def mean_noise(self) -> float:
-        """Variance of the noise on the mean."""
+        """Variance of the noise on the mean, had it all of the budget."""
         return self.noise / (_SPREAD * self.n) ** 2
+
+    @property
+    def side_noise(self) -> float:
+        """Variance of the noise on the mean, where it has the share that goes before other things."""
+        return self.part(mean_share(self.noise, self.n)).mean_noise
 
     @property
     def input_gain(self) -> float:
@@ -162,13 +173,12 @@ def _mean(case: _Case) -> float:
 
 
 def _margins(case: _Case) -> float:
-    order = len(case.shape)
-    noise = case.part(1 / order).noise / _SPREAD**2
-    error = _INTERACTIONS
-    for size in case.shape:
-        entries = case.n / size
-        error += _shrunk(_BIASES / order, noise / entries**2 + (1 - _BIASES) / entries)
-    return error + 1.0 / sum(case.n**2 / (size * noise) for size in case.shape)
+    counts = [np.array([case.n / size]) for size in case.shape]
+    rest = case.part(0.97 - mean_share(case.noise, case.n))
+    shares, spreads = sum_shares(rest.noise, counts, power=2 if case.epsilon is not None else 1)
+    noises = (rest.part(share).noise * (2 * spreads) ** 2 for share in shares)
+    found = sum(bias_error(noise, count, len(counts)) for noise, count in zip(noises, counts, strict=True))
+    return _INTERACTIONS + found + sum_bending(spreads) + case.side_noise
 
 
 def _found(case: _Case) -> float:
@@ -186,7 +196,7 @@ def _start(case: _Case) -> tuple[float, float]:
 def _input(case: _Case) -> float:
     case = case.part(0.94)  # the rest is for mean, spread and slope
     error, found = _start(case)
-    return found * error + (1 - found) * SIGNAL + case.mean_noise / 0.01**2
+    return found * error + (1 - found) * SIGNAL + case.side_noise
 
 
 def _margins_input(case: _Case) -> float:
@@ -203,7 +213,7 @@ def _refined(case: _Case, sweeps: int) -> float:
     left = 1 - SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
     steps = left * clipped_noise(gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
     error = _shrunk(start, steps) + left * bending(spreads)
-    return found * error + (1 - found) * SIGNAL + case.mean_noise / 0.01**2
+    return found * error + (1 - found) * SIGNAL + case.side_noise
 
 
 def _output(case: _Case) -> float:

@@ -9,6 +9,13 @@ residuals lie within a width of 1. In spreads t of the residual, noise is scaled
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 # What clipping at t spreads bends, as a share of the residual's variance: fitted to planted CP tensors, whose values
 # have heavier tails than a Gaussian.
@@ -20,8 +27,11 @@ _SEARCH = 0.8
 # must stay this clear, or it misses directions that no step finds again.
 _NOISY_START, _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.1, 0.5
 _CLEAR_START = 4.5
-# The share of the variance that is signal.
+# The shares of the variance that are signal, and biases among it.
 SIGNAL = 0.6
+BIASES = 0.25
+# Limits of sums of values, in spreads.
+_SUM_CANDIDATES = [1.4 + 0.2 * k for k in range(14)]
 
 
 def slope(spreads: float) -> float:
@@ -32,6 +42,11 @@ def slope(spreads: float) -> float:
 def bending(spreads: float) -> float:
     """Return the error that clipping adds for good."""
     return _BENT * math.exp(-_DECAY * spreads**2)
+
+
+def sum_bending(spreads: float) -> float:
+    """Return the error that clipping adds to biases, which are a part of the signal."""
+    return BIASES / SIGNAL * bending(spreads)
 
 
 def clipped_noise(gain: float, spreads: float) -> float:
@@ -50,6 +65,11 @@ def input_spreads(noise: float, gain: float) -> float:
     The rule above takes half of the variance for noise. Pictures have next to none, and clipping bends them more.
     """
     return max(best_spreads(gain), min(0.8 + 0.08 * math.sqrt(2.0 / noise), 2.5))
+
+
+def mean_share(noise: float, n: int) -> float:
+    """Give the mean what keeps its noise near half a percent of the bounds' width, within 1 to 30 %."""
+    return min(max(200.0 * math.sqrt(noise) / n, 0.01), 0.3)
 
 
 def input_gain(noise: float, n: int, parameters: float) -> float:
@@ -91,3 +111,42 @@ def parameters(shape: tuple[int, ...], ranks: tuple[int, ...], core: bool) -> fl
     """Return how many numbers a model has."""
     rows = sum(size * rank for size, rank in zip(shape, ranks, strict=True))
     return float(rows + (math.prod(ranks) if core else 0))
+
+
+def bias_error(noise: float, counts: Array, order: int) -> float:
+    """Return the error of the biases of one mode, decoded from noisy sums of so many values per index.
+
+    ``noise`` is the variance of the noise on a sum. All indices weigh the same: holes are everywhere.
+    """
+    prior, counts = BIASES / order, np.maximum(counts, 1e-9)
+    found = noise / counts**2 + (1 - BIASES) / counts
+    return float(np.mean(prior * found / (prior + found)))
+
+
+def sum_shares(noise: float, counts: Sequence[Array], *, power: int) -> tuple[tuple[float, ...], float]:
+    """Return shares of the budget for the sums of every mode, and the limit in spreads, with the least error.
+
+    ``counts`` are the public numbers of entries per index. A share s of a pure budget has noise / s^2, of a Gaussian
+    one noise / s: ``power``. Modes whose sums are long need little.
+    """
+    order = len(counts)
+
+    def error(shares: Array, spreads: float) -> float:
+        scaled = noise * (2 * spreads) ** 2
+        return sum_bending(spreads) + sum(
+            bias_error(scaled / share**power, count, order) for share, count in zip(shares, counts, strict=True)
+        )
+
+    shares, spreads = np.full(order, 1.0 / order), 2.0
+    for _ in range(12):  # shares move until another percent of any of them would buy equally much
+        gains = []
+        for m in range(order):
+            more = shares.copy()
+            more[m] *= 1.01
+            gains.append(max(error(shares, spreads) - error(more, spreads), 0.0) / shares[m])
+        if not any(gains):
+            break
+        shares = shares * np.sqrt(np.array(gains) / max(gains)) + 0.01 / order
+        shares /= shares.sum()
+        spreads = min(_SUM_CANDIDATES, key=lambda t, s=shares: error(s, t))  # type: ignore[misc]
+    return tuple(float(share) for share in shares), spreads
