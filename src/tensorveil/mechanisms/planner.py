@@ -41,7 +41,7 @@ _INTERACTIONS = SIGNAL - BIASES
 # What promises less than this share off the constant's error is not worth the risk that the data are not typical.
 _WORTH = 0.05
 # Components are lost below the first of these clarities, and found above the second.
-_LOST, _CLEAR = 1.0, 2.6
+_LOST, _CLEAR = 1.0, 1.7
 # Gradient steps go part of the way that solutions go.
 _BEHIND = 1.15
 

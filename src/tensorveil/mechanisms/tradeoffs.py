@@ -26,7 +26,7 @@ _SEARCH = 0.8
 # With this much noise in a start, steps that follow it get this share of the budget, within these limits; but a start
 # must stay this clear, or it misses directions that no step finds again.
 _NOISY_START, _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.1, 0.5
-_CLEAR_START = 4.5
+_CLEAR_START = 9.0
 # The shares of the variance that are signal, and biases among it.
 SIGNAL = 0.6
 BIASES = 0.25
@@ -68,8 +68,8 @@ def input_spreads(noise: float, gain: float) -> float:
 
 
 def mean_share(noise: float, n: int) -> float:
-    """Give the mean what keeps its noise near half a percent of the bounds' width, within 1 to 30 %."""
-    return min(max(200.0 * math.sqrt(noise) / n, 0.01), 0.3)
+    """Give the mean what keeps its noise near a fifth of a percent of the bounds' width, within 1 to 30 %."""
+    return min(max(500.0 * math.sqrt(noise) / n, 0.01), 0.3)
 
 
 def input_gain(noise: float, n: int, parameters: float) -> float:

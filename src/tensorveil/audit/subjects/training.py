@@ -67,11 +67,17 @@ def value_canaries(
 def entry_canaries(
     fitted: Callable[[int, np.random.Generator], PrivateCompletion[Any]],
 ) -> Callable[[Array, np.random.Generator], Array]:
-    """Return the run in which a coin decides whether an entry, at the upper bound, is there at all."""
+    """Return the run in which a coin decides whether an entry, at the upper bound, is there at all.
+
+    Half of the rows have an entry at the lower bound besides, or there would be nothing to learn but the mean.
+    """
 
     def run(coins: Array, rng: np.random.Generator) -> Array:
         coords = _cells(len(coins))
-        tensor = ObservedTensor(coords[coins == 1], np.full(int(coins.sum()), _HIGH), shape=(len(coins), _COLUMNS))
+        others = coords[::2] + np.array([0, 1])
+        cells = np.concatenate([coords[coins == 1], others])
+        values = np.repeat([_HIGH, _LOW], [int(coins.sum()), len(others)])
+        tensor = ObservedTensor(cells, values, shape=(len(coins), _COLUMNS))
         return np.asarray(fitted(len(coins), rng).fit(tensor).predict(coords))
 
     return run
@@ -79,4 +85,4 @@ def entry_canaries(
 
 def _cells(count: int) -> Array:
     rows = np.arange(count)
-    return np.stack([rows, rows % _COLUMNS], axis=1)
+    return np.stack([rows, 2 * (rows % (_COLUMNS // 2))], axis=1)
