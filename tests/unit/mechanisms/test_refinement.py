@@ -127,7 +127,7 @@ def test_a_large_core_stays_as_it_was(monkeypatch):
 
 
 def test_a_start_that_is_hardly_clear_keeps_nearly_all():
-    shares = [tradeoffs.refinement_share(1e-6, clear) for clear in (0.5, 3.0, 4.5, 6.0, 20.0)]
+    shares = [tradeoffs.refinement_share(1e-6, clear) for clear in (0.5, 3.0, 9.0, 12.0, 60.0)]
     assert shares[:2] == [0.1, 0.1]
     assert shares == sorted(shares)
     assert shares[-1] == 0.5
