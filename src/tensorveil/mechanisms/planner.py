@@ -40,8 +40,9 @@ _SPREAD = 0.1
 _INTERACTIONS = SIGNAL - BIASES
 # What promises less than this share off the constant's error is not worth the risk that the data are not typical.
 _WORTH = 0.05
-# Components are lost below the first of these clarities, and found above the second.
-_LOST, _CLEAR = 1.0, 1.7
+# Components are lost below the first of these clarities, and found above the second; from a start that had less than
+# the whole budget, above the third: what it misses no later step finds.
+_LOST, _CLEAR, _CLEAR_START = 1.0, 1.7, 3.0
 # Gradient steps go part of the way that solutions go.
 _BEHIND = 1.15
 
@@ -181,21 +182,17 @@ def _margins(case: _Case) -> float:
     return _INTERACTIONS + found + sum_bending(spreads) + case.side_noise
 
 
-def _found(case: _Case) -> float:
-    """Return the share of the signal whose directions input perturbation finds."""
-    return min(max(math.log(case.clarity / _LOST) / math.log(_CLEAR / _LOST), 0.0), 1.0)
-
-
-def _start(case: _Case) -> tuple[float, float]:
-    """Return the error of the directions that input perturbation finds, and the share that it finds."""
+def _start(case: _Case, clear: float) -> tuple[float, float]:
+    """Return the error of the directions that input perturbation finds, and the share of the signal that they are."""
+    found = min(max(math.log(case.clarity / _LOST) / math.log(clear / _LOST), 0.0), 1.0)
     spreads = input_spreads(case.noise, case.input_gain)
     per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
-    return _shrunk(SIGNAL, per_value) + bending(spreads), _found(case)
+    return _shrunk(SIGNAL, per_value) + bending(spreads), found
 
 
 def _input(case: _Case) -> float:
     case = case.part(0.94)  # the rest is for mean, spread and slope
-    error, found = _start(case)
+    error, found = _start(case, _CLEAR)
     return found * error + (1 - found) * SIGNAL + case.side_noise
 
 
@@ -207,7 +204,7 @@ def _margins_input(case: _Case) -> float:
 def _refined(case: _Case, sweeps: int) -> float:
     """Predict the error after steps that follow a start from perturbed values."""
     share = refinement_share(case.input_gain, case.clarity)
-    start, found = _start(case.part(0.93 * (1 - share)))
+    start, found = _start(case.part(0.93 * (1 - share)), _CLEAR_START)
     gain = case.part(share).row_gains(sweeps * (len(case.shape) + case.core))
     spreads = best_spreads(gain)
     left = 1 - SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
