@@ -157,12 +157,13 @@ def leave_one_out(
         w[:] = _times(B, s)
         for p in range(low, high):
             explained, leverage = 0.0, 0.0
+            s[:] = 0.0
+            for b in range(d):  # column by column, which compilers vectorise; B is symmetric
+                x = design[p, b]
+                for a in range(d):
+                    s[a] += B[b, a] * x
             for a in range(d):
-                total = 0.0
-                for b in range(d):
-                    total += B[a, b] * design[p, b]
-                s[a] = total
-                leverage += total * design[p, a]
+                leverage += s[a] * design[p, a]
                 explained += w[a] * design[p, a]
             step = (target[p] - explained) / max(1.0 - leverage, 1e-6)
             before = 0.0
@@ -202,11 +203,12 @@ def standardise(design: Array, root: Array, mean: Array, target: Array, out: Arr
     d = len(mean)
     for p in range(len(design)):
         for b in range(d):
-            total = 0.0
-            for a in range(b, d):  # root is lower triangular
-                total += design[p, a] * root[a, b]
-            out[p, b] = total
-            target[p] -= design[p, b] * mean[b]
+            out[p, b] = 0.0
+        for a in range(d):
+            x = design[p, a]
+            target[p] -= x * mean[a]
+            for b in range(a + 1):  # root is lower triangular
+                out[p, b] += x * root[a, b]
 
 
 @kernel()
