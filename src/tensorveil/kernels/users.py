@@ -66,7 +66,9 @@ def add_bounded(
             square += own[i, k] * own[i, k]
         square += _squares_once(scratch, touched, rows, width)
         length = math.sqrt(square) * per_unit
-        sound = length < 1e300  # false also for what is no number: such a contribution is left out
+        # False also for what is no number; and squares that are too small for floats must not come out large. Whatever
+        # is not sound is left out.
+        sound = length < 1e300 and per_unit < 1e100
         factor = per_unit if length <= limit - 1.0 else per_unit * ((limit - 1.0) / length)
         while sound and _whole_squares(scratch, touched, rows, width, own[i], factor) > limit * limit:
             factor *= 0.999
