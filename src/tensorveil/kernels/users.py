@@ -1,0 +1,325 @@
+"""Sums over users in which no user weighs more than declared: compiled, in whole numbers, for any number of threads.
+
+A user's entries that fall into the same row of a mode add up before lengths are measured: this is what a user
+contributes, and a bound on single entries would miss it.
+
+Whatever enters a contribution is computed here, user by user, or by numpy element by element: never by BLAS, whose last
+digits may depend on which other users stand in the same array. A user's contribution must be a function of the user's
+entries and the public state alone, to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.kernels.compiled import kernel
+
+Array = NDArray[Any]
+
+
+@kernel()
+def slice_norms(pointers: Array, columns: Array, offsets: Array, scales: Array, scratch: Array, out: Array) -> None:
+    """Write, for every user, the length of its numbers of entries per row, every row with its scale.
+
+    ``scratch`` has a place per row of all modes and is left at zero, as it came.
+    """
+    for i in range(len(pointers) - 1):
+        total = 0.0
+        for m in range(len(offsets)):
+            for p in range(pointers[i], pointers[i + 1]):
+                scratch[offsets[m] + columns[m, p]] += 1.0
+            for p in range(pointers[i], pointers[i + 1]):
+                at = offsets[m] + columns[m, p]
+                total += (scales[at] * scratch[at]) ** 2
+                scratch[at] = 0.0
+        out[i] = math.sqrt(total)
+
+
+@kernel()
+def add_bounded(
+    pointers: Array, columns: Array, offsets: Array, scales: Array, width: int, parts: Array, own: Array,
+    per_unit: float, limit: int, scratch: Array, touched: Array, out: Array,
+) -> None:  # fmt: skip
+    """Add every user's contribution to ``out``, in grid steps, shortened to a length of at most ``limit``.
+
+    Entry p adds parts[p] (``width`` numbers), times the row's scale, to its row of every mode; ``own`` holds further
+    numbers per user, which come last. Numbers are cut off towards zero, so that rounding makes nothing longer; and the
+    length is checked again in whole numbers, which have no rounding errors. ``scratch`` is as long as ``out`` and stays
+    zero; ``touched`` has room for the rows of the user with the most entries, all modes together.
+    """
+    tail = len(out) - own.shape[1]
+    for i in range(len(pointers) - 1):
+        rows, square = 0, 0.0
+        for m in range(len(offsets)):
+            for p in range(pointers[i], pointers[i + 1]):
+                row = offsets[m] + columns[m, p]
+                at = row * width
+                touched[rows] = at
+                rows += 1
+                for k in range(width):
+                    scratch[at + k] += scales[row] * parts[p, k]
+        for k in range(own.shape[1]):
+            square += own[i, k] * own[i, k]
+        square += _squares_once(scratch, touched, rows, width)
+        length = math.sqrt(square) * per_unit
+        # False also for what is no number; and squares that are too small for floats must not come out large. Whatever
+        # is not sound is left out.
+        sound = length < 1e300 and per_unit < 1e100
+        factor = per_unit if length <= limit - 1.0 else per_unit * ((limit - 1.0) / length)
+        while sound and _whole_squares(scratch, touched, rows, width, own[i], factor) > limit * limit:
+            factor *= 0.999
+        for q in range(rows):
+            for k in range(touched[q], touched[q] + width):
+                if sound:
+                    out[k] += np.int64(scratch[k] * factor)
+                scratch[k] = 0.0
+        if sound:
+            for k in range(own.shape[1]):
+                out[tail + k] += np.int64(own[i, k] * factor)
+
+
+@kernel()
+def _squares_once(scratch: Array, touched: Array, rows: int, width: int) -> float:
+    """Sum the squares of all touched numbers, each once; touched rows are sorted, so that repeats are neighbours."""
+    total, last = 0.0, np.int64(-1)
+    touched[:rows].sort()
+    for q in range(rows):
+        if touched[q] != last:
+            last = touched[q]
+            for k in range(last, last + width):
+                total += scratch[k] * scratch[k]
+    return total
+
+
+@kernel()
+def _whole_squares(scratch: Array, touched: Array, rows: int, width: int, own: Array, factor: float) -> Any:
+    """Sum the squares of the whole numbers that would be added; ``touched`` is sorted."""
+    total, last = np.int64(0), np.int64(-1)
+    for q in range(rows):
+        if touched[q] != last:
+            last = touched[q]
+            for k in range(last, last + width):
+                number = np.int64(scratch[k] * factor)
+                total += number * number
+    for k in range(len(own)):
+        number = np.int64(own[k] * factor)
+        total += number * number
+    return total
+
+
+@kernel()
+def ridge_users(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, out: Array) -> None:
+    """Solve (X'X + P) w = X'y + P mean for every user: ``design`` holds X by entry, ``precision`` is P."""
+    d = design.shape[1]
+    G, B, x = np.empty((d, d)), np.empty((d, d)), np.empty(d)
+    start = _times(precision, mean)
+    for i in range(len(pointers) - 1):
+        _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, x)
+        _inverse(G, B)
+        out[i] = _times(B, x)
+
+
+@kernel()
+def ridge_residuals(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, left: Array) -> None:
+    """Write the targets less what every user's ridge regression explains of them."""
+    d = design.shape[1]
+    G, B, s, w = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
+    start = _times(precision, mean)
+    for i in range(len(pointers) - 1):
+        _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, s)
+        _inverse(G, B)
+        w[:] = _times(B, s)
+        for p in range(pointers[i], pointers[i + 1]):
+            explained = 0.0
+            for a in range(d):
+                explained += w[a] * design[p, a]
+            left[p] = target[p] - explained
+
+
+@kernel()
+def leave_one_out(
+    pointers: Array, design: Array, target: Array, precision: Array, mean: Array, first: int, out: Array, left: Array
+) -> None:
+    """Solve every user's ridge regression without entry p, for every p: coefficients from ``first`` on into out[p].
+
+    left[p] is the target less what the coefficients before ``first`` explain of it. One factorisation serves all of a
+    user's entries: without p the solution is w - A^-1 x_p r_p / (1 - h_p), h_p = x_p' A^-1 x_p.
+    """
+    d = design.shape[1]
+    G, B, w, s = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
+    start = _times(precision, mean)
+    for i in range(len(pointers) - 1):
+        low, high = pointers[i], pointers[i + 1]
+        _normal_equations(design, target, low, high, precision, start, G, s)
+        _inverse(G, B)
+        w[:] = _times(B, s)
+        for p in range(low, high):
+            explained, leverage = 0.0, 0.0
+            s[:] = 0.0
+            for b in range(d):  # column by column, which compilers vectorise; B is symmetric
+                x = design[p, b]
+                for a in range(d):
+                    s[a] += B[b, a] * x
+            for a in range(d):
+                leverage += s[a] * design[p, a]
+                explained += w[a] * design[p, a]
+            step = (target[p] - explained) / max(1.0 - leverage, 1e-6)
+            before = 0.0
+            for a in range(first):
+                before += (w[a] - s[a] * step) * design[p, a]
+            left[p] = target[p] - before
+            for a in range(first, d):
+                out[p, a - first] = w[a] - s[a] * step
+
+
+@kernel()
+def to_unit_length(rows: Array) -> None:
+    """Divide every row by its length, in place; rows of zeros stay."""
+    for p in range(len(rows)):
+        square = 0.0
+        for k in range(rows.shape[1]):
+            square += rows[p, k] * rows[p, k]
+        if square > 0.0:
+            length = math.sqrt(square)
+            for k in range(rows.shape[1]):
+                rows[p, k] /= length
+
+
+@kernel()
+def sum_by_user(pointers: Array, numbers: Array, out: Array) -> None:
+    """Sum numbers per entry by user, in order."""
+    for i in range(len(pointers) - 1):
+        total = 0.0
+        for p in range(pointers[i], pointers[i + 1]):
+            total += numbers[p]
+        out[i] = total
+
+
+@kernel()
+def standardise(design: Array, root: Array, mean: Array, target: Array, out: Array) -> None:
+    """Write design times root, and take design times mean off the target, in place."""
+    d = len(mean)
+    for p in range(len(design)):
+        for b in range(d):
+            out[p, b] = 0.0
+        for a in range(d):
+            x = design[p, a]
+            target[p] -= x * mean[a]
+            for b in range(a + 1):  # root is lower triangular
+                out[p, b] += x * root[a, b]
+
+
+@kernel()
+def taste_moments(
+    pointers: Array, design: Array, target: Array, spread: float, tastes: Array, moments: Array, errors: Array
+) -> None:
+    """Write every user's posterior of standardised tastes z ~ N(0, 1), residuals having variance ``spread``.
+
+    tastes[i] = mean of z, moments[i] = packed lower triangle of E[zz'], errors[i] = mean squared residual over spread,
+    and the share of the entries that the tastes leave free.
+    """
+    d = design.shape[1]
+    G, B, w, s, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.zeros(d)
+    precision = spread * np.eye(d)
+    for i in range(len(pointers) - 1):
+        low, high = pointers[i], pointers[i + 1]
+        n = high - low
+        _normal_equations(design, target, low, high, precision, start, G, s)
+        _inverse(G, B)
+        w[:] = _times(B, s)
+        at, free = 0, float(n - d)
+        for a in range(d):
+            tastes[i, a] = w[a]
+            free += spread * B[a, a]
+            for b in range(a + 1):
+                moments[i, at] = w[a] * w[b] + spread * B[a, b]
+                at += 1
+        square = 0.0
+        for p in range(low, high):
+            explained = 0.0
+            for a in range(d):
+                explained += w[a] * design[p, a]
+            square += (target[p] - explained) ** 2
+        errors[i, 0] = square / (n * spread)
+        errors[i, 1] = free / n
+
+
+@kernel()
+def _times(matrix: Array, vector: Array) -> Array:
+    out = np.zeros(len(matrix))
+    for a in range(len(matrix)):
+        for b in range(len(vector)):
+            out[a] += matrix[a, b] * vector[b]
+    return out
+
+
+@kernel()
+def _normal_equations(
+    design: Array, target: Array, low: int, high: int, precision: Array, start: Array, G: Array, x: Array
+) -> None:
+    """Write X'X + P (lower triangle) and X'y + start for the entries from low to high."""
+    d = design.shape[1]
+    G[:] = precision
+    x[:] = start
+    for p in range(low, high):
+        for a in range(d):
+            h = design[p, a]
+            x[a] += h * target[p]
+            for b in range(a + 1):
+                G[a, b] += h * design[p, b]
+
+
+@kernel()
+def _inverse(G: Array, out: Array) -> None:
+    """Write the inverse of a positive definite matrix, of which the lower triangle is read and overwritten."""
+    d = len(G)
+    for a in range(d):  # Cholesky's factor L
+        for b in range(a + 1):
+            s = G[a, b]
+            for k in range(b):
+                s -= G[a, k] * G[b, k]
+            G[a, b] = math.sqrt(max(s, 1e-300)) if a == b else s / G[b, b]
+    for b in range(d):  # its inverse, in place
+        G[b, b] = 1.0 / G[b, b]
+        for a in range(b + 1, d):
+            s = 0.0
+            for k in range(b, a):
+                s -= G[a, k] * G[k, b]
+            G[a, b] = s / G[a, a]
+    for a in range(d):
+        for b in range(a + 1):
+            s = 0.0
+            for k in range(a, d):
+                s += G[k, a] * G[k, b]
+            out[a, b] = s
+            out[b, a] = s
+
+
+@kernel()
+def count_pairs(pointers: Array, keys: Array, out: Array) -> None:
+    """Write, for every user, how many pairs of its entries have equal keys; keys are sorted within users."""
+    for i in range(len(pointers) - 1):
+        total, run = 0, 0
+        for p in range(pointers[i], pointers[i + 1]):
+            run = run + 1 if p > pointers[i] and keys[p] == keys[p - 1] else 0
+            total += run
+        out[i] = total
+
+
+@kernel()
+def fill_pairs(pointers: Array, keys: Array, rows: Array, left: Array, places: Array, products: Array) -> None:
+    """Write, for every pair of equal keys, its place in the packed lower triangle and the product of ``left``."""
+    at = 0
+    for i in range(len(pointers) - 1):
+        for p in range(pointers[i], pointers[i + 1]):
+            q = p - 1
+            while q >= pointers[i] and keys[q] == keys[p]:
+                a, b = max(rows[p], rows[q]), min(rows[p], rows[q])
+                places[0, at] = a * (a + 1) // 2 + b
+                products[at, 0] = left[p] * left[q]
+                at += 1
+                q -= 1
