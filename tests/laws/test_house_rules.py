@@ -20,6 +20,7 @@ ORDER = [
     "models",
     "solvers",
     "mechanisms",
+    "users",
     "completion",
     "local",
     "published",
