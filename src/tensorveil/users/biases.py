@@ -54,11 +54,11 @@ def advance(recipe: Recipe, state: State, total: Array, this: Round) -> State:
     variance = noise + 0.5 * spread * counts
     weighted = state["bias_sums"] + counts * seen / variance
     known = state["bias_precisions"] + counts**2 / variance
-    biases = np.concatenate([_shrunk(weighted[part], known[part], spread) for part in recipe.row_slices])
-    centred = np.concatenate(
-        [biases[part] - np.average(biases[part], weights=counts[part]) for part in recipe.row_slices]
-    )
-    return state.after(bias_sums=weighted, bias_precisions=known, biases=centred)
+    biases = np.empty(recipe.rows.total)
+    for part in recipe.row_slices:
+        shrunk = _shrunk(weighted[part], known[part], spread)
+        biases[part] = shrunk - np.average(shrunk, weights=counts[part])
+    return state.after(bias_sums=weighted, bias_precisions=known, biases=biases)
 
 
 def _shrunk(weighted: Array, known: Array, spread: float) -> Array:

@@ -136,7 +136,7 @@ class Recipe:
 
     @cached_property
     def rows(self) -> Rows:
-        """All rows of the released modes. Modes with few rows have many entries in each, and need less of the budget."""
+        """All rows of the released modes. Small modes have many entries in every row, and need less of the budget."""
         sizes = tuple(self.shape[m] for m in self.released)
         scales = np.sqrt(np.array(sizes) / max(sizes))
         return Rows(modes=tuple(range(len(sizes))), sizes=sizes, scales=scales)
@@ -217,7 +217,8 @@ class Recipe:
         if facts.pop("format") != FORMAT:
             raise InputError("the recipe was written in another format. Use the same tensorveil everywhere.")
         try:
-            return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()})
+            given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+            return cls(**given)
         except (TypeError, ValueError):
             raise InputError("the recipe holds a field of the wrong kind. Was it written by Recipe.to_json?") from None
 

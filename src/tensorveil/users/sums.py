@@ -1,4 +1,4 @@
-"""Bounded sums over people: cut into pieces that fit into caches, added in whole numbers, on as many threads as one likes."""
+"""Bounded sums over people: in pieces that fit into caches, in whole numbers, on as many threads as one likes."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ class Rows:
         return np.ascontiguousarray(people.columns[list(self.modes)])
 
 
+Work = Callable[[People], Parts]
+
+
 def pieces(people: People) -> Iterator[People]:
     """Cut people into pieces of a limited number of entries; no user is cut."""
     first = 0
@@ -64,7 +67,7 @@ def bounded_sum(
     width: int,
     own: int,
     reach: float,
-    parts: Callable[[People], Parts],
+    parts: Work,
     threads: int | None,
 ) -> Array:
     """Sum what ``parts`` gives for every user, shortened to length ``reach``, which becomes LIMIT grid steps.
