@@ -55,6 +55,10 @@ class Home:
         if not self.mark(f"answered-{name}"):
             raise RefusedError("this was answered before")
 
+    def answered(self, name: str) -> bool:
+        """Tell whether something was answered already."""
+        return (self.folder / f"answered-{name}").exists()
+
     def begin(self, run: str) -> None:
         """Bind the agreement to the first run that asks for data; refuse every other one from then on."""
         if not RUN.fullmatch(run):
