@@ -110,40 +110,159 @@ def _whole_squares(scratch: Array, touched: Array, rows: int, width: int, own: A
 def ridge_users(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, out: Array) -> None:
     """Solve (X'X + P) w = X'y + P mean for every user: ``design`` holds X by entry, ``precision`` is P."""
     d = design.shape[1]
-    G, x = np.empty((d, d)), np.empty(d)
+    G, B, x = np.empty((d, d)), np.empty((d, d)), np.empty(d)
     start = precision @ mean
     for i in range(len(pointers) - 1):
-        G[:] = precision
-        x[:] = start
-        for p in range(pointers[i], pointers[i + 1]):
-            for a in range(d):
-                h = design[p, a]
-                x[a] += h * target[p]
-                for b in range(a + 1):
-                    G[a, b] += h * design[p, b]
-        _solve_in_place(G, x)
-        out[i] = x
+        _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, x)
+        _inverse(G, B)
+        for a in range(d):
+            out[i, a] = 0.0
+            for b in range(d):
+                out[i, a] += B[a, b] * x[b]
 
 
 @kernel()
-def _solve_in_place(G: Array, x: Array) -> None:
-    """Solve G x = x for a positive definite G, of which the lower triangle is read; both are overwritten."""
-    d = len(x)
-    for a in range(d):
+def leave_one_out(
+    pointers: Array, design: Array, target: Array, precision: Array, mean: Array, first: int, out: Array, left: Array
+) -> None:
+    """Solve every user's ridge regression without entry p, for every p: coefficients from ``first`` on into out[p].
+
+    left[p] is the target less what the coefficients before ``first`` explain of it. One factorisation serves all of a
+    user's entries: without p the solution is w - A^-1 x_p r_p / (1 - h_p), h_p = x_p' A^-1 x_p.
+    """
+    d = design.shape[1]
+    G, B, w, s = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
+    start = precision @ mean
+    for i in range(len(pointers) - 1):
+        low, high = pointers[i], pointers[i + 1]
+        _normal_equations(design, target, low, high, precision, start, G, w)
+        _inverse(G, B)
+        for a in range(d):
+            s[a] = w[a]
+        for a in range(d):
+            w[a] = 0.0
+            for b in range(d):
+                w[a] += B[a, b] * s[b]
+        for p in range(low, high):
+            explained, leverage = 0.0, 0.0
+            for a in range(d):
+                total = 0.0
+                for b in range(d):
+                    total += B[a, b] * design[p, b]
+                s[a] = total
+                leverage += total * design[p, a]
+                explained += w[a] * design[p, a]
+            step = (target[p] - explained) / max(1.0 - leverage, 1e-6)
+            before = 0.0
+            for a in range(first):
+                before += (w[a] - s[a] * step) * design[p, a]
+            left[p] = target[p] - before
+            for a in range(first, d):
+                out[p, a - first] = w[a] - s[a] * step
+
+
+@kernel()
+def taste_moments(
+    pointers: Array, design: Array, target: Array, precision: Array, spread: float, tastes: Array, moments: Array,
+    errors: Array,
+) -> None:  # fmt: skip
+    """Write every user's posterior of standardised tastes z ~ N(0, 1), whose ridge matrix is ``precision``.
+
+    tastes[i] = mean of z, moments[i] = packed lower triangle of E[zz'], errors[i] = mean squared residual over spread,
+    and the share of the entries that the tastes leave free.
+    """
+    d = design.shape[1]
+    G, B, w, s, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.zeros(d)
+    for i in range(len(pointers) - 1):
+        low, high = pointers[i], pointers[i + 1]
+        n = high - low
+        _normal_equations(design, target, low, high, precision, start, G, s)
+        _inverse(G, B)
+        for a in range(d):
+            w[a] = 0.0
+            for b in range(d):
+                w[a] += B[a, b] * s[b]
+            tastes[i, a] = w[a]
+        at, free = 0, float(n - d)
+        for a in range(d):
+            for b in range(a + 1):
+                moments[i, at] = w[a] * w[b] + spread * B[a, b]
+                at += 1
+            for b in range(d):
+                free += B[a, b] * precision[a, b]
+        square = 0.0
+        for p in range(low, high):
+            explained = 0.0
+            for a in range(d):
+                explained += w[a] * design[p, a]
+            square += (target[p] - explained) ** 2
+        errors[i, 0] = square / (n * spread)
+        errors[i, 1] = free / n
+
+
+@kernel()
+def _normal_equations(
+    design: Array, target: Array, low: int, high: int, precision: Array, start: Array, G: Array, x: Array
+) -> None:
+    """Write X'X + P (lower triangle) and X'y + start for the entries from low to high."""
+    d = design.shape[1]
+    G[:] = precision
+    x[:] = start
+    for p in range(low, high):
+        for a in range(d):
+            h = design[p, a]
+            x[a] += h * target[p]
+            for b in range(a + 1):
+                G[a, b] += h * design[p, b]
+
+
+@kernel()
+def _inverse(G: Array, out: Array) -> None:
+    """Write the inverse of a positive definite matrix, of which the lower triangle is read and overwritten."""
+    d = len(G)
+    for a in range(d):  # Cholesky's factor L
         for b in range(a + 1):
             s = G[a, b]
             for k in range(b):
                 s -= G[a, k] * G[b, k]
-            if a == b:
-                G[a, a] = math.sqrt(max(s, 1e-300))
-            else:
-                G[a, b] = s / G[b, b]
-        s = x[a]
-        for k in range(a):
-            s -= G[a, k] * x[k]
-        x[a] = s / G[a, a]
-    for a in range(d - 1, -1, -1):
-        s = x[a]
-        for k in range(a + 1, d):
-            s -= G[k, a] * x[k]
-        x[a] = s / G[a, a]
+            G[a, b] = math.sqrt(max(s, 1e-300)) if a == b else s / G[b, b]
+    for b in range(d):  # its inverse, in place
+        G[b, b] = 1.0 / G[b, b]
+        for a in range(b + 1, d):
+            s = 0.0
+            for k in range(b, a):
+                s -= G[a, k] * G[k, b]
+            G[a, b] = s / G[a, a]
+    for a in range(d):
+        for b in range(a + 1):
+            s = 0.0
+            for k in range(a, d):
+                s += G[k, a] * G[k, b]
+            out[a, b] = s
+            out[b, a] = s
+
+
+@kernel()
+def count_pairs(pointers: Array, keys: Array, out: Array) -> None:
+    """Write, for every user, how many pairs of its entries have equal keys; keys are sorted within users."""
+    for i in range(len(pointers) - 1):
+        total, run = 0, 0
+        for p in range(pointers[i], pointers[i + 1]):
+            run = run + 1 if p > pointers[i] and keys[p] == keys[p - 1] else 0
+            total += run
+        out[i] = total
+
+
+@kernel()
+def fill_pairs(pointers: Array, keys: Array, rows: Array, left: Array, places: Array, products: Array) -> None:
+    """Write, for every pair of equal keys, its place in the packed lower triangle of rows, and the product of ``left``."""
+    at = 0
+    for i in range(len(pointers) - 1):
+        for p in range(pointers[i], pointers[i + 1]):
+            q = p - 1
+            while q >= pointers[i] and keys[q] == keys[p]:
+                a, b = max(rows[p], rows[q]), min(rows[p], rows[q])
+                places[0, at] = a * (a + 1) // 2 + b
+                products[at, 0] = left[p] * left[q]
+                at += 1
+                q -= 1

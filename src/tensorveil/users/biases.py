@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.users.contract import LIMIT, Round, State
+from tensorveil.users.contract import LIMIT, State, Step
 from tensorveil.users.counts import user_weights
 from tensorveil.users.grouping import People
-from tensorveil.users.local import residuals
+from tensorveil.users.local import residuals, widened
 from tensorveil.users.sums import Parts, bounded_sum
 
 if TYPE_CHECKING:
@@ -22,14 +22,18 @@ Array = NDArray[Any]
 _CUT = 0.9
 STATISTIC = "weighted sums of users' residuals per row"
 _LEAST_VARIANCE = 1e-3  # of biases, as a share of the spread
+# What variance users' coefficients of the two traits are thought to have before a round asks: of the bias, a number
+# without unit; of how often a row occurs, as a share of the spread.
+_BIAS_TASTE, _COUNT_TASTE = 0.2, 0.02
+TRAITS = 2
 
 
-def size(recipe: Recipe) -> int:
+def size(recipe: Recipe, step: Step) -> int:
     """Return how many integers the round has."""
     return recipe.rows.total
 
 
-def contribute(recipe: Recipe, state: State, people: People, threads: int | None) -> Array:
+def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
     """Sum residuals per row; a user's bias and tastes are its own, found from its entries and the state."""
 
     def parts(piece: People) -> Parts:
@@ -44,11 +48,11 @@ def _reach(recipe: Recipe, state: State) -> float:
     return _CUT * recipe.reach * float(np.sqrt(state["spread"][0]))
 
 
-def advance(recipe: Recipe, state: State, total: Array, this: Round) -> State:
+def advance(recipe: Recipe, step: Step, state: State, total: Array, mu: float) -> State:
     """Join this round's sums with those of the rounds before, each weighed by its noise."""
     reach = _reach(recipe, state)
     scales, counts, spread = recipe.row_scales, state["counts"], float(state["spread"][0])
-    noise = (reach / this.mu / scales) ** 2
+    noise = (reach / mu / scales) ** 2
     seen = total * (reach / LIMIT) / scales + counts * state["biases"]
     # Users' weights are at most 1, so that the variance of a sum is at most its count.
     variance = noise + 0.5 * spread * counts
@@ -58,7 +62,27 @@ def advance(recipe: Recipe, state: State, total: Array, this: Round) -> State:
     for part in recipe.row_slices:
         shrunk = _shrunk(weighted[part], known[part], spread)
         biases[part] = shrunk - np.average(shrunk, weights=counts[part])
-    return state.after(bias_sums=weighted, bias_precisions=known, biases=biases)
+    traits = row_traits(recipe, biases, counts)
+    more: dict[str, Array] = {}
+    if "traits" not in state.arrays:
+        more = widened(state, np.tile([_BIAS_TASTE, _COUNT_TASTE * spread], len(recipe.row_slices)))
+    return state.after(bias_sums=weighted, bias_precisions=known, biases=biases, traits=traits, **more)
+
+
+def row_traits(recipe: Recipe, biases: Array, counts: Array) -> Array:
+    """Return what is known of every row: its bias and how often it occurs (the logarithm, standardised).
+
+    Users differ in how far they follow the common opinion and in how they like what is common; their coefficients of
+    these traits are their own, so that they cost nothing.
+    """
+    traits = np.zeros((recipe.rows.total, TRAITS))
+    traits[:, 0] = biases
+    for part in recipe.row_slices:
+        often, weights = np.log1p(counts[part]), counts[part]
+        often = often - np.average(often, weights=weights)
+        deviation = float(np.sqrt(np.average(often**2, weights=weights)))
+        traits[part, 1] = often / max(deviation, 0.1)
+    return traits
 
 
 def _shrunk(weighted: Array, known: Array, spread: float) -> Array:

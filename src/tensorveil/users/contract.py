@@ -14,13 +14,24 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 
-__all__ = ["LIMIT", "Round", "State"]
+__all__ = ["LIMIT", "Round", "State", "Step"]
 
 # The longest contribution of one user, in grid steps. Noise of standard deviation LIMIT / mu spreads over so many steps
 # that rounding is nothing beside it; sums over a million users stay far below 2**62.
 LIMIT = 1 << 24
 _MAGIC = b"tensorveil-state-1\n"
 _KINDS = {"f": "<f8", "i": "<i8"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What a round is for: its kind and name, its share of mu squared, which released mode, how many tastes users have."""
+
+    kind: str
+    name: str
+    share: float
+    mode: int = 0
+    tastes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.users.contract import LIMIT, Round, State
+from tensorveil.users.contract import LIMIT, State, Step
 from tensorveil.users.grouping import People
 from tensorveil.users.sums import Parts, bounded_sum, slice_lengths, sums_by_user
 
@@ -17,20 +17,23 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-OWN = 5  # numbers of a user that belong to no row: 1, mean, squared mean, spread, and what spread expects of one
+# A user's numbers that belong to no row: 1, mean, and one of so many half octaves, in which the user's deviation lies.
+_OCTAVES = 40
+OWN = 2 + _OCTAVES
+_OWN_LENGTH = math.sqrt(3.0)
 # How much a user's own numbers weigh beside the lengths of its counts.
-_OWN_WEIGHT = 0.15
-# Bounds of what is read off noisy sums, as shares of the squared half width of the bounds.
-_LEAST_SPREAD, _LEAST_BETWEEN = 1e-4, 0.02
-STATISTIC = "weighted numbers of entries per row; means and squares of users' values"
+_OWN_WEIGHT = 0.18
+# Before anything is known: variance of values as a share of the squared half width, of users' biases as one of that.
+_SPREAD, _BETWEEN = 0.25, 0.2
+STATISTIC = "weighted numbers of entries per row; means and deviations of users' values"
 
 
-def size(recipe: Recipe) -> int:
+def size(recipe: Recipe, step: Step) -> int:
     """Return how many integers the round has."""
     return recipe.rows.total + OWN
 
 
-def contribute(recipe: Recipe, state: State, people: People, threads: int | None) -> Array:
+def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
     """Sum every user's numbers of entries per row, weighted, and what it knows of its own values."""
 
     def parts(piece: People) -> Parts:
@@ -47,8 +50,8 @@ def user_weights(recipe: Recipe, people: People) -> Array:
 
 
 def _reach(recipe: Recipe) -> float:
-    """The longest contribution: that of the counts and of the own numbers, none of which exceeds 1."""
-    return math.hypot(recipe.reach, _own_scale(recipe) * math.sqrt(OWN))
+    """The longest contribution: that of the counts and of the own numbers."""
+    return math.hypot(recipe.reach, _own_scale(recipe) * _OWN_LENGTH)
 
 
 def _own_scale(recipe: Recipe) -> float:
@@ -56,35 +59,48 @@ def _own_scale(recipe: Recipe) -> float:
 
 
 def _own(recipe: Recipe, people: People) -> Array:
-    """Return per user: 1, mean, squared mean, mean squared deviation and its expectation at spread 1, all within 1."""
+    """Return per user: 1, the mean within 1, and a 1 where the deviation lies; users with one entry have none."""
     scaled = (people.values - recipe.middle) / recipe.half
     n = people.counts
     mean = sums_by_user(people, scaled) / n
-    spread = sums_by_user(people, (scaled - mean[people.owners]) ** 2) / n
-    return np.stack([np.ones(len(n)), mean, mean**2, spread, 1.0 - 1.0 / n], axis=1)
+    squares = sums_by_user(people, (scaled - mean[people.owners]) ** 2)
+    out = np.zeros((len(n), OWN))
+    out[:, 0], out[:, 1] = 1.0, mean
+    several = np.flatnonzero(n > 1)
+    variance = np.maximum(squares[several] / (n[several] - 1), 4.0**-_OCTAVES)
+    octave = np.clip(np.floor(np.log2(variance)).astype(np.int64) + _OCTAVES, 0, _OCTAVES - 1)
+    out[several, 2 + octave] = 1.0
+    return out
 
 
-def advance(recipe: Recipe, state: State, total: Array, this: Round) -> State:
-    """Read counts, offset, spread within users and spread between them off the noisy sums."""
+def advance(recipe: Recipe, step: Step, state: State, total: Array, mu: float) -> State:
+    """Read counts, offset and spread within users off the noisy sums."""
     numbers = total * (_reach(recipe) / LIMIT)
-    noise = _reach(recipe) / this.mu
+    noise = _reach(recipe) / mu
     scales = recipe.row_scales
     counts = expected_counts(numbers[:-OWN] / scales, noise / scales, recipe)
     own, error = numbers[-OWN:] / _own_scale(recipe), noise / _own_scale(recipe)
     users = max(own[0], 2 * error, 1.0)  # where noise drowns the number of users, quotients are drawn to zero
     mean = float(np.clip(own[1] / users, -1, 1))
-    spread = float(np.clip(own[3] / max(own[4], 2 * error, 1.0), _LEAST_SPREAD, 1.0))
-    once = float(np.clip(1 - own[4] / users, 0, 1))  # the mean of 1 / n over users
-    between = float(np.clip(own[2] / users - mean**2 - spread * once, _LEAST_BETWEEN * spread, 1.0))
-    half = recipe.half
+    spread = recipe.half**2 * _typical_variance(own[2:], error)
     return state.after(
         counts=counts,
         users=np.array([users]),
-        offset=np.array([recipe.middle + half * mean]),
-        spread=np.array([half**2 * spread]),
-        taste_mean=np.zeros(1),
-        taste_covariance=np.array([[half**2 * between]]),
+        offset=np.array([recipe.middle + recipe.half * mean]),
+        spread=np.array([spread]),
+        taste_covariance=np.array([[_BETWEEN * spread]]),
     )
+
+
+def _typical_variance(found: Array, error: float) -> float:
+    """Return the variance within users at the peak of the noisy histogram; a default where noise could be the peak."""
+    joined = np.convolve(found, np.ones(3), "same")
+    peak = int(np.argmax(joined))
+    if joined[peak] < 4 * error * math.sqrt(3):
+        return _SPREAD
+    near = np.arange(max(peak - 1, 0), min(peak + 2, _OCTAVES))
+    weights = np.maximum(found[near], 0.0)
+    return float(np.exp2(np.average(near - _OCTAVES + 0.5, weights=weights)))
 
 
 def expected_counts(noisy: Array, noise: Array, recipe: Recipe) -> Array:

@@ -16,17 +16,21 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.privacy import Budget, gaussian_mu, split_gaussian
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import biases, counts
-from tensorveil.users.contract import LIMIT, Round, State
+from tensorveil.users import biases, counts, pairs, sweeps, tastes
+from tensorveil.users.contract import LIMIT, Round, State, Step
 from tensorveil.users.grouping import check_group, group_people
-from tensorveil.users.plan import Step, planned_contributions, planned_steps
+from tensorveil.users.latent import with_latent
+from tensorveil.users.plan import basis_ranks, latent_pays, planned_contributions, planned_steps
 from tensorveil.users.shared import SharedModel
 from tensorveil.users.sums import Rows
 
 Array = NDArray[Any]
 
 FORMAT = 1
-_KINDS: dict[str, ModuleType] = {"counts": counts, "biases": biases}
+_STAGES: dict[str, ModuleType] = {
+    "counts": counts, "biases": biases, "tastes": tastes, "pairs": pairs, "sweep": sweeps,
+}  # fmt: skip
+_SWEEPS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +49,16 @@ class Recipe:
         Lowest and highest possible value, declared; values outside are clipped.
     epsilon, delta
         The budget of the whole fit; delta is above 0, since noise is Gaussian.
+    kind, rank
+        "cp" with a number of components (matrices too), or "tucker" with a rank per mode. Fewer are released where
+        noise would drown them.
     contributions
         How many entries of one user count in full; None chooses from the budget.
+    sweeps
+        Sweeps for latent features; 0 for biases and traits alone; None chooses from the budget, the declared number of
+        users and the sizes of the released modes.
+    seed
+        Of the public random start.
 
     Guarantee: with noise of standard deviation limit / mu on every round's sum, everything that `advance` and `finish`
     return is (epsilon, delta) differentially private for adding or removing all entries of one index of ``protect``
@@ -54,7 +66,7 @@ class Recipe:
 
     >>> recipe = Recipe(shape=(9, 4), modes=("user", "film"), protect="user", bounds=(1, 5), epsilon=1.0, delta=1e-5)
     >>> [each.name for each in recipe.rounds]
-    ['counts', 'biases 1', 'biases 2']
+    ['counts', 'biases 1', 'biases 2', 'tastes']
     """
 
     shape: tuple[int, ...]
@@ -63,7 +75,11 @@ class Recipe:
     bounds: tuple[float, float]
     epsilon: float
     delta: float
+    kind: str = "cp"
+    rank: int | tuple[int, ...] = 8
     contributions: float | None = None
+    sweeps: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
@@ -73,6 +89,9 @@ class Recipe:
         budget = Budget(epsilon=self.epsilon, delta=self.delta)
         if budget.delta == 0:
             raise InputError("delta must be above 0 for unit 'slice', whose noise is Gaussian. Try delta=1e-6.")
+        _check_form(self.kind, self.rank, len(self.shape))
+        if self.sweeps is not None and not 0 <= self.sweeps <= 20:
+            raise InputError(f"sweeps must be from 0 to 20, or None; got {self.sweeps}. Try sweeps=None.")
         given = self.contributions
         if given is not None and not (math.isfinite(given) and given >= 1):
             raise InputError(f"contributions must be at least 1; got {given}. Try contributions=50.")
@@ -80,7 +99,10 @@ class Recipe:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The rounds to come, before they get their share of the budget."""
-        return planned_steps()
+        sizes, wanted = self.rows.sizes, self.sweeps
+        if wanted is None:
+            wanted = _SWEEPS if latent_pays(self.shape[self.protected], sizes, self.mu) else 0
+        return planned_steps(sizes, tuple(self.modes[m] for m in self.released), self.basis_ranks, wanted)
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -89,11 +111,11 @@ class Recipe:
         return tuple(
             Round(
                 name=step.name,
-                size=_KINDS[step.kind].size(self),
+                size=_STAGES[step.kind].size(self, step),
                 limit=LIMIT,
                 largest=LIMIT,
                 mu=mu,
-                statistic=_KINDS[step.kind].STATISTIC,
+                statistic=_STAGES[step.kind].STATISTIC,
             )
             for step, mu in zip(self.steps, spent, strict=True)
         )
@@ -133,6 +155,12 @@ class Recipe:
         """The longest vector of numbers of entries per row that a user contributes."""
         given = self.contributions
         return math.sqrt(planned_contributions(self.mu) if given is None else given)
+
+    @cached_property
+    def basis_ranks(self) -> tuple[int, ...]:
+        """How many columns the basis of every released mode has."""
+        ranks = [self.rank] * len(self.shape) if isinstance(self.rank, int) else list(self.rank)
+        return basis_ranks(tuple(ranks[m] for m in self.released), self.rows.sizes)
 
     @cached_property
     def rows(self) -> Rows:
@@ -177,8 +205,8 @@ class Recipe:
         step = self._step(state)
         check_group(group, self.shape, self.protected)
         people = group_people(group, self.protected, self.bounds)
-        contributed: Callable[..., Array] = _KINDS[step.kind].contribute
-        return contributed(self, state, people, threads)
+        contributed: Callable[..., Array] = _STAGES[step.kind].contribute
+        return contributed(self, step, state, people, threads)
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
         """Return the next state from the noisy sum: post-processing."""
@@ -186,8 +214,11 @@ class Recipe:
         this = self.rounds[state.round]
         if total.shape != (this.size,) or total.dtype.kind != "i":
             raise InputError(f"total must be {this.size} integers, the sum of this round; got another array.")
-        advanced: Callable[..., State] = _KINDS[step.kind].advance
-        return advanced(self, state, total, this)
+        advanced: Callable[..., State] = _STAGES[step.kind].advance
+        after = advanced(self, step, state, total, this.mu)
+        later = self.steps[after.round : after.round + 1]
+        begins = any(step.kind in ("pairs", "sweep") for step in later) and "basis_0" not in after.arrays
+        return with_latent(self, after) if begins else after
 
     def finish(self, state: State) -> SharedModel:
         """Return what may be released: the model that all users share, without anything of any of them."""
@@ -228,6 +259,16 @@ def _checked_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[0] >= numbers[1]:
         raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
     return numbers[0], numbers[1]
+
+
+def _check_form(kind: str, rank: int | tuple[int, ...], order: int) -> None:
+    if kind not in ("cp", "tucker"):
+        raise InputError(f"kind must be 'cp' or 'tucker'; got {kind!r}.")
+    ranks = rank if isinstance(rank, tuple) else (rank,)
+    if (kind == "cp") == isinstance(rank, tuple) or (kind == "tucker" and len(ranks) != order):
+        raise InputError("rank must be one number for kind 'cp', and one number per mode for kind 'tucker'.")
+    if any(isinstance(r, bool) or not isinstance(r, int) or r < 1 for r in ranks):
+        raise InputError(f"rank must be at least 1; got {rank}. Try rank=8.")
 
 
 def _check_modes(shape: tuple[int, ...], modes: tuple[str, ...], protect: str) -> None:

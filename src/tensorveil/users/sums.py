@@ -19,10 +19,15 @@ _PIECE = 1 << 17  # entries that are worked on at once
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """What a piece of people contributes: numbers per entry (n, width), further numbers per user (users, q)."""
+    """What a piece of people contributes: numbers per entry (n, width), further numbers per user (users, q).
+
+    Where not entries but something else is added to rows, ``pointers`` and ``columns`` say whose and to which.
+    """
 
     entries: Array
     own: Array
+    pointers: Array | None = None
+    columns: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +41,7 @@ class Rows:
     @property
     def offsets(self) -> Array:
         """Where the rows of each mode begin."""
-        return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
+        return (np.cumsum(self.sizes) - self.sizes).astype(np.int64)
 
     @property
     def total(self) -> int:
@@ -83,9 +88,11 @@ def bounded_sum(
         out, scratch = np.zeros(size, dtype=np.int64), np.zeros(size)
         for piece in pieces(people.between(first, last)):
             given = parts(piece)
-            most = int(np.diff(piece.pointers).max(initial=0)) * len(rows.modes)
+            pointers = piece.pointers if given.pointers is None else given.pointers
+            columns = rows.columns(piece) if given.columns is None else given.columns
+            most = int(np.diff(pointers).max(initial=0)) * len(rows.modes)
             compiled.add_bounded(
-                piece.pointers, rows.columns(piece), rows.offsets, rows.scales, width,
+                pointers, columns, rows.offsets, rows.scales, width,
                 np.ascontiguousarray(given.entries), np.ascontiguousarray(given.own), LIMIT / reach, LIMIT, scratch,
                 np.empty(most, dtype=np.int64), out,
             )  # fmt: skip
