@@ -23,6 +23,7 @@ ORDER = [
     "users",
     "completion",
     "local",
+    "federated",
     "published",
     "audit",
     "report",

@@ -134,7 +134,7 @@ def planned_epsilon(epsilon: float, delta: float, trust: Trust) -> float:
     >>> planned_epsilon(1.0, 1e-5, Trust(kind="aggregator", clients=3))
     1.0
     """
-    if trust.kind == "aggregator":
+    if trust.kind == "aggregator" or not trust.noise:
         return epsilon
     mu = exactly(gaussian_mu(epsilon, delta)) / ALLOWANCE**2
     planned = root_at_most(mu**2 * trust.counted / trust.clients)
