@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tensorveil.federated.trust import part_deviation
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource, rounded_gaussian
 from tensorveil.privacy import Ledger
+from tensorveil.users import State
 
 __all__ = ["Client"]
 
@@ -153,9 +153,9 @@ class Client:
             self._keep_inbox(asked, me, memory)
         state = checked_state(self.agreement.recipe, asked.arrays["state"].tobytes(), asked.round)
         memory.begin(asked.run)
-        self._charge(memory)
+        self._charge()
         memory.once(f"sum-{asked.round}")
-        total = self.agreement.recipe.contribute(state, self.data())
+        total = self.contribution(state, self.data())
         if trust.kind != "aggregator" and trust.noise:
             source = SecureSource() if self.source is None else self.source
             total = total + rounded_gaussian(part_deviation(this, trust), this.size, source)
@@ -163,6 +163,18 @@ class Client:
             return {"total": total}
         everyone = self._kept_peers(memory)
         return {"masked": secure.masked(total, memory.kept("seed"), me, everyone, asked.run, asked.round)}
+
+    def contribution(self, state: State, group: Any) -> NDArray[np.int64]:
+        """Give the group's sum, or zeros where the state makes it impossible to compute.
+
+        Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self.agreement.recipe.contribute(state, group)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            log.error("the sum of a round could not be computed; zeros were sent in its place")
+            return np.zeros(self.agreement.recipe.rounds[state.round].size, dtype=np.int64)
 
     def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
         """Open all shares of all peers before anything is said about data: without them no mask could be taken off."""
@@ -182,15 +194,16 @@ class Client:
         content = memory.kept("peers")
         return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
 
-    def _charge(self, memory: Home) -> None:
+    def _charge(self) -> None:
         """With local noise every client keeps its own count, and charges it before it says anything about its data."""
-        if self.agreement.trust.kind != "local" or not self.agreement.trust.noise or not memory.mark("charged"):
+        if self.agreement.trust.kind != "local" or not self.agreement.trust.noise:
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
-        Ledger.open(self.ledger).charge(
-            guarantee_of(self.agreement, secure_noise=True), "federated run with local noise", str(uuid.uuid4())
-        )
+        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
+        # Asked in every round: only the ledger itself knows whether a charge has succeeded.
+        if all(charge.release_id != release_id for charge in ledger.entries()):
+            ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated, local noise", release_id)
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Reveal one share of every client, if enough are said to be there; once per round, so never both kinds."""
