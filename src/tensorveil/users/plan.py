@@ -11,13 +11,21 @@ from tensorveil.users.pairs import LARGEST_MODE
 
 # Below this many users times mu per row of the largest mode, noise drowns latent features: nothing is spent on them.
 _CLEAR = 1.0
-_PLAIN_SHARE, _MOMENT_SHARE = 0.5, 0.05  # of the budget, where there are latent features
+# Of the budget, where there are latent features: for all that comes before them (in matrices, and with more modes, where
+# there is more to find afterwards), and for their moments.
+_PLAIN_SHARES, _MOMENT_SHARE = (0.5, 0.35), 0.05
+_SWEEPS = (3, 4)
+_SMALL_WEIGHT = 0.3  # rows of small modes have more entries: they need less
 _MOST_FEATURES = 64  # products of the bases' columns: a user solves for as many tastes
 
 
-def latent_pays(users: int, sizes: tuple[int, ...], mu: float) -> bool:
-    """Tell whether latent features can be found at all."""
-    return users * mu >= _CLEAR * max(sizes)
+def planned_sweeps(users: int, sizes: tuple[int, ...], mu: float) -> int:
+    """Return how many sweeps to spend on; none where latent features cannot be found."""
+    return _SWEEPS[len(sizes) > 1] if users * mu >= _CLEAR * max(sizes) else 0
+
+
+def _plain_share(sizes: tuple[int, ...]) -> float:
+    return _PLAIN_SHARES[len(sizes) > 1]
 
 
 def planned_steps(
@@ -34,7 +42,7 @@ def planned_steps(
     if not sweeps:
         return plain
     return (
-        *(replace(step, share=_PLAIN_SHARE * step.share) for step in plain),
+        *(replace(step, share=_plain_share(sizes) * step.share) for step in plain),
         *_latent_steps(sizes, names, sweeps),
         Step(kind="tastes", name="tastes of latent features", share=_MOMENT_SHARE, tastes=tastes + math.prod(bases)),
     )
@@ -47,12 +55,12 @@ def _latent_steps(sizes: tuple[int, ...], names: tuple[str, ...], sweeps: int) -
     turns = [("pairs", m, 0) for m in pairs]
     for sweep in range(1, sweeps + 1):
         turns += [("sweep", largest, sweep), *(("sweep", m, sweep) for m in small if sweep < sweeps)]
-    weights = [0.5 if kind == "sweep" and m != largest else 1.0 for kind, m, _ in turns]
+    weights = [_SMALL_WEIGHT if kind == "sweep" and m != largest else 1.0 for kind, m, _ in turns]
     return tuple(
         Step(
             kind=kind,
             name=f"pairs, {names[m]}" if kind == "pairs" else f"sweep {sweep}, {names[m]}",
-            share=(1 - _PLAIN_SHARE - _MOMENT_SHARE) * weight / sum(weights),
+            share=(1 - _plain_share(sizes) - _MOMENT_SHARE) * weight / sum(weights),
             mode=m,
         )
         for (kind, m, sweep), weight in zip(turns, weights, strict=True)
@@ -61,7 +69,8 @@ def _latent_steps(sizes: tuple[int, ...], names: tuple[str, ...], sweeps: int) -
 
 def planned_contributions(mu: float) -> float:
     """Return how many entries of a user count in full: the more budget, the more; measured on ratings of films."""
-    return min(max(5.0 * (mu / 0.27) ** 0.8, 3.0), 18.0) ** 2
+    full = min(max(5.0 * float((mu / 0.27) ** 0.8), 3.0), 18.0)
+    return full**2
 
 
 def basis_ranks(ranks: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...]:
