@@ -136,25 +136,23 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def super_link(channel: Channel, log: Path, *, authenticate: bool = False) -> Iterator[Started]:
+def super_link(channel: Channel, log: Path) -> Iterator[Started]:
     """Start a SuperLink, which runs nothing itself."""
     with _scratch() as home:
         command = ["flower-superlink", "--host", channel.host, "--port", channel.port, "--isolation", "process"]
         command += ["--disable-runtime-dependency-installation", *_server_tls(channel)]
-        command += ["--enable-supernode-auth"] if authenticate else []
         with _running(command, home, log, channel.address) as started:
             yield started
 
 
 @contextlib.contextmanager
-def super_node(channel: Channel, log: Path, *, key: Path | None = None) -> Iterator[Started]:
-    """Start a SuperNode that is connected to the server, and runs nothing itself; ``key`` proves which one it is."""
+def super_node(channel: Channel, log: Path) -> Iterator[Started]:
+    """Start a SuperNode that is connected to the server, and runs nothing itself."""
     with _scratch() as home:
         address = f"{LOOPBACK}:{free_port()}"
         command = ["flower-supernode", "--superlink", channel.address, "--isolation", "process"]
         command += ["--host", LOOPBACK, "--port", address.rpartition(":")[2]]
         command += ["--insecure"] if channel.ca is None else ["--root-certificates", str(channel.ca)]
-        command += [] if key is None else ["--auth-supernode-private-key", str(key)]
         with _running(command, home, log, address) as started:
             yield started
 
