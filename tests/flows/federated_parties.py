@@ -57,10 +57,13 @@ class Parties:
         self.processes = {}
 
     def start(self, name, *words):
-        out = (self.folder / f"{name}.out").open("wb")
-        self.processes[name] = subprocess.Popen(
-            [*COMMAND, "federate", *map(str, words)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
-        )
+        self.popen(name, [*COMMAND, "federate", *map(str, words)])
+
+    def popen(self, name, words):
+        with (self.folder / f"{name}.out").open("wb") as out:
+            self.processes[name] = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            )
 
     def start_server(self, *more):
         files = [word for name in self.tls for word in (f"--{name}", self.folder / f"{name}.pem")]
@@ -79,12 +82,8 @@ class Parties:
 
     def start_hostile(self, k):
         home = self.folder / f"client-{k}"
-        out = (self.folder / f"client-{k}.out").open("wb")
-        self.processes[f"client-{k}"] = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("hostile_client.py")), str(self.agreement), str(home),
-             self.address],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        script = str(Path(__file__).with_name("hostile_client.py"))
+        self.popen(f"client-{k}", [sys.executable, script, str(self.agreement), str(home), self.address])
 
     def log(self, name):
         path = self.folder / name / "run.log"

@@ -165,7 +165,7 @@ def test_a_hostile_client_does_not_stop_a_run(parties):
 
 @pytest.mark.slow
 def test_a_run_over_tls(parties, tmp_path):
-    """The server proves who it is by a certificate; a client that trusts another authority does not take part."""
+    """The server proves who it is by a certificate that the clients' authority vouches for."""
     write_certificates(tmp_path)
     here = parties(2, "--trust", "secure", "--noise-off", tls=("ca", "certificate", "key"))
     here.start_server()

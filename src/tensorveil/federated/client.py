@@ -42,7 +42,7 @@ class Client:
     agreement: the agreement, as this client got it.
     home: the client's folder with its identity, and its memory of what it answered.
     data: gives the group of whole users that the client holds; called only when data are asked for.
-    ledger: the client's own ledger; needed for "local" trust, where it is charged before the first answer.
+    ledger: the client's own ledger, charged before the first answer about data; "local" trust needs one.
     source: where noise comes from.
     """
 
@@ -106,6 +106,7 @@ class Client:
         wire.expect(asked, {})
         if memory.begun():
             raise RefusedError("the agreement was used up by a run")
+        memory.erase("seed", "shares", "peers")  # of a run that never began
         memory.keep("run", asked.run.encode())
         if self.agreement.trust.kind != "secure":
             return {}
@@ -196,15 +197,16 @@ class Client:
         return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
 
     def _charge(self) -> None:
-        """With local noise every client keeps its own count, and charges it before it says anything about its data."""
-        if self.agreement.trust.kind != "local" or not self.agreement.trust.noise:
+        """Charge the client's own ledger before anything is said about its data; with local noise it must have one."""
+        local = self.agreement.trust.kind == "local"
+        if not self.agreement.trust.noise or (self.ledger is None and not local):
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
         ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
         # Asked in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
-            ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated, local noise", release_id)
+            ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated run", release_id)
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Reveal one share of every client, if enough are said to be there; once per round, so never both kinds."""

@@ -11,7 +11,7 @@ from tensorveil.errors import TensorveilError
 from tensorveil.federated import wire
 from tensorveil.federated.client import Client
 from tensorveil.federated.errors import AbandonedError, RefusedError
-from tensorveil.federated.flower.processes import Channel, listens, super_node
+from tensorveil.federated.flower.processes import Channel, listens, require_flower, super_node
 
 __all__ = ["work"]
 
@@ -33,6 +33,7 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
     logs: a folder for what Flower has to say.
     on_answer: told the kind of each question that was answered, for progress.
     """
+    require_flower()
     from tensorveil.federated.flower.runtime import CLIENT_TASK, Place, claim, serve_task
 
     _await(channel)

@@ -15,13 +15,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.federated.errors import AbandonedError
 
-__all__ = ["Channel", "free_port", "listens", "submitted", "super_link", "super_node"]
+__all__ = ["Channel", "free_port", "listens", "require_flower", "submitted", "super_link", "super_node"]
 
 LOOPBACK: Final = "127.0.0.1"
 NAME: Final = "tensorveil"
@@ -102,6 +103,12 @@ class Started:
     def alive(self) -> bool:
         """Tell whether it still runs."""
         return self.process.poll() is None
+
+
+def require_flower() -> None:
+    """Say how to get Flower where it is missing."""
+    if find_spec("flwr") is None:
+        raise MissingDependencyError("federated runs need Flower: pip install 'tensorveil[federated]'")
 
 
 def free_port() -> int:
@@ -258,5 +265,5 @@ def _tool(name: str) -> str:
     own = Path(sys.executable).parent / name
     found = str(own) if own.exists() else shutil.which(name)
     if found is None:
-        raise MissingDependencyError("federated runs need Flower: pip install 'tensorveil[federated]'")
+        raise MissingDependencyError(f"Flower is there, but not its command {name}. Install it into this environment.")
     return found
