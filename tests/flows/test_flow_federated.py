@@ -124,6 +124,19 @@ def test_one_command_runs_a_server_and_clients_as_processes(tmp_path):
 
 
 @pytest.mark.slow
+def test_clients_as_workers_of_the_simulation_engine(tmp_path):
+    pytest.importorskip("ray")
+    ratings().write(tmp_path / "ratings.npz")
+    facts = json.loads(
+        run("federate", "simulate", tmp_path / "ratings.npz", *PROMISE, "--trust", "secure", "--drop-outs", "1",
+            "--noise-off", "--ray", "--workdir", tmp_path / "parties", "-o", tmp_path / "release", "--json")
+    )  # fmt: skip
+    assert facts["incidents"] == []
+    model, _ = load_release(tmp_path / "release")
+    assert same_factors(model, Agreement.load(tmp_path / "parties" / "agreement.json"))
+
+
+@pytest.mark.slow
 def test_a_client_is_killed_in_the_middle_of_a_round(parties):
     here = parties(3, "--trust", "secure", "--drop-outs", "1")
     ledger = create_ledger(here.folder / "ratings.ledger")

@@ -177,6 +177,7 @@ def client(**options: Any) -> None:
 @click.option("--time", "time_mode", help="Dataset: the time mode, day or a number of slices.")
 @click.option("--clients", type=click.IntRange(1, 1000), default=3, show_default=True, help="Number of clients.")
 @click.option("--processes", is_flag=True, help="A server and clients as separate processes, over Flower.")
+@click.option("--ray", is_flag=True, help="Clients as workers of Flower's simulation engine (extra: simulation).")
 @click.option("--private-shape", callback=split_shape, metavar="SIZE,SIZE,...", help="FILE: declared sizes.")
 @click.option("--held-out", type=click.FloatRange(0, 1, max_open=True), help="Share of entries to judge by.")
 @click.option("--compare", is_flag=True, help="Also run centrally, and compare. Diagnostics: do not publish.")
@@ -190,8 +191,9 @@ def client(**options: Any) -> None:
 def simulate(**options: Any) -> None:
     """Try a federated run on one machine: users of FILE are split over clients.
 
-    Without --processes all parties live in this process, with the same code but for the network. With it a server and
-    the clients are separate processes that talk over Flower.
+    Without --processes or --ray all parties live in this process, with the same code but for the network. With
+    --processes a server and the clients are separate processes that talk over Flower; with --ray the clients are
+    workers of Flower's simulation engine.
 
     \b
     Examples:
@@ -201,6 +203,8 @@ def simulate(**options: Any) -> None:
     """
     if (options["file"] is None) == (options["dataset"] is None):
         raise click.UsageError("give either FILE or --dataset.")
+    if options["processes"] and options["ray"]:
+        raise click.UsageError("--processes and --ray exclude each other.")
     from tensorveil.cli.federate_simulating import run_simulation
 
     run_simulation(**options)

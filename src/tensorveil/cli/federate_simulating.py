@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from tensorveil.cli.federating import (
     READING,
     facts_of,
+    kept_log,
     mark_private,
     recipe_options,
     round_progress,
@@ -37,7 +39,7 @@ from tensorveil.federated.setup import agree, make_parties, split_users
 from tensorveil.federated.transport import InProcess
 from tensorveil.noise import SecureSource
 from tensorveil.privacy import Budget, Ledger
-from tensorveil.tensor import ObservedTensor, load_dataset
+from tensorveil.tensor import ObservedTensor, load_dataset, read
 from tensorveil.tensor.splits import random_split
 from tensorveil.users import Recipe, run_recipe
 
@@ -53,8 +55,12 @@ def run_simulation(as_json: bool, **options: Any) -> None:
     with _workdir(options["workdir"]) as folder:
         agreement = _agreement(options, tensor, folder)
         groups = split_users(tensor, tensor.axis(options["protect"]), options["clients"])
-        run = _in_processes if options["processes"] else _in_one_process
-        facts = run(options, agreement, groups, folder)
+        for k, group in enumerate(groups):
+            group.write(folder / f"client-{k}" / "data.npz")
+        if options["processes"]:
+            facts = _in_processes(options, agreement, folder)
+        else:
+            facts = _in_one_process(options, agreement, folder)
     facts["diagnostics"] = _judged(options, agreement, tensor, held_out)
     show_outcome(facts, as_json=as_json)
 
@@ -113,28 +119,36 @@ def _own_ledger(agreement: Agreement, home: Path) -> Path | None:
     return home / "own.ledger" if agreement.trust.kind == "local" else None
 
 
-def _in_one_process(
-    options: dict[str, Any], agreement: Agreement, groups: Sequence[ObservedTensor], folder: Path
-) -> dict[str, Any]:
-    homes = [folder / f"client-{k}" for k in range(len(groups))]
-    clients = [
-        Client(agreement=agreement, home=home, data=lambda group=group: group, ledger=_own_ledger(agreement, home))  # type: ignore[misc]
-        for home, group in zip(homes, groups, strict=True)
-    ]
-    outcome = run_server(
-        agreement,
-        load_identity(folder / "server"),
-        InProcess(answers=[client.answer for client in clients]),
-        ledger=options["ledger"],
-        progress=round_progress(),
+def _client(folder: Path, k: int) -> Client:
+    """Make a client of its folder, as a worker of a simulation must."""
+    agreement, home = Agreement.load(folder / "agreement.json"), folder / f"client-{k}"
+    return Client(
+        agreement=agreement, home=home, data=lambda: read(home / "data.npz"), ledger=_own_ledger(agreement, home)
     )
-    release(outcome, options["output"], ledger=options["ledger"])
-    return facts_of(agreement, outcome, options, None)
 
 
-def _in_processes(
-    options: dict[str, Any], agreement: Agreement, groups: Sequence[ObservedTensor], folder: Path
-) -> dict[str, Any]:
+def _in_one_process(options: dict[str, Any], agreement: Agreement, folder: Path) -> dict[str, Any]:
+    """Run the server here, and the clients here too or, with --ray, as workers of Flower's engine."""
+    n = agreement.trust.clients
+    server: dict[str, Any] = {
+        "agreement": agreement,
+        "key": load_identity(folder / "server"),
+        "ledger": options["ledger"],
+        "progress": round_progress(),
+    }
+    with kept_log(folder / "server") as log:
+        if options["ray"]:
+            from tensorveil.federated.flower.simulation import serve_simulated
+
+            outcome = serve_simulated(n, partial(_client, folder.absolute()), **server)
+        else:
+            answers = [_client(folder, k).answer for k in range(n)]
+            outcome = run_server(transport=InProcess(answers=answers), **server)
+        release(outcome, options["output"], ledger=options["ledger"])
+    return facts_of(agreement, outcome, options, log)
+
+
+def _in_processes(options: dict[str, Any], agreement: Agreement, folder: Path) -> dict[str, Any]:
     """Start the parties as anybody would, each by its own command, and wait for them."""
     address = f"{LOOPBACK}:{free_port()}"
     own = [sys.executable, "-c", "from tensorveil.cli.main import main; main()", "federate"]
@@ -144,9 +158,8 @@ def _in_processes(
     serve += [] if options["ledger"] is None else ["--ledger", str(options["ledger"])]
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_party(serve, stdout=subprocess.PIPE))
-        for k, group in enumerate(groups):
+        for k in range(agreement.trust.clients):
             home = folder / f"client-{k}"
-            group.write(home / "data.npz")
             take_part = [*own, "client", terms, str(home / "data.npz"), "--home", str(home), "--server", address]
             ledger = _own_ledger(agreement, home)
             take_part += [] if ledger is None else ["--ledger", str(ledger)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +82,27 @@ def write_agreement(as_json: bool, **options: Any) -> None:
     click.echo(sentence)
 
 
-def keep_log(home: Path) -> Path:
+@contextlib.contextmanager
+def kept_log(home: Path) -> Iterator[Path]:
     """Write what happens to the party's log and to stderr; none of it quotes data."""
     path = home / "run.log"
     log = logging.getLogger("tensorveil.federated")
-    log.setLevel(logging.INFO)
     layout = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    for handler in (logging.FileHandler(path, encoding="utf-8"), logging.StreamHandler(sys.stderr)):
+    handlers = (logging.FileHandler(path, encoding="utf-8"), logging.StreamHandler(sys.stderr))
+    before = log.level, log.propagate
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    for handler in handlers:
         handler.setFormatter(layout)
         log.addHandler(handler)
-    log.propagate = False
-    return path
+    try:
+        yield path
+    finally:
+        log.setLevel(before[0])
+        log.propagate = before[1]
+        for handler in handlers:
+            log.removeHandler(handler)
+            handler.close()
 
 
 def mark_private() -> None:
@@ -116,19 +127,19 @@ def run_as_server(as_json: bool, **options: Any) -> None:
     channel = Channel(
         address=options["listen"], ca=options["ca"], certificate=options["certificate"], key=options["key"]
     )
-    log = keep_log(home)
     from tensorveil.federated.flower.server import serve
 
-    outcome = serve(
-        channel,
-        home,
-        agreement=agreement,
-        key=key,
-        ledger=options["ledger"],
-        settings=Settings(patience=options["patience"], timeout=options["timeout"]),
-        progress=round_progress(),
-    )
-    release(outcome, options["output"], ledger=options["ledger"])
+    with kept_log(home) as log:
+        outcome = serve(
+            channel,
+            home,
+            agreement=agreement,
+            key=key,
+            ledger=options["ledger"],
+            settings=Settings(patience=options["patience"], timeout=options["timeout"]),
+            progress=round_progress(),
+        )
+        release(outcome, options["output"], ledger=options["ledger"])
     show_outcome(facts_of(agreement, outcome, options, log), as_json=as_json)
 
 
@@ -138,17 +149,13 @@ def run_as_client(as_json: bool, **options: Any) -> None:
     agreement, home = Agreement.load(options["agreement"]), options["home"]
     load_identity(home)
     data = read_group(agreement, options)
-    log = keep_log(home)
     from tensorveil.federated.flower.client import work
 
     client = Client(agreement=agreement, home=home, data=lambda: data, ledger=options["ledger"])
     logger = logging.getLogger("tensorveil.federated")
-    work(
-        client,
-        Channel(address=options["server_address"], ca=options["ca"]),
-        home,
-        on_answer=lambda kind: logger.info("answered: %s", kind),
-    )
+    channel = Channel(address=options["server_address"], ca=options["ca"])
+    with kept_log(home) as log:
+        work(client, channel, home, on_answer=lambda kind: logger.info("answered: %s", kind))
     if as_json:
         print_json({"agreement": agreement.digest, "finished": client.finished, "log": str(log)})
     else:
@@ -165,7 +172,7 @@ def read_group(agreement: Agreement, options: dict[str, Any]) -> ObservedTensor:
     return tensor
 
 
-def facts_of(agreement: Agreement, outcome: Outcome, options: dict[str, Any], log: Path | None) -> dict[str, Any]:
+def facts_of(agreement: Agreement, outcome: Outcome, options: dict[str, Any], log: Path) -> dict[str, Any]:
     """Give what --json says of a run: all public."""
     return {
         "output": str(options["output"]),
@@ -176,7 +183,7 @@ def facts_of(agreement: Agreement, outcome: Outcome, options: dict[str, Any], lo
         "release_id": outcome.release_id,
         "missing": {name: list(clients) for name, clients in outcome.missing.items()},
         "incidents": [vars(incident) for incident in outcome.incidents],
-        "log": None if log is None else str(log),
+        "log": str(log),
     }
 
 

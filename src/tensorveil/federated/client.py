@@ -131,7 +131,7 @@ class Client:
             raise RefusedError("the message holds other arrays than it should")
         everyone = []
         for k in range(trust.clients):
-            content = asked.arrays[f"hello-{k}"].tobytes()
+            content = wire.text(asked, f"hello-{k}")
             hello = wire.decode(content, self.agreement.longest_message)
             wire.verify(content, public_key(self.agreement.clients[k]))
             facts = (hello.kind, hello.agreement, hello.run, hello.sender)
@@ -153,7 +153,7 @@ class Client:
         trust, this = self.agreement.trust, self.agreement.recipe.rounds[asked.round]
         if trust.kind == "secure":
             self._keep_inbox(asked, me, memory)
-        state = checked_state(self.agreement.recipe, asked.arrays["state"].tobytes(), asked.round)
+        state = checked_state(self.agreement.recipe, wire.text(asked, "state"), asked.round)
         memory.begin(asked.run)
         self._charge()
         memory.once(f"sum-{asked.round}")
@@ -184,7 +184,7 @@ class Client:
             memory.kept("shares")
             return
         n, length = self.agreement.trust.clients, secure.sealed_length(len(self.agreement.recipe.rounds))
-        content = asked.arrays["inbox"].tobytes()
+        content = wire.text(asked, "inbox")
         if len(content) != n * length:
             raise RefusedError("an array has a wrong length")
         inbox = [content[k * length : (k + 1) * length] for k in range(n)]

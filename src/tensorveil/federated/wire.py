@@ -120,6 +120,14 @@ def _arrays(layout: Any, content: bytes) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def text(message: Message, name: str) -> bytes:
+    """Give the bytes of an array that must be there."""
+    array = message.arrays.get(name)
+    if array is None or array.dtype != DTYPES["u1"]:
+        raise RefusedError("the message holds other arrays than it should")
+    return array.tobytes()
+
+
 def expect(message: Message, layout: Mapping[str, tuple[str, int]]) -> None:
     """Refuse a message whose arrays are not exactly those of a layout: kind of number, and length."""
     found = {name: (f"{array.dtype.kind}{array.dtype.itemsize}", len(array)) for name, array in message.arrays.items()}

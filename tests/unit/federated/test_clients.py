@@ -174,6 +174,9 @@ def test_states_that_are_not_what_they_should_be(tmp_path, case, reason):
         asking.ask(0, "sum", 0, 0, {"state": asking.state(broken_states(asking.agreement.recipe)[case])})
     with pytest.raises(RefusedError, match="cannot be read"):
         asking.ask(0, "sum", 0, 0, {"state": np.arange(9, dtype=np.uint8)})
+    for arrays in ({}, {"states": asking.state()}, {"state": np.arange(9)}):
+        with pytest.raises(RefusedError, match="other arrays"):
+            asking.ask(0, "sum", 0, 0, arrays)
     # Nothing was said about data, and the true question is still answered.
     asking.ask(0, "sum", 0, 0, {"state": asking.state()})
 

@@ -22,7 +22,7 @@ from typing import Final
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.federated.errors import AbandonedError
 
-__all__ = ["Channel", "free_port", "listens", "require_flower", "submitted", "super_link", "super_node"]
+__all__ = ["Channel", "free_port", "listens", "quiet", "require_flower", "submitted", "super_link", "super_node"]
 
 LOOPBACK: Final = "127.0.0.1"
 NAME: Final = "tensorveil"
@@ -129,15 +129,18 @@ def listens(address: str) -> bool:
         return False
 
 
+def quiet() -> dict[str, str]:
+    """Give the settings by which Flower and ray report nothing to anybody."""
+    return {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
 def environment(home: Path) -> dict[str, str]:
     """Give the environment of Flower's processes: nothing is reported, looked up or installed."""
     own = str(Path(sys.executable).parent)
     return {
         **os.environ,
+        **quiet(),
         "FLWR_HOME": str(home),
-        "FLWR_TELEMETRY_ENABLED": "0",
-        "FLWR_DISABLE_UPDATE_CHECK": "1",
-        "FLWR_LOG_LEVEL": "ERROR",
         "PATH": f"{own}{os.pathsep}{os.environ.get('PATH', '')}",
     }
 

@@ -26,7 +26,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-__all__ = ["Place", "body_of", "claim", "claimed_grid", "message_with", "serve_task"]
+__all__ = ["Place", "body_of", "claim", "claimed_grid", "message_with", "reply_with", "serve_task"]
 
 # What Flower and its libraries tell of every request is long, and none of ours.
 for _name in ("flwr", "httpx", "httpcore", "alembic"):
@@ -86,6 +86,12 @@ def body_of(message: Message) -> bytes | None:
     return body if isinstance(body, bytes) else None
 
 
+def reply_with(body: bytes | None, message: Message) -> Message:
+    """Pack bytes into a reply, or the news that there is none."""
+    content: Any = Error(REFUSED, "refused") if body is None else RecordDict({RECORD: ConfigRecord({"body": body})})
+    return Message(content, reply_to=message)
+
+
 def serve_task(place: Place, token: str, answer: Callable[[bytes], bytes | None]) -> None:
     """Fetch one message from the SuperNode, answer it, and push the reply; None is pushed as an error."""
     client = place.client(token)
@@ -94,10 +100,7 @@ def serve_task(place: Place, token: str, answer: Callable[[bytes], bytes | None]
             message, context, _, _ = pull_task_input(client)  # the submitted app comes with it, and is left alone
             body = body_of(message)
             reply = None if body is None else answer(body)
-            content: Any = (
-                Error(REFUSED, "refused") if reply is None else RecordDict({RECORD: ConfigRecord({"body": reply})})
-            )
-            push_message(client, Message(content, reply_to=message), context)
+            push_message(client, reply_with(reply, message), context)
             push_task_output(client=client, context=context, sub_status=SubStatus.COMPLETED, details="")
     finally:
         client.close()
