@@ -13,10 +13,10 @@ from tensorveil.users import Recipe
 SHAPE = (30, 6, 4)
 
 
-def ratings(seed=0, n=300):
+def ratings(seed=0, n=300, shape=SHAPE):
     rng = np.random.default_rng(seed)
-    columns = np.stack([rng.integers(0, size, n) for size in SHAPE])
-    return ObservedTensor.from_columns(columns, rng.integers(1, 6, n).astype(float), shape=SHAPE, duplicates="first")
+    columns = np.stack([rng.integers(0, size, n) for size in shape])
+    return ObservedTensor.from_columns(columns, rng.integers(1, 6, n).astype(float), shape=shape, duplicates="first")
 
 
 def split_users(tensor, parts):
@@ -28,13 +28,13 @@ def split_users(tensor, parts):
     ]
 
 
-def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5, sweeps=0):
+def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5, sweeps=0, shape=SHAPE):
     """Make identities and an agreement; give it with the server's key and the clients' homes."""
     server = make_identity(tmp_path / "server")
     homes = [tmp_path / f"client-{k}" for k in range(trust.clients)]
     keys = [make_identity(home) for home in homes]
     recipe = Recipe(
-        shape=SHAPE,
+        shape=shape,
         modes=("user", "film", "day"),
         protect="user",
         bounds=(1, 5),
