@@ -12,7 +12,7 @@ from tensorveil.tensor import ObservedTensor
 from tensorveil.users import Recipe, SharedModel, parts_of, run_recipe
 
 # "auto" spends on latent features where the budget, the number of users and the sizes of the modes let them be found.
-SWEEPS = {"auto": None, "biases": 0, "factors": 5}
+SWEEPS = {"auto": None, "biases": 0, "factors": 7}
 PROOFS = ("docs/guarantees.md#slice", "docs/guarantees.md#post-processing")
 JOINT = (
     "joint differential privacy: what one person is shown is computed from the release and this person's own entries, "

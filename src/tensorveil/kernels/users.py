@@ -2,6 +2,10 @@
 
 A user's entries that fall into the same row of a mode add up before lengths are measured: this is what a user
 contributes, and a bound on single entries would miss it.
+
+Whatever enters a contribution is computed here, user by user, or by numpy element by element: never by BLAS, whose last
+digits may depend on which other users stand in the same array. A user's contribution must be a function of the user's
+entries and the public state alone, to the last bit.
 """
 
 from __future__ import annotations
@@ -111,14 +115,28 @@ def ridge_users(pointers: Array, design: Array, target: Array, precision: Array,
     """Solve (X'X + P) w = X'y + P mean for every user: ``design`` holds X by entry, ``precision`` is P."""
     d = design.shape[1]
     G, B, x = np.empty((d, d)), np.empty((d, d)), np.empty(d)
-    start = precision @ mean
+    start = _times(precision, mean)
     for i in range(len(pointers) - 1):
         _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, x)
         _inverse(G, B)
-        for a in range(d):
-            out[i, a] = 0.0
-            for b in range(d):
-                out[i, a] += B[a, b] * x[b]
+        out[i] = _times(B, x)
+
+
+@kernel()
+def ridge_residuals(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, left: Array) -> None:
+    """Write the targets less what every user's ridge regression explains of them."""
+    d = design.shape[1]
+    G, B, s, w = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
+    start = _times(precision, mean)
+    for i in range(len(pointers) - 1):
+        _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, s)
+        _inverse(G, B)
+        w[:] = _times(B, s)
+        for p in range(pointers[i], pointers[i + 1]):
+            explained = 0.0
+            for a in range(d):
+                explained += w[a] * design[p, a]
+            left[p] = target[p] - explained
 
 
 @kernel()
@@ -132,17 +150,12 @@ def leave_one_out(
     """
     d = design.shape[1]
     G, B, w, s = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
-    start = precision @ mean
+    start = _times(precision, mean)
     for i in range(len(pointers) - 1):
         low, high = pointers[i], pointers[i + 1]
-        _normal_equations(design, target, low, high, precision, start, G, w)
+        _normal_equations(design, target, low, high, precision, start, G, s)
         _inverse(G, B)
-        for a in range(d):
-            s[a] = w[a]
-        for a in range(d):
-            w[a] = 0.0
-            for b in range(d):
-                w[a] += B[a, b] * s[b]
+        w[:] = _times(B, s)
         for p in range(low, high):
             explained, leverage = 0.0, 0.0
             for a in range(d):
@@ -162,34 +175,66 @@ def leave_one_out(
 
 
 @kernel()
+def to_unit_length(rows: Array) -> None:
+    """Divide every row by its length, in place; rows of zeros stay."""
+    for p in range(len(rows)):
+        square = 0.0
+        for k in range(rows.shape[1]):
+            square += rows[p, k] * rows[p, k]
+        if square > 0.0:
+            length = math.sqrt(square)
+            for k in range(rows.shape[1]):
+                rows[p, k] /= length
+
+
+@kernel()
+def sum_by_user(pointers: Array, numbers: Array, out: Array) -> None:
+    """Sum numbers per entry by user, in order."""
+    for i in range(len(pointers) - 1):
+        total = 0.0
+        for p in range(pointers[i], pointers[i + 1]):
+            total += numbers[p]
+        out[i] = total
+
+
+@kernel()
+def standardise(design: Array, root: Array, mean: Array, target: Array, out: Array) -> None:
+    """Write design times root, and take design times mean off the target, in place."""
+    d = len(mean)
+    for p in range(len(design)):
+        for b in range(d):
+            total = 0.0
+            for a in range(b, d):  # root is lower triangular
+                total += design[p, a] * root[a, b]
+            out[p, b] = total
+            target[p] -= design[p, b] * mean[b]
+
+
+@kernel()
 def taste_moments(
-    pointers: Array, design: Array, target: Array, precision: Array, spread: float, tastes: Array, moments: Array,
-    errors: Array,
-) -> None:  # fmt: skip
-    """Write every user's posterior of standardised tastes z ~ N(0, 1), whose ridge matrix is ``precision``.
+    pointers: Array, design: Array, target: Array, spread: float, tastes: Array, moments: Array, errors: Array
+) -> None:
+    """Write every user's posterior of standardised tastes z ~ N(0, 1), residuals having variance ``spread``.
 
     tastes[i] = mean of z, moments[i] = packed lower triangle of E[zz'], errors[i] = mean squared residual over spread,
     and the share of the entries that the tastes leave free.
     """
     d = design.shape[1]
     G, B, w, s, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.zeros(d)
+    precision = spread * np.eye(d)
     for i in range(len(pointers) - 1):
         low, high = pointers[i], pointers[i + 1]
         n = high - low
         _normal_equations(design, target, low, high, precision, start, G, s)
         _inverse(G, B)
-        for a in range(d):
-            w[a] = 0.0
-            for b in range(d):
-                w[a] += B[a, b] * s[b]
-            tastes[i, a] = w[a]
+        w[:] = _times(B, s)
         at, free = 0, float(n - d)
         for a in range(d):
+            tastes[i, a] = w[a]
+            free += spread * B[a, a]
             for b in range(a + 1):
                 moments[i, at] = w[a] * w[b] + spread * B[a, b]
                 at += 1
-            for b in range(d):
-                free += B[a, b] * precision[a, b]
         square = 0.0
         for p in range(low, high):
             explained = 0.0
@@ -198,6 +243,15 @@ def taste_moments(
             square += (target[p] - explained) ** 2
         errors[i, 0] = square / (n * spread)
         errors[i, 1] = free / n
+
+
+@kernel()
+def _times(matrix: Array, vector: Array) -> Array:
+    out = np.zeros(len(matrix))
+    for a in range(len(matrix)):
+        for b in range(len(vector)):
+            out[a] += matrix[a, b] * vector[b]
+    return out
 
 
 @kernel()

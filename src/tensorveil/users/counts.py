@@ -67,8 +67,9 @@ def _own(recipe: Recipe, people: People) -> Array:
     out = np.zeros((len(n), OWN))
     out[:, 0], out[:, 1] = 1.0, mean
     several = np.flatnonzero(n > 1)
-    variance = np.maximum(squares[several] / (n[several] - 1), 4.0**-_OCTAVES)
-    octave = np.clip(np.floor(np.log2(variance)).astype(np.int64) + _OCTAVES, 0, _OCTAVES - 1)
+    # frexp gives the exponent exactly, where a logarithm would be rounded.
+    exponent = np.frexp(squares[several] / (n[several] - 1))[1].astype(np.int64) - 1
+    octave = np.clip(exponent + _OCTAVES, 0, _OCTAVES - 1)
     out[several, 2 + octave] = 1.0
     return out
 

@@ -57,12 +57,11 @@ def latent_features(known: tuple[Array, ...], columns: Array) -> Array:
 
 def residuals(recipe: Recipe, state: State, people: People) -> Array:
     """Return what the user's own bias and tastes leave unexplained."""
-    from tensorveil.kernels.users import ridge_users
+    from tensorveil.kernels.users import ridge_residuals
 
     wanted, given = target(recipe, state, people), design(recipe, state, people)
-    tastes = np.empty((people.n_users, given.shape[1]))
-    ridge_users(people.pointers, given, wanted, precision(state), state["taste_mean"], tastes)
-    left: Array = wanted - np.einsum("nk,nk->n", given, tastes[people.owners])
+    left = np.empty(len(wanted))
+    ridge_residuals(people.pointers, given, wanted, precision(state), state["taste_mean"], left)
     return left
 
 

@@ -15,10 +15,10 @@ _CLEAR = 1.0
 # more is to be found afterwards), and for their moments.
 _PLAIN_SHARES, _MOMENT_SHARE = (0.4, 0.25), 0.06
 _MOMENT_ROUNDS = 3  # each is a step of expectation maximisation, and costs little
-_SWEEPS = (3, 5)
+_SWEEPS = (3, 7)
 # Rows of small modes have more entries, and need less; what the last sweep finds is released.
-_SMALL_WEIGHT, _PAIRS_WEIGHT, _LAST_WEIGHT = 0.25, 1.5, 2.2
-_MORE = 5
+_SMALL_WEIGHT, _PAIRS_WEIGHT, _LAST_WEIGHT = 0.3, 2.0, 3.0
+_MORE = 3
 _MOST_FEATURES = 64  # products of the bases' columns: a user solves for as many tastes
 
 
@@ -65,7 +65,9 @@ def _latent_steps(sizes: tuple[int, ...], names: tuple[str, ...], sweeps: int) -
     pairs = [m for m in small if sizes[m] <= LARGEST_MODE]
     turns = [("pairs", m, 0) for m in pairs]
     for sweep in range(1, sweeps + 1):
-        turns += [("sweep", largest, sweep), *(("sweep", m, sweep) for m in small if sweep < sweeps)]
+        # Small modes settle soon, and gain nothing before the largest is half known.
+        turned = small if sweep % 2 == 0 and sweep < sweeps else []
+        turns += [("sweep", largest, sweep), *(("sweep", m, sweep) for m in turned)]
     weights = [_weight(kind, m == largest, sweep == sweeps) for kind, m, sweep in turns]
     return tuple(
         Step(

@@ -52,14 +52,14 @@ def contribute(recipe: Recipe, step: Step, state: State, people: People, threads
 
 def _without_own_entry(recipe: Recipe, state: State, piece: People) -> tuple[Array, Array]:
     """Return what plain tastes leave of every entry, and latent tastes of unit length; both found without it."""
-    from tensorveil.kernels.users import leave_one_out
+    from tensorveil.kernels.users import leave_one_out, to_unit_length
 
     given, plain = design(recipe, state, piece), n_plain(state)
     left, tastes = np.empty(len(given)), np.empty((len(given), given.shape[1] - plain))
     wanted = target(recipe, state, piece)
     leave_one_out(piece.pointers, given, wanted, precision(state), state["taste_mean"], plain, tastes, left)
-    length = np.sqrt(np.einsum("nk,nk->n", tastes, tastes))
-    return left, tastes / np.where(length > 0, length, 1.0)[:, None]
+    to_unit_length(tastes)
+    return left, tastes
 
 
 def _along(recipe: Recipe, state: State, piece: People, tastes: Array, mode: int) -> Array:
@@ -68,8 +68,10 @@ def _along(recipe: Recipe, state: State, piece: People, tastes: Array, mode: int
     block = tastes.reshape(len(tastes), *(basis.shape[1] for basis in known))
     for m in reversed(range(len(known))):
         if m != mode:
-            rows = known[m][piece.columns[m]]
-            block = np.einsum("nk...,nk->n...", np.moveaxis(block, m + 1, 1), rows)
+            rows, block = known[m][piece.columns[m]], np.moveaxis(block, m + 1, 1)
+            shape = (-1,) + (1,) * (block.ndim - 2)
+            # Element by element: see the note in kernels/users.py.
+            block = sum(block[:, k] * rows[:, k].reshape(shape) for k in range(rows.shape[1]))
     return block
 
 

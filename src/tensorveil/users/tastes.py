@@ -41,14 +41,15 @@ def contribute(recipe: Recipe, step: Step, state: State, people: People, threads
     stretch, unit = _stretch(d), np.eye(d)[np.tril_indices(d)]
 
     def parts(piece: People) -> Parts:
-        from tensorveil.kernels.users import taste_moments
+        from tensorveil.kernels.users import standardise, taste_moments
 
-        given = design(recipe, state, piece)
-        wanted = target(recipe, state, piece) - given @ state["taste_mean"]
+        given, wanted = design(recipe, state, piece), target(recipe, state, piece)
+        standard = np.empty_like(given)
+        standardise(given, root, state["taste_mean"], wanted, standard)
         tastes = np.empty((piece.n_users, d))
         moments = np.empty((piece.n_users, len(stretch)))
         errors = np.empty((piece.n_users, _ERRORS))
-        taste_moments(piece.pointers, given @ root, wanted, spread * np.eye(d), spread, tastes, moments, errors)
+        taste_moments(piece.pointers, standard, wanted, spread, tastes, moments, errors)
         own = np.concatenate([tastes, (moments - unit) * stretch, errors], axis=1)
         return Parts(entries=np.empty((len(wanted), 1)), own=own)
 

@@ -42,21 +42,43 @@ def test_leaving_one_out_is_solving_without_it():
             np.testing.assert_allclose(left[p], y[p] - X[p, :3] @ want[:3], rtol=1e-8)
 
 
-def test_moments_of_tastes():
-    pointers, X, y, P, _ = problem()
+def test_moments_of_standardised_tastes():
+    pointers, X, y, P, mean = problem()
+    root, spread = np.linalg.cholesky(P), 0.7
+    standard, target = np.empty_like(X), y.copy()
+    users.standardise(X, root, mean, target, standard)
+    np.testing.assert_allclose(standard, X @ root)
+    np.testing.assert_allclose(target, y - X @ mean)
     tastes, moments, errors = np.empty((3, 5)), np.empty((3, 15)), np.empty((3, 2))
-    users.taste_moments(pointers, X, y, P, 0.7, tastes, moments, errors)
+    users.taste_moments(pointers, standard, target, spread, tastes, moments, errors)
     for i in range(3):
         part = slice(pointers[i], pointers[i + 1])
-        inverse = np.linalg.inv(X[part].T @ X[part] + P)
-        mean = inverse @ X[part].T @ y[part]
-        np.testing.assert_allclose(tastes[i], mean, rtol=1e-9)
-        second = np.outer(mean, mean) + 0.7 * inverse
-        np.testing.assert_allclose(moments[i], second[np.tril_indices(5)], rtol=1e-9)
-        n = part.stop - part.start
-        left = y[part] - X[part] @ mean
-        free = (n - np.trace(inverse @ X[part].T @ X[part])) / n
-        np.testing.assert_allclose(errors[i], [np.mean(left**2) / 0.7, free], rtol=1e-9)
+        Z, wanted, n = standard[part], target[part], part.stop - part.start
+        inverse = np.linalg.inv(Z.T @ Z + spread * np.eye(5))
+        center = inverse @ Z.T @ wanted
+        np.testing.assert_allclose(tastes[i], center, rtol=1e-8)
+        second = np.outer(center, center) + spread * inverse
+        np.testing.assert_allclose(moments[i], second[np.tril_indices(5)], rtol=1e-8)
+        free = (n - np.trace(inverse @ Z.T @ Z)) / n
+        np.testing.assert_allclose(errors[i], [np.mean((wanted - Z @ center) ** 2) / spread, free], rtol=1e-8)
+
+
+def test_residuals_of_ridge_regression():
+    pointers, X, y, P, mean = problem()
+    left = np.empty(30)
+    users.ridge_residuals(pointers, X, y, P, mean, left)
+    for i in range(3):
+        part = slice(pointers[i], pointers[i + 1])
+        np.testing.assert_allclose(left[part], y[part] - X[part] @ ridge(X[part], y[part], P, mean), rtol=1e-8)
+
+
+def test_rows_of_unit_length_and_sums():
+    rows = np.array([[3.0, 4.0], [0.0, 0.0]])
+    users.to_unit_length(rows)
+    np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, 0.0]])
+    out = np.empty(2)
+    users.sum_by_user(np.array([0, 2, 2]), np.array([1.0, 2.0]), out)
+    assert out.tolist() == [3.0, 0.0]
 
 
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 3), scale=st.sampled_from([1e-3, 1.0, 1e6]))

@@ -9,7 +9,7 @@ import pytest
 from tensorveil.errors import InputError
 from tensorveil.noise import SeededSource
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import LIMIT, Recipe, Round, State, noise_for, parts_of, run_recipe
+from tensorveil.users import LIMIT, Recipe, Round, State, noise_for, parts_of, run_recipe, sums
 
 
 def recipe(**changes):
@@ -51,6 +51,18 @@ def test_threads_change_nothing():
     tensor, made = ratings(), recipe(sweeps=2)
     runs = [run_recipe(made, [tensor], SeededSource(1), threads=n).to_bytes() for n in (1, 3)]
     assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (40, 12, 5)])
+def test_a_contribution_does_not_depend_on_who_else_is_there(shape, monkeypatch):
+    """Not in the last bit: or removing one user would move many sums by a step."""
+    made = recipe(shape=shape, modes=("user", "film", "day")[: len(shape)], sweeps=2)
+    tensor = ratings(shape)
+    runs = []
+    for piece in (1 << 17, 50, 1):
+        monkeypatch.setattr(sums, "_PIECE", piece)
+        runs.append(run_recipe(made, [tensor], SeededSource(1), threads=1).to_bytes())
+    assert len(set(runs)) == 1
 
 
 def test_rounds_spend_no_more_than_the_budget():
