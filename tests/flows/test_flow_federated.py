@@ -110,30 +110,27 @@ def test_a_network_without_tls_is_refused(tmp_path, capsys):
     assert "messages need TLS" in capsys.readouterr().err
 
 
-def test_one_command_runs_a_server_and_clients_as_processes(tmp_path):
-    """Over Flower, without noise: bit-equal to the central run."""
-    pytest.importorskip("flwr")
+def check_equal_to_central(tmp_path, *words):
+    """Simulate without noise in some way, and compare with the central run bit by bit."""
     ratings().write(tmp_path / "ratings.npz")
+    places = ["--workdir", tmp_path / "parties", "-o", tmp_path / "release"]
     facts = json.loads(
-        run("federate", "simulate", tmp_path / "ratings.npz", *PROMISE, "--trust", "aggregator", "--clients", "2",
-            "--noise-off", "--processes", "--workdir", tmp_path / "parties", "-o", tmp_path / "release", "--json")
-    )  # fmt: skip
+        run("federate", "simulate", tmp_path / "ratings.npz", *PROMISE, "--noise-off", *words, *places, "--json")
+    )
     assert facts["incidents"] == []
     model, _ = load_release(tmp_path / "release")
     assert same_factors(model, Agreement.load(tmp_path / "parties" / "agreement.json"))
+
+
+def test_one_command_runs_a_server_and_clients_as_processes(tmp_path):
+    pytest.importorskip("flwr")
+    check_equal_to_central(tmp_path, "--trust", "aggregator", "--clients", "2", "--processes")
 
 
 @pytest.mark.slow
 def test_clients_as_workers_of_the_simulation_engine(tmp_path):
     pytest.importorskip("ray")
-    ratings().write(tmp_path / "ratings.npz")
-    facts = json.loads(
-        run("federate", "simulate", tmp_path / "ratings.npz", *PROMISE, "--trust", "secure", "--drop-outs", "1",
-            "--noise-off", "--ray", "--workdir", tmp_path / "parties", "-o", tmp_path / "release", "--json")
-    )  # fmt: skip
-    assert facts["incidents"] == []
-    model, _ = load_release(tmp_path / "release")
-    assert same_factors(model, Agreement.load(tmp_path / "parties" / "agreement.json"))
+    check_equal_to_central(tmp_path, "--trust", "secure", "--drop-outs", "1", "--ray")
 
 
 @pytest.mark.slow
