@@ -155,6 +155,7 @@ def run_as_client(as_json: bool, **options: Any) -> None:
     logger = logging.getLogger("tensorveil.federated")
     channel = Channel(address=options["server_address"], ca=options["ca"])
     with kept_log(home) as log:
+        logger.info("%s", guarantee_of(agreement, secure_noise=True))
         work(client, channel, home, on_answer=lambda kind: logger.info("answered: %s", kind))
     if as_json:
         print_json({"agreement": agreement.digest, "finished": client.finished, "log": str(log)})

@@ -19,7 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.federated.identity import public_key
 from tensorveil.federated.recipes import Recipe, make_recipe, name_of
 from tensorveil.federated.trust import Trust, charged_mu
-from tensorveil.privacy import Composed, Event, Gaussian
+from tensorveil.privacy import Composed, Event, Gaussian, epsilon_for
 from tensorveil.tensor.files.atomic import replacing
 
 __all__ = ["Agreement"]
@@ -60,6 +60,8 @@ class Agreement:
             raise InputError("every party must have a key of its own; two are the same.")
         if any(this.largest * self.recipe.most_users >= LARGEST_SUM for this in self.recipe.rounds):
             raise InputError("sums over so many users might not fit 64 bits. Use a coarser grid.")
+        if self.trust.noise and not epsilon_for(self.event, self.recipe.delta) <= self.epsilon:
+            raise InputError("the rounds cost more than the epsilon that the agreement promises. Make it with agree().")
         if not isinstance(self.nonce, str) or len(self.nonce) != 32:
             raise InputError("nonce must be 32 hexadecimal digits. Leave it to Agreement.make.")
 

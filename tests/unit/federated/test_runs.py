@@ -325,6 +325,8 @@ def test_agreements_are_read_back_strictly(tmp_path):
     for change in ({"format": 2}, {"more": 1}, {"clients": "abc"}, {"recipe_kind": "other"}, {"nonce": "1"}):
         with pytest.raises(InputError):
             Agreement.from_json(content | change)
+    with pytest.raises(InputError, match="cost more than the epsilon"):
+        Agreement.from_json(content | {"epsilon": 4.9})
     with pytest.raises(InputError, match="two are the same"):
         Agreement.from_json(content | {"clients": [content["clients"][0]] * 3})
     (tmp_path / "broken.json").write_text("{")
