@@ -68,5 +68,5 @@ def _honest(trust: Trust) -> tuple[str, ...]:
     if trust.kind == "local":
         return ("nobody but the client that holds the data is trusted",)
     most = trust.colluding
-    who = "no client" if most == 0 else f"at most {most} client{'s' if most > 1 else ''}"
-    return ("against the server too", f"{who} shares its secrets with the server", "keys are not broken")
+    side = "no client sides" if most == 0 else f"at most {most} client{'s side' if most > 1 else ' sides'}"
+    return (f"the server is not trusted, {side} with it, and no key is broken",)
