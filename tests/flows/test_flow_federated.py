@@ -8,8 +8,10 @@ from federated_parties import PROMISE, Parties, ratings, run, write_certificates
 
 from tensorveil.cli.main import run as run_here
 from tensorveil.completion.release import load_release
+from tensorveil.errors import DataNotFoundError
 from tensorveil.federated.agreement import Agreement
 from tensorveil.privacy import Budget, Ledger
+from tensorveil.tensor import load_dataset
 from tensorveil.users import run_recipe
 
 
@@ -125,6 +127,25 @@ def check_equal_to_central(tmp_path, *words):
 def test_one_command_runs_a_server_and_clients_as_processes(tmp_path):
     pytest.importorskip("flwr")
     check_equal_to_central(tmp_path, "--trust", "aggregator", "--clients", "2", "--processes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sweeps", ["0", "2"])
+def test_real_ratings_by_user_film_and_day(tmp_path, capsys, sweeps):
+    """All parties in one process, users of ML-100K split over them: the central factors, to the last bit."""
+    try:
+        load_dataset("ml-100k")
+    except DataNotFoundError:
+        pytest.skip("needs the dataset ml-100k")
+    code = run_here(
+        ["federate", "simulate", "--dataset", "ml-100k", "--time", "day", "--bounds", "1", "5", "--epsilon", "5",
+         "--delta", "1e-5", "--sweeps", sweeps, "--trust", "secure", "--drop-outs", "1", "--noise-off",
+         "--held-out", "0.1", "--compare", "-o", str(tmp_path / "release"), "--json"]
+    )  # fmt: skip
+    assert code == 0
+    diagnostics = json.loads(capsys.readouterr().out)["diagnostics"]
+    assert diagnostics["largest difference of factors"] == 0.0
+    assert diagnostics["RMSE"] < 1.05
 
 
 @pytest.mark.slow
