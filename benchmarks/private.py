@@ -36,8 +36,8 @@ def rmse(predicted, truth):
     return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
 
 
-def write(name, rows):
-    (RESULTS / f"private-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+def write(name, rows, subject="private"):
+    (RESULTS / f"{subject}-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
     heads = list(rows[0])
     print(f"\n### {name}\n\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
     for row in rows:

@@ -7,35 +7,20 @@ Settings were tuned on another split of the ratings (seed 100) and other planted
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 
 import tensorveil as tv
+from benchmarks.private import rmse, write
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Gaussian, epsilon_for, gaussian_mu
 from tensorveil.users import Recipe, SharedModel, State, noise_for
 
-RESULTS = Path(__file__).parent / "results"
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 20.0)
 FILMS_RANK = 6
-
-
-def rmse(predicted, truth):
-    return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
-
-
-def write(name, rows):
-    (RESULTS / f"users-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
-    heads = list(rows[0])
-    print(f"\n### {name}\n\n| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
-    for row in rows:
-        cells = (f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values())
-        print("| " + " | ".join(cells) + " |", flush=True)
 
 
 # MovieLens 1M, a random tenth of the ratings held out
@@ -130,7 +115,7 @@ def movielens(seeds, threads):
             "seeds": list(seeds),
         })  # fmt: skip
         print(rows[-1], flush=True)
-    write("movielens", rows)
+    write("movielens", rows, "users")
 
 
 # A planted tensor
@@ -173,7 +158,7 @@ def planted(seeds, threads):
             "error of clean values": error, "constant": float(np.std(problem.clean_at(test.coords))),
         })  # fmt: skip
         print(rows[-1], flush=True)
-        write("planted", rows)
+        write("planted", rows, "users")
 
 
 def main():

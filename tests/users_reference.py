@@ -12,9 +12,10 @@ def add_bounded(
         entries = 0.0  # sum of squares of single entries: what a bound that forgets repeated rows would look at
         part = slice(pointers[i], pointers[i + 1])
         for m, offset in enumerate(offsets):
-            at = (offset + columns[m, part].astype(np.int64)) * width
-            np.add.at(mine, at[:, None] + np.arange(width), scales[m] * parts[part])
-            entries += float(np.sum((scales[m] * parts[part]) ** 2))
+            rows = offset + columns[m, part].astype(np.int64)
+            scaled = scales[rows][:, None] * parts[part]
+            np.add.at(mine, (rows * width)[:, None] + np.arange(width), scaled)
+            entries += float(np.sum(scaled**2))
         tail = len(out) - own.shape[1]
         mine[tail:] = own[i]
         square = {

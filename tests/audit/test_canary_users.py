@@ -81,7 +81,7 @@ def test_mutants_are_caught(broken, monkeypatch):
 
 def _entry_norms(pointers, columns, offsets, scales, scratch, out):
     """Weigh users by the number of their entries, as if no two fell into one row."""
-    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales**2))
+    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales[offsets] ** 2))
 
 
 def _no_norms(pointers, columns, offsets, scales, scratch, out):

@@ -125,7 +125,7 @@ def test_mutants_are_caught(broken, monkeypatch):
 
 
 def _entry_norms(pointers, columns, offsets, scales, scratch, out):
-    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales**2))
+    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales[offsets] ** 2))
 
 
 def _no_norms(pointers, columns, offsets, scales, scratch, out):

@@ -23,21 +23,19 @@ Array = NDArray[Any]
 
 @kernel()
 def slice_norms(pointers: Array, columns: Array, offsets: Array, scales: Array, scratch: Array, out: Array) -> None:
-    """Write, for every user, the length of its numbers of entries per row, mode m scaled by scales[m].
+    """Write, for every user, the length of its numbers of entries per row, every row with its scale.
 
     ``scratch`` has a place per row of all modes and is left at zero, as it came.
     """
     for i in range(len(pointers) - 1):
         total = 0.0
         for m in range(len(offsets)):
-            square = 0.0
             for p in range(pointers[i], pointers[i + 1]):
                 scratch[offsets[m] + columns[m, p]] += 1.0
             for p in range(pointers[i], pointers[i + 1]):
                 at = offsets[m] + columns[m, p]
-                square += scratch[at] * scratch[at]
+                total += (scales[at] * scratch[at]) ** 2
                 scratch[at] = 0.0
-            total += scales[m] * scales[m] * square
         out[i] = math.sqrt(total)
 
 
@@ -48,21 +46,22 @@ def add_bounded(
 ) -> None:  # fmt: skip
     """Add every user's contribution to ``out``, in grid steps, shortened to a length of at most ``limit``.
 
-    Entry p adds scales[m] * parts[p] (``width`` numbers) to its row of every mode m; ``own`` holds further numbers per
-    user, which come last. Numbers are cut off towards zero, so that rounding makes nothing longer; and the length is
-    checked again in whole numbers, which have no rounding errors. ``scratch`` is as long as ``out`` and stays zero;
-    ``touched`` has room for the rows of the user with the most entries, all modes together.
+    Entry p adds parts[p] (``width`` numbers), times the row's scale, to its row of every mode; ``own`` holds further
+    numbers per user, which come last. Numbers are cut off towards zero, so that rounding makes nothing longer; and the
+    length is checked again in whole numbers, which have no rounding errors. ``scratch`` is as long as ``out`` and stays
+    zero; ``touched`` has room for the rows of the user with the most entries, all modes together.
     """
     tail = len(out) - own.shape[1]
     for i in range(len(pointers) - 1):
         rows, square = 0, 0.0
         for m in range(len(offsets)):
             for p in range(pointers[i], pointers[i + 1]):
-                at = (offsets[m] + columns[m, p]) * width
+                row = offsets[m] + columns[m, p]
+                at = row * width
                 touched[rows] = at
                 rows += 1
                 for k in range(width):
-                    scratch[at + k] += scales[m] * parts[p, k]
+                    scratch[at + k] += scales[row] * parts[p, k]
         for k in range(own.shape[1]):
             square += own[i, k] * own[i, k]
         square += _squares_once(scratch, touched, rows, width)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.users.contract import LIMIT, State, Step
-from tensorveil.users.counts import user_weights
+from tensorveil.users.counts import adaptive_scales, user_weights
 from tensorveil.users.grouping import People
 from tensorveil.users.local import residuals, widened
-from tensorveil.users.sums import Parts, bounded_sum
+from tensorveil.users.sums import Parts, Rows, bounded_sum
 
 if TYPE_CHECKING:
     from tensorveil.users.recipe import Recipe
@@ -41,17 +42,26 @@ def contribute(recipe: Recipe, step: Step, state: State, people: People, threads
         left = residuals(recipe, state, piece)
         return Parts(entries=(weights * left)[:, None], own=np.empty((piece.n_users, 0)))
 
-    return bounded_sum(people, recipe.rows, 1, 0, _reach(recipe, state), parts, threads)
+    return bounded_sum(people, _rows(recipe, state), 1, 0, _reach(recipe, state), parts, threads)
+
+
+def _rows(recipe: Recipe, state: State) -> Rows:
+    """Return the rows with their adaptive scales."""
+    adapted = [adaptive_scales(state["counts"][part]) for part in recipe.row_slices]
+    return replace(recipe.rows, scales=recipe.rows.scales * np.concatenate(adapted))
 
 
 def _reach(recipe: Recipe, state: State) -> float:
-    return _CUT * recipe.reach * float(np.sqrt(state["spread"][0]))
+    """Return the longest contribution: what a typical user's residuals have, scales included."""
+    counts, scales = state["counts"], _rows(recipe, state).scales
+    smaller = np.sum(counts * scales**2) / np.sum(counts * recipe.rows.scales**2)
+    return _CUT * recipe.reach * float(np.sqrt(state["spread"][0] * smaller))
 
 
 def advance(recipe: Recipe, step: Step, state: State, total: Array, mu: float) -> State:
     """Join this round's sums with those of the rounds before, each weighed by its noise."""
     reach = _reach(recipe, state)
-    scales, counts, spread = recipe.row_scales, state["counts"], float(state["spread"][0])
+    scales, counts, spread = _rows(recipe, state).scales, state["counts"], float(state["spread"][0])
     noise = (reach / mu / scales) ** 2
     seen = total * (reach / LIMIT) / scales + counts * state["biases"]
     # Users' weights are at most 1, so that the variance of a sum is at most its count.

@@ -23,6 +23,7 @@ OWN = 2 + _OCTAVES
 _OWN_LENGTH = math.sqrt(3.0)
 # How much a user's own numbers weigh beside the lengths of its counts.
 _OWN_WEIGHT = 0.18
+_ADAPT = 0.4  # the power by which rows weigh less that occur more often than the mean
 # Before anything is known: variance of values as a share of the squared half width, of users' biases as one of that.
 _SPREAD, _BETWEEN = 0.25, 0.2
 STATISTIC = "weighted numbers of entries per row; means and deviations of users' values"
@@ -47,6 +48,16 @@ def user_weights(recipe: Recipe, people: People) -> Array:
     """Return how much each user counts: entries of users with many of them weigh less, so that no user outweighs."""
     lengths = slice_lengths(people, recipe.rows)
     return np.minimum(1.0, recipe.reach / np.maximum(lengths, 1e-12))
+
+
+def adaptive_scales(counts: Array) -> Array:
+    """Return the scales of a mode's rows: what occurs often weighs less, which leaves more room for what is rare.
+
+    Noise is the same on every sum, and common rows have more than enough to outweigh it. The error over all entries is
+    least where scales fall with a root of the counts; rows whose counts are lost in noise gain nothing by it.
+    """
+    scales: Array = (1.0 + counts / max(float(np.mean(counts)), 1e-12)) ** -_ADAPT
+    return scales
 
 
 def _reach(recipe: Recipe) -> float:
@@ -78,7 +89,7 @@ def advance(recipe: Recipe, step: Step, state: State, total: Array, mu: float) -
     """Read counts, offset and spread within users off the noisy sums."""
     numbers = total * (_reach(recipe) / LIMIT)
     noise = _reach(recipe) / mu
-    scales = recipe.row_scales
+    scales = recipe.rows.scales
     counts = expected_counts(numbers[:-OWN] / scales, noise / scales, recipe)
     own, error = numbers[-OWN:] / _own_scale(recipe), noise / _own_scale(recipe)
     users = max(own[0], 2 * error, 1.0)  # where noise drowns the number of users, quotients are drawn to zero

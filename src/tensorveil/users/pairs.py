@@ -38,7 +38,7 @@ def size(recipe: Recipe, step: Step) -> int:
 def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
     """Sum products of residuals over all pairs of a user's entries that agree in all other released modes."""
     mode = step.mode
-    rows = Rows(modes=(0,), sizes=(size(recipe, step),), scales=np.ones(1))
+    rows = Rows(modes=(0,), sizes=(size(recipe, step),), scales=np.ones(size(recipe, step)))
 
     def parts(piece: People) -> Parts:
         return _paired(recipe, piece, residuals(recipe, state, piece), mode)

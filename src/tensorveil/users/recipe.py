@@ -165,13 +165,8 @@ class Recipe:
     def rows(self) -> Rows:
         """All rows of the released modes. Small modes have many entries in every row, and need less of the budget."""
         sizes = tuple(self.shape[m] for m in self.released)
-        scales = np.sqrt(np.array(sizes) / max(sizes))
+        scales = np.repeat(np.sqrt(np.array(sizes) / max(sizes)), sizes)
         return Rows(modes=tuple(range(len(sizes))), sizes=sizes, scales=scales)
-
-    @cached_property
-    def row_scales(self) -> Array:
-        """The scale of every row."""
-        return np.repeat(self.rows.scales, self.rows.sizes)
 
     @cached_property
     def row_slices(self) -> tuple[slice, ...]:

@@ -32,7 +32,7 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Rows that entries are added to: some of the released modes, where each begins, and its scale."""
+    """Rows that entries are added to: those of some of the released modes, and the scale of every row."""
 
     modes: tuple[int, ...]
     sizes: tuple[int, ...]

@@ -37,7 +37,8 @@ def size(recipe: Recipe, step: Step) -> int:
 def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
     """Sum residuals times tastes per row of the mode."""
     mode = step.mode
-    rows = Rows(modes=(mode,), sizes=(recipe.rows.sizes[mode],), scales=np.ones(1))
+    # No adaptive scales here: directions are found by rows that occur often.
+    rows = Rows(modes=(mode,), sizes=(recipe.rows.sizes[mode],), scales=np.ones(recipe.rows.sizes[mode]))
     width = recipe.basis_ranks[mode]
 
     def parts(piece: People) -> Parts:

@@ -86,7 +86,7 @@ def test_bounded_sums_are_those_of_the_definition(seed, width, scale):
     rng = np.random.default_rng(seed)
     pointers = np.array([0, 4, 4, 9])
     columns = rng.integers(0, 3, (2, 9)).astype(np.int32)
-    offsets, scales = np.array([0, 3]), np.array([1.0, 0.5])
+    offsets, scales = np.array([0, 3]), np.array([1.0, 0.9, 0.8, 0.5, 0.4, 0.3])
     parts, own = scale * rng.normal(size=(9, width)), scale * rng.normal(size=(3, 2))
     size, limit = 6 * width + 2, 1 << 24
     outs = []
@@ -107,7 +107,7 @@ def test_what_is_no_number_is_left_out_or_bounded(wild):
     out, scratch = np.zeros(3, dtype=np.int64), np.zeros(3)
     places = np.empty(2, np.int64)
     users.add_bounded(
-        pointers, columns, np.zeros(1, int), np.ones(1), 1, parts, own, 1.0, 1 << 24, scratch, places, out
+        pointers, columns, np.zeros(1, int), np.ones(3), 1, parts, own, 1.0, 1 << 24, scratch, places, out
     )
     assert out.tolist() == [0, 0, 0]  # 0.5 of a step is cut off towards zero
     assert not scratch.any()
@@ -131,6 +131,6 @@ def test_pairs_of_equal_keys():
 def test_lengths_count_repeated_rows_linearly():
     pointers, columns = np.array([0, 3, 4]), np.array([[5, 5, 1, 0], [0, 1, 1, 0]], dtype=np.int32)
     out, scratch = np.empty(2), np.zeros(8)
-    users.slice_norms(pointers, columns, np.array([0, 6]), np.array([1.0, 2.0]), scratch, out)
+    users.slice_norms(pointers, columns, np.array([0, 6]), np.repeat([1.0, 2.0], [6, 2]), scratch, out)
     np.testing.assert_allclose(out, np.sqrt([2**2 + 1 + 4 * (1 + 2**2), 1 + 4]))
     assert not scratch.any()
