@@ -1,6 +1,8 @@
 """Federated runs from command to release: in one process, and as processes that talk over Flower."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,6 +77,15 @@ def test_a_comparison_without_noise_is_equal_and_marked(tmp_path, capsys):
     assert diagnostics["largest difference of factors"] == 0.0
     assert diagnostics["RMSE"] == diagnostics["RMSE, central"]
     assert all(path.name.startswith("NOT-PRIVATE-") for path in (tmp_path / "release").iterdir())
+
+
+def test_the_page_runs(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "federated.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "federated.md", "exec"), {})
+    assert "the server is not trusted" in capsys.readouterr().out
+    assert load_release(tmp_path / "federated-release")[1].private
 
 
 @pytest.mark.parametrize(
