@@ -64,6 +64,7 @@ def test_nothing_is_left_out():
         assert f"completion/{method}, gaussian" in SUBJECTS
         assert f"one run/PrivateCP {method}" in SUBJECTS
     assert all(f"one run/{name}" in text for name in ("PrivateTucker", "PrivateLowRankMatrix"))
+    assert {"one run/users, biases", "one run/users, factors"} <= set(SUBJECTS)
     for words in ("laplace", "gaussian", "norm", "bounded values"):
         assert f"noise/{words}" in text
     mechanisms = [name for name in noise_names if name.endswith("_mechanism")]

@@ -95,6 +95,13 @@ def test_refusals(tmp_path, capsys, options, said):
     assert not (tmp_path / "release").exists()
 
 
+def test_a_release_without_rows_cannot_be_attacked_row_by_row(tmp_path, capsys):
+    path = write_table(tmp_path / "ratings.csv", indices=True)
+    assert complete(path, tmp_path / "release") == 0
+    assert run(["audit", str(tmp_path / "release"), "--data", str(path), "--indices"]) != 0
+    assert "holds no row of any user" in " ".join(capsys.readouterr().err.split())
+
+
 def test_labels_are_refused(tmp_path, capsys):
     path = write_table(tmp_path / "ratings.csv")
     promise = ["--epsilon", "2", "--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5"]

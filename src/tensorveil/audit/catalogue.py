@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from tensorveil.audit.subjects.local import local_subjects
 from tensorveil.audit.subjects.methods import method_subjects
 from tensorveil.audit.subjects.noise import noise_subjects
+from tensorveil.audit.subjects.people import people_subjects
 from tensorveil.audit.subjects.published_completion import published_completion_subjects
 from tensorveil.audit.subjects.published_local import published_local_subjects
 from tensorveil.audit.subjects.statistics import statistic_subjects
@@ -20,6 +21,7 @@ FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
     statistic_subjects,
     method_subjects,
     training_subjects,
+    people_subjects,
     local_subjects,
     published_completion_subjects,
     published_local_subjects,

@@ -70,14 +70,14 @@ def _own_scale(recipe: Recipe) -> float:
 
 
 def _own(recipe: Recipe, people: People) -> Array:
-    """Return per user: 1, the mean within 1, and a 1 where the deviation lies; users with one entry have none."""
+    """Return per user: 1, the mean within 1, and a 1 where the deviation lies; users with one value alone have none."""
     scaled = (people.values - recipe.middle) / recipe.half
     n = people.counts
     mean = sums_by_user(people, scaled) / n
     squares = sums_by_user(people, (scaled - mean[people.owners]) ** 2)
     out = np.zeros((len(n), OWN))
     out[:, 0], out[:, 1] = 1.0, mean
-    several = np.flatnonzero(n > 1)
+    several = np.flatnonzero((n > 1) & (squares > 0))
     # frexp gives the exponent exactly, where a logarithm would be rounded.
     exponent = np.frexp(squares[several] / (n[several] - 1))[1].astype(np.int64) - 1
     octave = np.clip(exponent + _OCTAVES, 0, _OCTAVES - 1)

@@ -31,6 +31,8 @@ _STAGES: dict[str, ModuleType] = {
     "counts": counts, "biases": biases, "tastes": tastes, "pairs": pairs, "sweep": sweeps,
 }  # fmt: skip
 
+_MOST_SWEEPS = 20
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -89,8 +91,8 @@ class Recipe:
         if budget.delta == 0:
             raise InputError("delta must be above 0 for unit 'slice', whose noise is Gaussian. Try delta=1e-6.")
         _check_form(self.kind, self.rank, len(self.shape))
-        if self.sweeps is not None and not 0 <= self.sweeps <= 20:
-            raise InputError(f"sweeps must be from 0 to 20, or None; got {self.sweeps}. Try sweeps=None.")
+        if self.sweeps is not None and not (isinstance(self.sweeps, int) and 0 <= self.sweeps <= _MOST_SWEEPS):
+            raise InputError(f"sweeps must be from 0 to {_MOST_SWEEPS}, or None; got {self.sweeps}. Try sweeps=None.")
         given = self.contributions
         if given is not None and not (math.isfinite(given) and given >= 1):
             raise InputError(f"contributions must be at least 1; got {given}. Try contributions=50.")

@@ -147,3 +147,15 @@ def test_decomposition_of_a_rank_one_tensor():
     found = decompose(np.einsum("i,j,k->ijk", *factors), 1)
     for got, want in zip(found, factors[1:], strict=True):
         np.testing.assert_allclose(np.abs(got[:, 0]), want, atol=1e-6)
+
+
+def test_users_without_spread_do_not_set_the_spread():
+    """Half of the users say the same of everything; how values are spread follows from the others."""
+    rng = np.random.default_rng(0)
+    cells = np.argwhere(rng.random((400, 30)) < 0.5)
+    values = np.where(cells[:, 0] % 2, 3.0, rng.normal(3.0, 0.5, len(cells)))
+    tensor = ObservedTensor(cells, values, shape=(400, 30), modes=("user", "film"))
+    public = {"shape": (400, 30), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
+    recipe = Recipe(**public, epsilon=100.0, delta=1e-5, sweeps=0)
+    state = recipe.advance(recipe.start(), recipe.contribute(recipe.start(), tensor))
+    assert 0.15 < state["spread"][0] < 0.4
