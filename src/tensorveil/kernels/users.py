@@ -66,7 +66,9 @@ def add_bounded(
             square += own[i, k] * own[i, k]
         square += _squares_once(scratch, touched, rows, width)
         length = math.sqrt(square) * per_unit
-        sound = length < 1e300  # false also for what is no number: such a contribution is left out
+        # False also for what is no number; and squares that are too small for floats must not come out large. Whatever
+        # is not sound is left out.
+        sound = length < 1e300 and per_unit < 1e100
         factor = per_unit if length <= limit - 1.0 else per_unit * ((limit - 1.0) / length)
         while sound and _whole_squares(scratch, touched, rows, width, own[i], factor) > limit * limit:
             factor *= 0.999
@@ -157,12 +159,13 @@ def leave_one_out(
         w[:] = _times(B, s)
         for p in range(low, high):
             explained, leverage = 0.0, 0.0
+            s[:] = 0.0
+            for b in range(d):  # column by column, which compilers vectorise; B is symmetric
+                x = design[p, b]
+                for a in range(d):
+                    s[a] += B[b, a] * x
             for a in range(d):
-                total = 0.0
-                for b in range(d):
-                    total += B[a, b] * design[p, b]
-                s[a] = total
-                leverage += total * design[p, a]
+                leverage += s[a] * design[p, a]
                 explained += w[a] * design[p, a]
             step = (target[p] - explained) / max(1.0 - leverage, 1e-6)
             before = 0.0
@@ -202,11 +205,12 @@ def standardise(design: Array, root: Array, mean: Array, target: Array, out: Arr
     d = len(mean)
     for p in range(len(design)):
         for b in range(d):
-            total = 0.0
-            for a in range(b, d):  # root is lower triangular
-                total += design[p, a] * root[a, b]
-            out[p, b] = total
-            target[p] -= design[p, b] * mean[b]
+            out[p, b] = 0.0
+        for a in range(d):
+            x = design[p, a]
+            target[p] -= x * mean[a]
+            for b in range(a + 1):  # root is lower triangular
+                out[p, b] += x * root[a, b]
 
 
 @kernel()

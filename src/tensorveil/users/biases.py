@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tensorveil.users.contract import LIMIT, State, Step
 from tensorveil.users.counts import adaptive_scales, user_weights
 from tensorveil.users.grouping import People
-from tensorveil.users.local import residuals, widened
+from tensorveil.users.local import precision, residuals, widened
 from tensorveil.users.sums import Parts, Rows, bounded_sum
 
 if TYPE_CHECKING:
@@ -37,9 +37,11 @@ def size(recipe: Recipe, step: Step) -> int:
 def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
     """Sum residuals per row; a user's bias and tastes are its own, found from its entries and the state."""
 
+    ridge = precision(state)
+
     def parts(piece: People) -> Parts:
         weights = user_weights(recipe, piece)[piece.owners]
-        left = residuals(recipe, state, piece)
+        left = residuals(recipe, state, ridge, piece)
         return Parts(entries=(weights * left)[:, None], own=np.empty((piece.n_users, 0)))
 
     return bounded_sum(people, _rows(recipe, state), 1, 0, _reach(recipe, state), parts, threads)

@@ -55,18 +55,18 @@ def latent_features(known: tuple[Array, ...], columns: Array) -> Array:
     return out
 
 
-def residuals(recipe: Recipe, state: State, people: People) -> Array:
-    """Return what the user's own bias and tastes leave unexplained."""
+def residuals(recipe: Recipe, state: State, ridge: Array, people: People) -> Array:
+    """Return what the user's own bias and tastes leave unexplained; ``ridge`` is `precision` of the state."""
     from tensorveil.kernels.users import ridge_residuals
 
     wanted, given = target(recipe, state, people), design(recipe, state, people)
     left = np.empty(len(wanted))
-    ridge_residuals(people.pointers, given, wanted, precision(state), state["taste_mean"], left)
+    ridge_residuals(people.pointers, given, wanted, ridge, state["taste_mean"], left)
     return left
 
 
 def precision(state: State) -> Array:
-    """Return the ridge matrix that the prior of tastes amounts to."""
+    """Return the ridge matrix that the prior of tastes amounts to: computed once, so that all users have the same."""
     out: Array = float(state["spread"][0]) * np.linalg.inv(state["taste_covariance"])
     return out
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tensorveil.tensor.keys import linear_keys
 from tensorveil.users.contract import LIMIT, State, Step
 from tensorveil.users.grouping import People
-from tensorveil.users.local import residuals
+from tensorveil.users.local import precision, residuals
 from tensorveil.users.sums import Parts, Rows, bounded_sum
 from tensorveil.users.sweeps import orthonormal
 
@@ -40,8 +40,10 @@ def contribute(recipe: Recipe, step: Step, state: State, people: People, threads
     mode = step.mode
     rows = Rows(modes=(0,), sizes=(size(recipe, step),), scales=np.ones(size(recipe, step)))
 
+    ridge = precision(state)
+
     def parts(piece: People) -> Parts:
-        return _paired(recipe, piece, residuals(recipe, state, piece), mode)
+        return _paired(recipe, piece, residuals(recipe, state, ridge, piece), mode)
 
     return bounded_sum(people, rows, 1, 0, _reach(state), parts, threads)
 

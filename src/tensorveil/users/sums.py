@@ -14,7 +14,7 @@ from tensorveil.users.contract import LIMIT
 from tensorveil.users.grouping import People
 
 Array = NDArray[Any]
-_PIECE = 1 << 17  # entries that are worked on at once
+_PIECE = 1 << 14  # entries that are worked on at once: their features stay in cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

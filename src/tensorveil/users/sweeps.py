@@ -41,8 +41,10 @@ def contribute(recipe: Recipe, step: Step, state: State, people: People, threads
     rows = Rows(modes=(mode,), sizes=(recipe.rows.sizes[mode],), scales=np.ones(recipe.rows.sizes[mode]))
     width = recipe.basis_ranks[mode]
 
+    ridge = precision(state)
+
     def parts(piece: People) -> Parts:
-        left, tastes = _without_own_entry(recipe, state, piece)
+        left, tastes = _without_own_entry(recipe, state, ridge, piece)
         weighted = (user_weights(recipe, piece)[piece.owners] * left)[:, None] * _along(
             recipe, state, piece, tastes, mode
         )
@@ -51,14 +53,14 @@ def contribute(recipe: Recipe, step: Step, state: State, people: People, threads
     return bounded_sum(people, rows, width, 0, _reach(recipe, state), parts, threads)
 
 
-def _without_own_entry(recipe: Recipe, state: State, piece: People) -> tuple[Array, Array]:
+def _without_own_entry(recipe: Recipe, state: State, ridge: Array, piece: People) -> tuple[Array, Array]:
     """Return what plain tastes leave of every entry, and latent tastes of unit length; both found without it."""
     from tensorveil.kernels.users import leave_one_out, to_unit_length
 
     given, plain = design(recipe, state, piece), n_plain(state)
     left, tastes = np.empty(len(given)), np.empty((len(given), given.shape[1] - plain))
     wanted = target(recipe, state, piece)
-    leave_one_out(piece.pointers, given, wanted, precision(state), state["taste_mean"], plain, tastes, left)
+    leave_one_out(piece.pointers, given, wanted, ridge, state["taste_mean"], plain, tastes, left)
     to_unit_length(tastes)
     return left, tastes
 

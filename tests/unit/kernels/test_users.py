@@ -113,6 +113,17 @@ def test_what_is_no_number_is_left_out_or_bounded(wild):
     assert not scratch.any()
 
 
+@pytest.mark.parametrize("per_unit", [1e200, np.inf, np.nan])
+def test_a_wild_scale_contributes_nothing(per_unit):
+    """Squares of 1e-180 are zero in floats: the length of such a vector would look like nothing."""
+    out, scratch, places = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(1, np.int64)
+    pointers, columns = np.array([0, 1]), np.zeros((1, 1), dtype=np.int32)
+    parts, own = np.array([[1e-180]]), np.empty((1, 0))
+    where = (np.zeros(1, int), np.ones(1), 1)
+    users.add_bounded(pointers, columns, *where, parts, own, per_unit, 1 << 24, scratch, places, out)
+    assert out.tolist() == [0]
+
+
 def test_pairs_of_equal_keys():
     pointers = np.array([0, 4, 5, 7])
     keys = np.array([1, 1, 1, 2, 2, 3, 3])
