@@ -27,3 +27,13 @@ def add_bounded(
         length = np.sqrt(square) * per_unit
         factor = per_unit * min(1.0, (limit - 1) / length if length > 0 else 1.0)
         out += np.trunc(mine * factor).astype(np.int64)
+
+
+def entry_norms(pointers, columns, offsets, scales, scratch, out):
+    """Stand in for `slice_norms`: weigh users by the number of their entries, as if no two fell into one row."""
+    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales[offsets] ** 2))
+
+
+def no_norms(pointers, columns, offsets, scales, scratch, out):
+    """Stand in for `slice_norms`: weigh nobody."""
+    out[:] = 0.0

@@ -2,12 +2,11 @@
 
 import functools
 
-import numpy as np
 import pytest
 
 from tensorveil.audit.catalogue import subjects
 from tensorveil.kernels import users as compiled
-from users_reference import add_bounded
+from users_reference import add_bounded, entry_norms, no_norms
 
 SUBJECT = subjects()["one run/users, biases"]
 
@@ -21,14 +20,5 @@ def test_the_audit_could_have_seen_twice_as_much():
 @pytest.mark.parametrize("broken", ["no clip", "linear sums ignored"])
 def test_mutants_are_caught(broken, monkeypatch):
     monkeypatch.setattr(compiled, "add_bounded", functools.partial(add_bounded, broken=broken))
-    monkeypatch.setattr(compiled, "slice_norms", _entry_norms if broken == "linear sums ignored" else _no_norms)
+    monkeypatch.setattr(compiled, "slice_norms", entry_norms if broken == "linear sums ignored" else no_norms)
     assert SUBJECT.audit(seed=5).violated
-
-
-def _entry_norms(pointers, columns, offsets, scales, scratch, out):
-    """Weigh users by the number of their entries, as if no two fell into one row."""
-    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales[offsets] ** 2))
-
-
-def _no_norms(pointers, columns, offsets, scales, scratch, out):
-    out[:] = 0.0

@@ -16,7 +16,7 @@ from tensorveil.kernels import users as compiled
 from tensorveil.noise import SeededSource
 from tensorveil.tensor import ObservedTensor
 from tensorveil.users import LIMIT, Recipe, noise_for
-from users_reference import add_bounded
+from users_reference import add_bounded, entry_norms, no_norms
 
 SHAPE, MODES, BOUNDS = (12, 16, 4), ("user", "film", "day"), (1.0, 5.0)
 
@@ -114,19 +114,11 @@ def test_mutants_are_caught(broken, monkeypatch):
     monkeypatch.setattr(compiled, "add_bounded", functools.partial(add_bounded, broken=broken))
     if broken == "linear sums ignored":
         # The same mistake where users are weighed: single entries instead of rows.
-        monkeypatch.setattr(compiled, "slice_norms", _entry_norms)
+        monkeypatch.setattr(compiled, "slice_norms", entry_norms)
     if broken == "no clip":
-        monkeypatch.setattr(compiled, "slice_norms", _no_norms)
+        monkeypatch.setattr(compiled, "slice_norms", no_norms)
     if broken == "mean charged too little":
         from tensorveil.users import counts
 
         monkeypatch.setattr(counts, "_reach", lambda made: made.reach)
     assert longest(3, user, **few).max() > 1.03
-
-
-def _entry_norms(pointers, columns, offsets, scales, scratch, out):
-    out[:] = np.sqrt(np.diff(pointers) * np.sum(scales[offsets] ** 2))
-
-
-def _no_norms(pointers, columns, offsets, scales, scratch, out):
-    out[:] = 0.0
