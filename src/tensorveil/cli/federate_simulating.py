@@ -34,7 +34,7 @@ from tensorveil.federated.errors import AbandonedError
 from tensorveil.federated.flower.processes import LOOPBACK, free_port
 from tensorveil.federated.identity import load_identity
 from tensorveil.federated.release import release
-from tensorveil.federated.server import run_server
+from tensorveil.federated.server import Settings, run_server
 from tensorveil.federated.setup import agree, make_parties, split_users
 from tensorveil.federated.transport import InProcess
 from tensorveil.noise import SecureSource
@@ -135,6 +135,7 @@ def _in_one_process(options: dict[str, Any], agreement: Agreement, folder: Path)
         "key": load_identity(folder / "server"),
         "ledger": options["ledger"],
         "progress": round_progress(),
+        "settings": Settings(patience=600.0, timeout=600.0),  # ray takes its time to start workers on a busy machine
     }
     with kept_log(folder / "server") as log:
         if options["ray"]:
