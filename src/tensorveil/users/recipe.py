@@ -132,6 +132,11 @@ class Recipe:
         return self.modes.index(self.protect)
 
     @property
+    def most_users(self) -> int:
+        """How many users there are at most, as declared."""
+        return self.shape[self.protected]
+
+    @property
     def released(self) -> tuple[int, ...]:
         """Positions of the released modes."""
         return tuple(m for m in range(len(self.shape)) if m != self.protected)
