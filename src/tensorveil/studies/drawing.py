@@ -38,7 +38,7 @@ def new_figure(
     width: float, height: float, caption: str, *, rows: int, columns: int, **options: Any
 ) -> tuple[Any, Any, Any]:
     """Return a figure with its caption, the part for axes and legend, and the axes as a 2-D array."""
-    lines = textwrap.wrap(caption, int(width * 18.4))
+    lines = textwrap.wrap(caption, int(width * 17))
     foot_inches = INCHES_PER_LINE * len(lines) + 0.12
     figure = figure_class()(figsize=(width, height + foot_inches), dpi=130, layout="constrained")
     body, foot = figure.subfigures(2, 1, height_ratios=[height, foot_inches])
@@ -94,7 +94,7 @@ def draw_line(axis: Any, point: Point, style: Style) -> None:
 
 def labelled(name: str, status: str) -> str:
     """Name a method with the status of its guarantee."""
-    return name if status in name else f"{name} ({status})"
+    return f"{name} ({status})"
 
 
 def mark_ticks(axis: Any, values: Iterable[float]) -> None:

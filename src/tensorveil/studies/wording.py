@@ -53,6 +53,13 @@ def mean_and_spread(point: Point, digits: int = 3) -> str:
     return f"{point.mean:.{digits}f}{spread}"
 
 
+def small(point: Point) -> str:
+    """Give a mean with its deviation where errors span many orders of magnitude."""
+    if point.mean is None or (point.mean and point.mean < 1e-4):
+        return mean_and_spread(point) if point.mean is None else f"{point.mean:.0e}"
+    return mean_and_spread(point, 4)
+
+
 def listed(values: Iterable[float]) -> str:
     """Give numbers with commas, or say that there are none."""
     return ", ".join(f"{value:g}" for value in values) or "none"
