@@ -23,6 +23,7 @@ from tensorveil.cli.common import State
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
+from tensorveil.cli.federate import federate
 from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.perturb import perturb
@@ -52,7 +53,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, perturb, aggregate, budget, audit, study, demo, doctor):
+for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, study, demo, doctor):
     cli.add_command(verb)
 
 

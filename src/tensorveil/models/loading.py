@@ -35,6 +35,11 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         return CPModel(**common)
     if stored.kind == "tucker" and stored.core is not None:
         return TuckerModel(core=stored.core, **common)
+    if stored.kind.startswith("shared "):
+        raise InputError(
+            f"{os.fspath(path)} is what users of a user-level fit share, and predicts with a person's entries only. "
+            "Try tensorveil.users.SharedModel.load."
+        )
     raise InputError(f"{os.fspath(path)} is a model of a kind that this tensorveil does not know. Upgrade it.")
 
 

@@ -1,7 +1,8 @@
 """Models in files: a zip of .npy arrays and a JSON header, readable without running anything from it.
 
 Members: ``header.json``; ``factor_0.npy``, ...; ``core.npy`` (Tucker); ``bias_0.npy``, ... (if any);
-``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text). ``numpy.load`` opens the arrays too.
+``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text); ``extra_NAME.npy`` for what only some kinds have.
+``numpy.load`` opens the arrays too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tensorveil.tensor.files.atomic import replacing
 FORMAT = "tensorveil-model"
 VERSION = 1
 HEADER = "header.json"
+_EXTRA = "extra_"  # begins what only some kinds of models have
 # A fixed date makes equal models equal files, byte for byte.
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -41,6 +43,7 @@ class StoredModel:
     factors: tuple[NDArray[Any], ...]
     biases: tuple[NDArray[Any], ...] | None
     core: NDArray[Any] | None = field(default=None)
+    extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
@@ -49,6 +52,7 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
     arrays |= {f"bias_{m}": bias for m, bias in enumerate(stored.biases or ())}
     if stored.core is not None:
         arrays["core"] = stored.core
+    arrays |= {f"{_EXTRA}{name}": array for name, array in stored.extra.items()}
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -154,6 +158,11 @@ def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> Stored
         factors=tuple(_read_array(archive, f"factor_{m}") for m in order),
         biases=tuple(_read_array(archive, f"bias_{m}") for m in order) if header["biases"] else None,
         core=_read_array(archive, "core") if "core.npy" in archive.namelist() else None,
+        extra={
+            name.removeprefix(_EXTRA): _read_array(archive, name)
+            for name in (member.removesuffix(".npy") for member in archive.namelist())
+            if name.startswith(_EXTRA)
+        },
     )
 
 

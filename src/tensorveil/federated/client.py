@@ -1,0 +1,208 @@
+"""A client: it holds its users' data, answers each question of its server once, and obeys nothing but the agreement."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.federated import wire
+from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.errors import RefusedError
+from tensorveil.federated.guarantee import guarantee_of
+from tensorveil.federated.home import Home
+from tensorveil.federated.identity import load_identity, public_hex, public_key
+from tensorveil.federated.recipes import checked_state
+from tensorveil.federated.secure import client as secure
+from tensorveil.federated.trust import part_deviation
+from tensorveil.federated.wire import Message
+from tensorveil.noise import NoiseSource, SecureSource, rounded_gaussian
+from tensorveil.privacy import Ledger
+
+__all__ = ["Client"]
+
+log = logging.getLogger("tensorveil.federated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """One party that holds data.
+
+    Parameters
+    ----------
+    agreement: the agreement, as this client got it.
+    home: the client's folder with its identity, and its memory of what it answered.
+    data: gives the group of whole users that the client holds; called only when data are asked for.
+    ledger: the client's own ledger; needed for "local" trust, where it is charged before the first answer.
+    source: where noise comes from.
+    """
+
+    agreement: Agreement
+    home: Path
+    data: Callable[[], Any]
+    ledger: Path | None = None
+    source: NoiseSource | None = None
+
+    def answer(self, content: bytes) -> bytes:
+        """Answer one message, or raise RefusedError; what is refused is logged, never quoted."""
+        key = load_identity(self.home)
+        me = self._place(key)
+        asked = self._checked(content, me)
+        memory = Home.of(self.home, self.agreement.digest)
+        work = {"hello": self._hello, "share": self._share, "sum": self._sum, "unmask": self._unmask}[asked.kind]
+        arrays = work(asked, me, memory)
+        reply = Message(
+            kind=asked.kind,
+            agreement=asked.agreement,
+            run=asked.run,
+            round=asked.round,
+            sender=me,
+            receiver=wire.SERVER,
+            arrays=arrays,
+        )
+        return wire.encode(reply, key)
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the last question of the agreement was answered."""
+        step = "unmask" if self.agreement.trust.kind == "secure" else "sum"
+        last = len(self.agreement.recipe.rounds) - 1
+        return Home.of(self.home, self.agreement.digest).answered(f"{step}-{last}")
+
+    def _place(self, key: Ed25519PrivateKey) -> int:
+        try:
+            return self.agreement.clients.index(public_hex(key))
+        except ValueError:
+            raise InputError("this client's key is not in the agreement. Is it the right home folder?") from None
+
+    def _checked(self, content: bytes, me: int) -> Message:
+        """Read a message, and refuse all but the agreed server's, about the agreement, to this client."""
+        message = wire.decode(content, self.agreement.longest_message)
+        wire.verify(content, public_key(self.agreement.server))
+        if message.agreement != self.agreement.digest:
+            raise RefusedError("the message is about another agreement")
+        if message.sender != wire.SERVER or message.receiver not in (me, wire.SERVER):
+            raise RefusedError("the message is for somebody else")
+        if message.receiver == wire.SERVER and message.kind != "hello":
+            raise RefusedError("the message is for nobody")
+        last = len(self.agreement.recipe.rounds) - 1
+        if not (message.round == -1 if message.kind in ("hello", "share") else 0 <= message.round <= last):
+            raise RefusedError("there is no such round")
+        if self.agreement.trust.kind != "secure" and message.kind in ("share", "unmask"):
+            raise RefusedError("the agreement has no such step")
+        return message
+
+    def _hello(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Say who is here. For secure sums, begin a run: a new seed, and what follows from it for all to know."""
+        wire.expect(asked, {})
+        if memory.begun():
+            raise RefusedError("the agreement was used up by a run")
+        memory.keep("run", asked.run.encode())
+        if self.agreement.trust.kind != "secure":
+            return {}
+        seed = secrets.token_bytes(32)
+        memory.keep("seed", seed)
+        return {"published": secure.published(seed, asked.run, len(self.agreement.recipe.rounds))}
+
+    def _share(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Seal shares for all peers, once it is sure who they are."""
+        self._current(asked, memory)
+        everyone = self._peers(asked, me, memory)
+        memory.once(f"share-{asked.run}")
+        memory.keep("peers", b"".join(everyone))
+        rounds, threshold = len(self.agreement.recipe.rounds), self.agreement.trust.threshold
+        return {"sealed": secure.seal_shares(memory.kept("seed"), me, everyone, asked.run, rounds, threshold)}
+
+    def _peers(self, asked: Message, me: int, memory: Home) -> list[bytes]:
+        """Read what all clients published, each signed by its own key: a server cannot put in keys of its own."""
+        trust, rounds = self.agreement.trust, len(self.agreement.recipe.rounds)
+        length = secure.published_length(rounds)
+        if set(asked.arrays) != {f"hello-{k}" for k in range(trust.clients)}:
+            raise RefusedError("the message holds other arrays than it should")
+        everyone = []
+        for k in range(trust.clients):
+            content = asked.arrays[f"hello-{k}"].tobytes()
+            hello = wire.decode(content, self.agreement.longest_message)
+            wire.verify(content, public_key(self.agreement.clients[k]))
+            facts = (hello.kind, hello.agreement, hello.run, hello.sender)
+            if facts != ("hello", self.agreement.digest, asked.run, k):
+                raise RefusedError("a peer's greeting is of another run")
+            wire.expect(hello, {"published": ("u1", length)})
+            everyone.append(hello.arrays["published"].tobytes())
+        if everyone[me] != secure.published(memory.kept("seed"), asked.run, rounds).tobytes():
+            raise RefusedError("this client's own greeting was changed")
+        return everyone
+
+    def _current(self, asked: Message, memory: Home) -> None:
+        if memory.kept("run").decode() != asked.run:
+            raise RefusedError("the message is of another run")
+
+    def _sum(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Give this client's sum of one round, in the form that the trust model allows."""
+        self._current(asked, memory)
+        trust, this = self.agreement.trust, self.agreement.recipe.rounds[asked.round]
+        if trust.kind == "secure":
+            self._keep_inbox(asked, me, memory)
+        state = checked_state(self.agreement.recipe, asked.arrays["state"].tobytes(), asked.round)
+        memory.begin(asked.run)
+        self._charge(memory)
+        memory.once(f"sum-{asked.round}")
+        total = self.agreement.recipe.contribute(state, self.data())
+        if trust.kind != "aggregator" and trust.noise:
+            source = SecureSource() if self.source is None else self.source
+            total = total + rounded_gaussian(part_deviation(this, trust), this.size, source)
+        if trust.kind != "secure":
+            return {"total": total}
+        everyone = self._kept_peers(memory)
+        return {"masked": secure.masked(total, memory.kept("seed"), me, everyone, asked.run, asked.round)}
+
+    def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
+        """Open all shares of all peers before anything is said about data: without them no mask could be taken off."""
+        if "inbox" not in asked.arrays:
+            memory.kept("shares")
+            return
+        n, length = self.agreement.trust.clients, secure.sealed_length(len(self.agreement.recipe.rounds))
+        content = asked.arrays["inbox"].tobytes()
+        if len(content) != n * length:
+            raise RefusedError("an array has a wrong length")
+        inbox = [content[k * length : (k + 1) * length] for k in range(n)]
+        everyone = self._kept_peers(memory)
+        memory.keep("shares", secure.open_shares(memory.kept("seed"), me, everyone, asked.run, inbox))
+
+    def _kept_peers(self, memory: Home) -> list[bytes]:
+        length = secure.published_length(len(self.agreement.recipe.rounds))
+        content = memory.kept("peers")
+        return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
+
+    def _charge(self, memory: Home) -> None:
+        """With local noise every client keeps its own count, and charges it before it says anything about its data."""
+        if self.agreement.trust.kind != "local" or not self.agreement.trust.noise or not memory.mark("charged"):
+            return
+        if self.ledger is None:
+            raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
+        Ledger.open(self.ledger).charge(
+            guarantee_of(self.agreement, secure_noise=True), "federated run with local noise", str(uuid.uuid4())
+        )
+
+    def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Reveal one share of every client, if enough are said to be there; once per round, so never both kinds."""
+        self._current(asked, memory)
+        trust, rounds = self.agreement.trust, len(self.agreement.recipe.rounds)
+        wire.expect(asked, {"present": ("u1", trust.clients)})
+        present = asked.arrays["present"] == 1
+        if int(present.sum()) < trust.threshold:
+            raise RefusedError("more clients are said to be missing than was agreed on")
+        opened = memory.kept("shares")
+        memory.once(f"unmask-{asked.round}")
+        shares = secure.revealed(opened, present, asked.round, rounds)
+        if asked.round == rounds - 1:
+            memory.erase("seed", "shares", "peers")
+        return {"shares": shares}

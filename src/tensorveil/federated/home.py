@@ -1,0 +1,91 @@
+"""A client's memory between messages: a folder that only it can read. What was answered once is never answered again.
+
+A file that is created exclusively marks each answer before it is given, so that neither a replay nor a crash makes a
+client say two things about one round. Secrets of a run are erased when its last round is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensorveil.federated.errors import RefusedError
+from tensorveil.tensor.files.atomic import replacing
+
+__all__ = ["Home"]
+
+RUN = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    """What one client remembers of one agreement."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, home: Path, digest: str) -> Home:
+        """Give the memory of an agreement in a client's home folder."""
+        folder = home / "agreements" / digest
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cls(folder=folder)
+
+    def mark(self, name: str, content: str = "") -> bool:
+        """Note durably that something happens now; False if it was noted before."""
+        try:
+            descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return False
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return True
+
+    def once(self, name: str) -> None:
+        """Note that something is answered now, or refuse."""
+        if not self.mark(f"answered-{name}"):
+            raise RefusedError("this was answered before")
+
+    def answered(self, name: str) -> bool:
+        """Tell whether something was answered already."""
+        return (self.folder / f"answered-{name}").exists()
+
+    def begin(self, run: str) -> None:
+        """Bind the agreement to the first run that asks for data; refuse every other one from then on."""
+        if not RUN.fullmatch(run):
+            raise RefusedError("the run has no proper name")
+        if not self.mark("begun", run) and (self.folder / "begun").read_text(encoding="ascii") != run:
+            raise RefusedError("the agreement was used up by another run")
+
+    def begun(self) -> bool:
+        """Tell whether data were asked for already."""
+        return (self.folder / "begun").exists()
+
+    def keep(self, name: str, content: bytes) -> None:
+        """Keep bytes for a later message of the run."""
+        with replacing(self.folder / name) as temporary:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+
+    def kept(self, name: str) -> bytes:
+        """Give bytes that were kept."""
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            raise RefusedError("an earlier message of the run is missing") from None
+
+    def erase(self, *names: str) -> None:
+        """Forget what was kept."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                (self.folder / name).unlink()

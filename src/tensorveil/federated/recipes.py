@@ -1,0 +1,105 @@
+"""What the engine asks of a recipe, and the recipes that an agreement may name. Another one plugs in here."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.federated.errors import RefusedError
+from tensorveil.users import Recipe as UserRecipe
+from tensorveil.users import Round, State
+
+__all__ = ["Recipe", "checked_state", "make_recipe", "name_of"]
+
+
+class Recipe(Protocol):
+    """A fixed list of rounds: public, the same for all parties (`tensorveil.users.contract`)."""
+
+    def __hash__(self) -> int:
+        """Recipes are facts: equal ones are the same."""
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds, with what each spends."""
+
+    @property
+    def protect(self) -> str:
+        """Name of the protected mode."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Declared range of values."""
+
+    @property
+    def delta(self) -> float:
+        """Delta of the promise."""
+
+    @property
+    def most_users(self) -> int:
+        """How many users there are at most."""
+
+    def start(self) -> State:
+        """Give the public state before the first round."""
+
+    def contribute(self, state: State, group: Any) -> NDArray[np.int64]:
+        """Sum bounded contributions; the bound holds whatever the state says, since a server may lie."""
+
+    def advance(self, state: State, total: NDArray[np.int64]) -> State:
+        """Give the next state."""
+
+    def finish(self, state: State) -> Any:
+        """Give the released model."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain data."""
+
+
+KINDS: dict[str, Any] = {"users": UserRecipe}
+
+
+def make_recipe(kind: Any, content: Any) -> Recipe:
+    """Read a recipe of a known kind."""
+    if kind not in KINDS:
+        raise InputError(f"the recipe must be one of {', '.join(KINDS)}. Use the same tensorveil everywhere.")
+    recipe: Recipe = KINDS[kind].from_json(content)
+    return recipe
+
+
+def name_of(recipe: Recipe) -> str:
+    """Give the name under which a recipe is known."""
+    for name, kind in KINDS.items():
+        if type(recipe) is kind:
+            return name
+    raise InputError(f"a recipe of type {type(recipe).__name__} has no name here. Add it to KINDS.")
+
+
+def checked_state(recipe: Recipe, content: bytes, round_: int) -> State:
+    """Read a state that came over the wire: of this round, with the arrays that the recipe would have, all finite.
+
+    Compiled code trusts shapes, so they are compared with those of a state that is computed here, from sums of zero.
+    """
+    try:
+        state = State.from_bytes(content)
+    except InputError:
+        raise RefusedError("the state cannot be read") from None
+    if state.round != round_:
+        raise RefusedError("the state is of another round")
+    wanted = {name: (array.shape, array.dtype) for name, array in _blank(recipe, round_).arrays.items()}
+    if {name: (array.shape, array.dtype) for name, array in state.arrays.items()} != wanted:
+        raise RefusedError("the state has other arrays than it should")
+    if not all(np.isfinite(array).all() for array in state.arrays.values()):
+        raise RefusedError("the state holds numbers that are not finite")
+    return state
+
+
+@lru_cache(maxsize=64)
+def _blank(recipe: Recipe, round_: int) -> State:
+    """Give the state before a round when all sums are zero: what matters is its form."""
+    if round_ == 0:
+        return recipe.start()
+    total = np.zeros(recipe.rounds[round_ - 1].size, dtype=np.int64)
+    return recipe.advance(_blank(recipe, round_ - 1), total)

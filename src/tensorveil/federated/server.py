@@ -1,0 +1,337 @@
+"""The server: greets, charges the ledger, asks for every round's sums, and turns them into the next state.
+
+greet -> (secure: shares) -> charge -> for every round: ask, check, sum, noise where trusted -> finish
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.federated import wire
+from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.errors import AbandonedError, RefusedError
+from tensorveil.federated.guarantee import guarantee_of
+from tensorveil.federated.identity import public_hex, public_key
+from tensorveil.federated.secure import client as secure
+from tensorveil.federated.secure import shamir
+from tensorveil.federated.secure.server import unmasked_sum
+from tensorveil.federated.transport import Transport
+from tensorveil.federated.wire import Message
+from tensorveil.noise import NoiseSource, SecureSource
+from tensorveil.privacy import Guarantee, Ledger
+from tensorveil.users import Round, State, noise_for
+
+__all__ = ["Incident", "Outcome", "Settings", "run_server"]
+
+log = logging.getLogger("tensorveil.federated")
+Progress = Callable[[int, int, str], None]
+GREETING: Final = "greeting"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What only the server decides: how long to wait. None of it changes what is computed.
+
+    Parameters
+    ----------
+    patience: seconds to wait until all clients are there.
+    timeout: seconds to wait for answers of a round; who has not answered by then has dropped out of it.
+    """
+
+    patience: float = 120.0
+    timeout: float = 120.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """Something that was refused, or did not come: in which step, from whom, why. No data are in it."""
+
+    step: str
+    client: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run gives: the released model, its guarantee, and what happened on the way."""
+
+    model: Any
+    state: State
+    guarantee: Guarantee
+    release_id: str
+    incidents: tuple[Incident, ...]
+    missing: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """One run as it goes: who is where, and what happened."""
+
+    agreement: Agreement
+    key: Ed25519PrivateKey
+    transport: Transport
+    settings: Settings
+    name: str = field(default_factory=lambda: secrets.token_hex(16))
+    places: dict[int, int] = field(default_factory=dict)  # client -> node
+    hellos: dict[int, bytes] = field(default_factory=dict)
+    published: list[bytes] = field(default_factory=list)
+    inboxes: dict[int, bytes] = field(default_factory=dict)
+    incidents: list[Incident] = field(default_factory=list)
+
+    def note(self, step: str, client: int, reason: str) -> None:
+        self.incidents.append(Incident(step=step, client=client, reason=reason))
+        log.warning("%s, client %d: %s", step, client, reason)
+
+    def message(self, kind: str, round_: int, receiver: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+        facts = Message(
+            kind=kind,
+            agreement=self.agreement.digest,
+            run=self.name,
+            round=round_,
+            sender=wire.SERVER,
+            receiver=receiver,
+            arrays=arrays,
+        )
+        return wire.encode(facts, self.key)
+
+    def checked(self, content: bytes, kind: str, round_: int, client: int | None) -> Message:
+        """Read a reply, and refuse all but the one that was asked for, from whom it was asked."""
+        reply = wire.decode(content, self.agreement.longest_message)
+        sender = reply.sender if client is None else client
+        if not 0 <= sender < self.agreement.trust.clients:
+            raise RefusedError("the sender is not in the agreement")
+        wire.verify(content, public_key(self.agreement.clients[sender]))
+        if reply.sender != sender or reply.receiver != wire.SERVER:
+            raise RefusedError("the message is from somebody else")
+        if (reply.agreement, reply.run) != (self.agreement.digest, self.name):
+            raise RefusedError("the message is of another run")
+        if reply.kind != kind or reply.round != round_:
+            raise RefusedError("the message is of another round")
+        return reply
+
+    def ask(
+        self, step: str, kind: str, round_: int, arrays: Callable[[int], Mapping[str, NDArray[Any]]], layout: Any
+    ) -> dict[int, Message]:
+        """Ask all clients, and give the replies that are in order; everything else is noted, and counts as missing."""
+        asked = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(self.places)}
+        reachable = set(self.transport.nodes())
+        sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
+        replies = self.transport.exchange(sent, self.settings.timeout)
+        good = {}
+        for client in asked:
+            content = replies.get(self.places[client])
+            try:
+                if content is None:
+                    raise RefusedError("no answer")
+                reply = self.checked(content, kind, round_, client)
+                wire.expect(reply, layout)
+                good[client] = reply
+            except RefusedError as refused:
+                self.note(step, client, str(refused))
+        return good
+
+
+def run_server(
+    agreement: Agreement,
+    key: Ed25519PrivateKey,
+    transport: Transport,
+    *,
+    ledger: Path | None = None,
+    source: NoiseSource | None = None,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run an agreement to its end.
+
+    Parameters
+    ----------
+    agreement, key: what was agreed on, and the identity of the server in it.
+    transport: reaches the clients.
+    ledger: charged before the first round, but for local trust, where every client has its own.
+    source: where the trusted server's noise comes from; None takes the operating system's entropy.
+
+    Guarantee: that of `guarantee_of` for the agreement (docs/guarantees.md#federated).
+    """
+    if public_hex(key) != agreement.server:
+        raise InputError("this key is not the server's in the agreement. Is it the right home folder?")
+    source = SecureSource() if source is None else source
+    guarantee = guarantee_of(agreement, secure_noise=source.secure)
+    run = _Run(agreement=agreement, key=key, transport=transport, settings=settings or Settings())
+    tell = progress or (lambda done, total, text: None)
+    rounds = agreement.recipe.rounds
+    tell(0, len(rounds), "waiting for clients")
+    _greet(run)
+    if agreement.trust.kind == "secure":
+        tell(0, len(rounds), "sharing keys")
+        _share(run)
+    release_id = _charge(agreement, guarantee, ledger)
+    state, missing = agreement.recipe.start(), {}
+    for number, this in enumerate(rounds):
+        tell(number, len(rounds), this.name)
+        total, absent = _round(run, number, this, state, source)
+        state = agreement.recipe.advance(state, total)
+        if absent:
+            missing[this.name] = absent
+        log.info("%s done, %d of %d clients", this.name, agreement.trust.clients - len(absent), agreement.trust.clients)
+    tell(len(rounds), len(rounds), "done")
+    return Outcome(
+        model=agreement.recipe.finish(state),
+        state=state,
+        guarantee=guarantee,
+        release_id=release_id,
+        incidents=tuple(run.incidents),
+        missing=missing,
+    )
+
+
+def _greet(run: _Run) -> None:
+    """Find out which node is which client; all must come, and prove who they are."""
+    trust = run.agreement.trust
+    layout = _greeting_layout(run.agreement)
+    deadline = time.monotonic() + run.settings.patience
+    tried: set[int] = set()
+    while len(run.places) < trust.clients:
+        new = [node for node in run.transport.nodes() if node not in tried]
+        tried.update(new)
+        content = run.message("hello", -1, wire.SERVER, {})
+        for node, reply in run.transport.exchange(dict.fromkeys(new, content), run.settings.timeout).items():
+            try:
+                hello = run.checked(reply, "hello", -1, None)
+                wire.expect(hello, layout)
+                if hello.sender in run.places:
+                    raise RefusedError("the client is here already")
+                run.places[hello.sender], run.hellos[hello.sender] = node, reply
+            except RefusedError as refused:
+                run.note(GREETING, -1, str(refused))
+        if len(run.places) < trust.clients:
+            if time.monotonic() >= deadline:
+                raise AbandonedError(
+                    f"{len(run.places)} of {trust.clients} clients came; a run begins when all are there. "
+                    "Nothing was charged. Start those that are missing, or agree anew without them."
+                )
+            time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
+    if trust.kind == "secure":
+        length = secure.published_length(len(run.agreement.recipe.rounds))
+        run.published = [
+            wire.decode(run.hellos[c], run.agreement.longest_message).arrays["published"].tobytes()
+            for c in range(trust.clients)
+        ]
+        assert all(len(text) == length for text in run.published)
+
+
+def _greeting_layout(agreement: Agreement) -> dict[str, tuple[str, int]]:
+    if agreement.trust.kind != "secure":
+        return {}
+    return {"published": ("u1", secure.published_length(len(agreement.recipe.rounds)))}
+
+
+def _share(run: _Run) -> None:
+    """Hand everybody's keys to everybody, and collect the sealed shares. All must answer, for the sums' sake."""
+    n, length = run.agreement.trust.clients, secure.sealed_length(len(run.agreement.recipe.rounds))
+    hellos = {f"hello-{c}": np.frombuffer(run.hellos[c], dtype=np.uint8) for c in range(n)}
+    replies = run.ask("sharing keys", "share", -1, lambda client: hellos, {"sealed": ("u1", n * length)})
+    if len(replies) < n:
+        raise AbandonedError(
+            f"{len(replies)} of {n} clients shared their keys; all must. Nothing was charged. Start the run again."
+        )
+    sealed = {c: reply.arrays["sealed"].tobytes() for c, reply in replies.items()}
+    for client in range(n):
+        run.inboxes[client] = b"".join(sealed[peer][client * length : (client + 1) * length] for peer in range(n))
+
+
+def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> str:
+    """Charge before the first question about data. A crash may lose a release, never a charge."""
+    release_id = str(uuid.uuid4())
+    if ledger is not None:
+        if agreement.trust.kind == "local":
+            raise InputError("with local noise every client has its own ledger; give the server none.")
+        Ledger.open(ledger).charge(guarantee, "federated run", release_id)
+    return release_id
+
+
+def _round(
+    run: _Run, number: int, this: Round, state: State, source: NoiseSource
+) -> tuple[NDArray[np.int64], tuple[int, ...]]:
+    """Ask for one round's sums and add them up; tell who was missing."""
+    trust = run.agreement.trust
+    content = np.frombuffer(state.to_bytes(), dtype=np.uint8)
+
+    def arrays(client: int) -> dict[str, NDArray[Any]]:
+        if client in run.inboxes:  # until it has answered once
+            return {"state": content, "inbox": np.frombuffer(run.inboxes[client], dtype=np.uint8)}
+        return {"state": content}
+
+    kind = "masked" if trust.kind == "secure" else "total"
+    layout = {kind: ("u8" if trust.kind == "secure" else "i8", this.size)}
+    replies = run.ask(this.name, "sum", number, arrays, layout)
+    vectors = {client: reply.arrays[kind] for client, reply in replies.items()}
+    for client in vectors:
+        run.inboxes.pop(client, None)
+    if trust.kind == "secure":
+        total = _secure_total(run, number, this, vectors)
+    else:
+        total = _plain_total(run, this, vectors)
+        if trust.kind == "aggregator" and trust.noise:
+            total = total + noise_for(this, source)
+    return total, tuple(client for client in range(trust.clients) if client not in vectors)
+
+
+def _plain_total(run: _Run, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
+    """Add up sums that are there to be seen; one that no group of users can have is left out."""
+    most = this.largest * run.agreement.recipe.most_users
+    if run.agreement.trust.kind == "local":
+        most += int(100 * this.limit / this.mu)  # noise beyond a hundred deviations does not occur
+    total = np.zeros(this.size, dtype=np.int64)
+    for client, vector in list(vectors.items()):
+        if int(vector.max()) > most or int(vector.min()) < -most:
+            del vectors[client]
+            run.note(this.name, client, "a sum is larger than all users together could make it")
+        else:
+            total += vector
+    if not vectors:
+        raise AbandonedError("no client answered. What was charged stays charged.")
+    return total
+
+
+def _secure_total(run: _Run, number: int, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
+    """Have the masks taken off by those who answered."""
+    trust, n = run.agreement.trust, run.agreement.trust.clients
+    _enough(len(vectors), trust.threshold)
+    present = np.array([client in vectors for client in range(n)], dtype=np.uint8)
+    replies = run.ask(
+        f"{this.name}, unmasking",
+        "unmask",
+        number,
+        lambda client: {"present": present},
+        {"shares": ("u1", n * shamir.SHARE)},
+    )
+    _enough(len(replies), trust.threshold)
+    shares = {}
+    for holder, reply in replies.items():
+        content = reply.arrays["shares"].tobytes()
+        shares[holder] = [content[k * shamir.SHARE : (k + 1) * shamir.SHARE] for k in range(n)]
+    total = unmasked_sum(vectors, shares, run.published, trust.threshold, run.name, number)
+    most = this.largest * run.agreement.recipe.most_users + int(100 * this.limit / this.mu)
+    if int(total.max()) > most or int(total.min()) < -most:
+        raise AbandonedError("a sum is larger than all users together could make it: a client sent a false one.")
+    return total
+
+
+def _enough(came: int, threshold: int) -> None:
+    if came < threshold:
+        raise AbandonedError(
+            f"{came} clients answered, and {threshold} must: more dropped out than was agreed on. "
+            "What was charged stays charged; a new run needs a new agreement."
+        )

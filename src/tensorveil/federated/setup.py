@@ -1,0 +1,48 @@
+"""Making agreements: from what is promised, the recipe whose noise adds up to it; splitting users, for trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.guarantee import guarantee_of
+from tensorveil.federated.identity import make_identity, public_hex
+from tensorveil.federated.trust import Trust, planned_epsilon
+from tensorveil.tensor import ObservedTensor
+from tensorveil.users import Recipe
+
+__all__ = ["agree", "make_parties", "split_users"]
+
+
+def agree(
+    *, trust: Trust, epsilon: float, delta: float, server: str, clients: Sequence[str], **recipe: Any
+) -> Agreement:
+    """Make an agreement that promises (epsilon, delta) under a trust model.
+
+    Parameters
+    ----------
+    trust: who is trusted with what.
+    epsilon, delta: what is promised for all that one user contributed.
+    server, clients: public keys of the parties.
+    recipe: the other parameters of `tensorveil.users.Recipe`: shape, modes, protect, bounds, rank, ...
+
+    Guarantee: docs/guarantees.md#federated.
+    """
+    planned = Recipe(epsilon=planned_epsilon(epsilon, delta, trust), delta=delta, **recipe)
+    made = Agreement.make(recipe=planned, trust=trust, epsilon=epsilon, server=server, clients=tuple(clients))
+    guarantee_of(made, secure_noise=True)  # refuses what it cannot prove, before anybody holds the agreement
+    return made
+
+
+def make_parties(folder: Path, clients: int) -> tuple[str, list[str]]:
+    """Make home folders with identities for a server and its clients, and give their public keys."""
+    keys = [public_hex(make_identity(folder / f"client-{k}")) for k in range(clients)]
+    return public_hex(make_identity(folder / "server")), keys
+
+
+def split_users(tensor: ObservedTensor, protected: int, parts: int) -> list[ObservedTensor]:
+    """Cut a tensor into groups of whole users, by index: the same for any data."""
+    owner = tensor.columns[protected] % parts
+    return [tensor.take(owner == part) for part in range(parts)]

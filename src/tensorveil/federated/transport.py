@@ -1,0 +1,48 @@
+"""What the server asks of a transport: carry bytes to nodes and back. It is trusted with nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tensorveil.errors import TensorveilError
+
+__all__ = ["InProcess", "Transport"]
+
+log = logging.getLogger("tensorveil.federated")
+
+
+class Transport(Protocol):
+    """Carries messages between a server and nodes, of whom it only knows numbers."""
+
+    def nodes(self) -> Sequence[int]:
+        """Give the nodes that can be reached now."""
+
+    def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
+        """Send each node its message, and give the replies that came in time; who does not reply is left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InProcess:
+    """All parties in one process: for tests, for studies, and to try an agreement before it is used.
+
+    ``answers`` holds one function per node, such as `Client.answer`.
+    """
+
+    answers: Sequence[Callable[[bytes], bytes]]
+
+    def nodes(self) -> Sequence[int]:
+        """All of them."""
+        return range(len(self.answers))
+
+    def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
+        """Ask one after the other; an error is no reply."""
+        replies = {}
+        for node, content in messages.items():
+            try:
+                replies[node] = self.answers[node](content)
+            except TensorveilError as error:
+                log.warning("node %d refused: %s", node, error)
+        return replies

@@ -1,0 +1,86 @@
+"""Entries grouped by their owner, in one order whatever order they came in: floats then add up alike everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.keys import linear_keys
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class People:
+    """Users and their entries: user ``ids[i]`` owns entries ``pointers[i]`` to ``pointers[i + 1]``.
+
+    ``columns`` holds the released modes only, int32 (modes, n); ``values`` are clipped to the declared bounds.
+    """
+
+    ids: Array
+    pointers: Array
+    columns: Array = field(repr=False)
+    values: Array = field(repr=False)
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are."""
+        return len(self.ids)
+
+    @property
+    def counts(self) -> Array:
+        """How many entries each user has: at least one."""
+        return np.diff(self.pointers)
+
+    @property
+    def owners(self) -> Array:
+        """For every entry the position of its user."""
+        return np.repeat(np.arange(self.n_users), self.counts)
+
+    def between(self, first: int, last: int) -> People:
+        """Users first to last - 1, without copying."""
+        low, high = self.pointers[first], self.pointers[last]
+        return People(
+            ids=self.ids[first:last],
+            pointers=self.pointers[first : last + 1] - low,
+            columns=self.columns[:, low:high],
+            values=self.values[low:high],
+        )
+
+
+def group_people(tensor: ObservedTensor, protected: int, bounds: tuple[float, float]) -> People:
+    """Group a tensor's entries by the index of the protected mode, sorted by coordinates within each."""
+    order = _order(tensor, protected)
+    owners = tensor.columns[protected][order]
+    starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
+    released = [m for m in range(tensor.order) if m != protected]
+    return People(
+        ids=owners[starts].astype(np.int64),
+        pointers=np.append(starts, len(owners)).astype(np.int64),
+        columns=np.ascontiguousarray(np.stack([tensor.columns[m][order] for m in released]), dtype=np.int32),
+        values=np.clip(tensor.values[order].astype(np.float64), *bounds),
+    )
+
+
+def _order(tensor: ObservedTensor, protected: int) -> Array:
+    """Return the order of (owner, other coordinates); data that are in order already are not sorted again."""
+    modes = [protected, *(m for m in range(tensor.order) if m != protected)]
+    keys = linear_keys(tensor.columns[modes], tuple(tensor.shape[m] for m in modes))
+    if len(keys) == 1:
+        if np.all(keys[0][1:] > keys[0][:-1]):
+            return np.arange(tensor.n_entries)
+        return np.argsort(keys[0], kind="stable")
+    return np.lexsort(keys[::-1])
+
+
+def check_group(tensor: ObservedTensor, shape: tuple[int, ...], protected: int) -> None:
+    """Refuse a group whose modes are not those of the recipe; the protected mode may be of any size."""
+    if tensor.order != len(shape) or any(
+        size != declared for m, (size, declared) in enumerate(zip(tensor.shape, shape, strict=True)) if m != protected
+    ):
+        raise InputError("group must have the shape that the recipe declares, but for the protected mode.")

@@ -1,0 +1,67 @@
+"""Small agreements with clients in temporary folders, and users split over them."""
+
+import numpy as np
+
+from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.client import Client
+from tensorveil.federated.identity import make_identity, public_hex
+from tensorveil.federated.transport import InProcess
+from tensorveil.federated.trust import Trust, planned_epsilon
+from tensorveil.tensor import ObservedTensor
+from tensorveil.users import Recipe
+
+SHAPE = (30, 6, 4)
+
+
+def ratings(seed=0, n=300):
+    rng = np.random.default_rng(seed)
+    columns = np.stack([rng.integers(0, size, n) for size in SHAPE])
+    return ObservedTensor.from_columns(columns, rng.integers(1, 6, n).astype(float), shape=SHAPE, duplicates="first")
+
+
+def split_users(tensor, parts):
+    """Cut a tensor into groups of whole users."""
+    owner = tensor.columns[0] % parts
+    return [
+        ObservedTensor.from_columns(tensor.columns[:, owner == k], tensor.values[owner == k], shape=tensor.shape)
+        for k in range(parts)
+    ]
+
+
+def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5):
+    """Make identities and an agreement; give it with the server's key and the clients' homes."""
+    server = make_identity(tmp_path / "server")
+    homes = [tmp_path / f"client-{k}" for k in range(trust.clients)]
+    keys = [make_identity(home) for home in homes]
+    recipe = Recipe(
+        shape=SHAPE,
+        modes=("user", "film", "day"),
+        protect="user",
+        bounds=(1, 5),
+        epsilon=planned_epsilon(epsilon, delta, trust),
+        delta=delta,
+    )
+    agreement = Agreement.make(
+        recipe=recipe,
+        trust=trust,
+        epsilon=epsilon,
+        server=public_hex(server),
+        clients=tuple(public_hex(key) for key in keys),
+    )
+    return agreement, server, homes
+
+
+def clients_of(agreement, homes, groups, **options):
+    return [
+        Client(agreement=agreement, home=home, data=lambda group=group: group, **options)
+        for home, group in zip(homes, groups, strict=True)
+    ]
+
+
+def in_process(tmp_path, kind="secure", n=3, noise=True, epsilon=5.0, colluding=0, drop_outs=0, **options):
+    """Everything for a run in one process: agreement, server key, clients, transport, data."""
+    trust = Trust(kind=kind, clients=n, noise=noise, colluding=colluding, drop_outs=drop_outs)
+    agreement, server, homes = agreed(tmp_path, trust, epsilon)
+    data = ratings()
+    clients = clients_of(agreement, homes, split_users(data, n), **options)
+    return agreement, server, clients, InProcess(answers=[client.answer for client in clients]), data
