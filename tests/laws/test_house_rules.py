@@ -23,6 +23,7 @@ ORDER = [
     "users",
     "completion",
     "local",
+    "learning",
     "federated",
     "published",
     "audit",
@@ -80,7 +81,19 @@ def test_public_names():
 
 def test_importing_is_light():
     """Heavy packages are imported when they are needed, not with tensorveil."""
-    heavy = ("numba", "scipy", "pyarrow", "pandas", "polars", "sklearn", "matplotlib", "rich", "tensorly", "h5py")
+    heavy = (
+        "numba",
+        "scipy",
+        "pyarrow",
+        "pandas",
+        "polars",
+        "sklearn",
+        "matplotlib",
+        "rich",
+        "tensorly",
+        "h5py",
+        "torch",
+    )
     code = f"import sys, tensorveil; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

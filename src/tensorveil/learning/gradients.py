@@ -1,0 +1,167 @@
+"""Type III for single records: sums of gradients that are bounded record by record, and exact Gaussian noise.
+
+Differentially private gradient descent (Abadi et al. 2016) over all records in every round: no sampling, so that the
+rounds compose exactly, and one draw of noise serves all records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from tensorveil.errors import InputError
+from tensorveil.learning.networks import Plan, blank
+from tensorveil.learning.rounds import Array, LearningRounds, norm_limit
+from tensorveil.learning.samples import Samples
+from tensorveil.learning.training import parameters_of, put_parameters, reproducible
+from tensorveil.users import State
+
+__all__ = ["PrivateGradients", "record_gradients"]
+
+STEPS = 1 << 20  # in the clipping norm
+NUMBERS = 1 << 21  # of gradients at a time
+
+
+def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
+    """Return the gradients of the cross entropy by record, one array (records, ...) per parameter."""
+    parameters = {name: p.detach() for name, p in network.named_parameters()}
+
+    def loss(values: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
+        answer = torch.func.functional_call(network, values, (one.unsqueeze(0),))
+        return nn.functional.cross_entropy(answer, label.unsqueeze(0))
+
+    network.eval()
+    inputs = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+    with reproducible(0):
+        found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(parameters, inputs, torch.from_numpy(y))
+    return [found[name].numpy() for name in parameters]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateGradients(LearningRounds):
+    """Gradient descent with bounded gradients per record and Gaussian noise on their sum.
+
+    Parameters
+    ----------
+    network: as for `AveragedParameters`; without dropout.
+    records: how many records there are about; public, and only a scale: gradients are divided by it.
+    steps: rounds; all records take part in each.
+    clip: the largest norm of one record's gradient.
+    rate, momentum: of the descent.
+    seed: of the starting parameters.
+    others: as for `LearningRounds`.
+
+    Guarantee: (epsilon, delta) for adding or removing one record (docs/guarantees.md#learning-in-rounds).
+
+    >>> plan = Plan(kind="mlp", sizes={"inputs": 4, "classes": 2})
+    >>> recipe = PrivateGradients(
+    ...     epsilon=1.0, delta=1e-5, most_users=100, network=plan, records=90, steps=3, clip=1.0, rate=1.0
+    ... )
+    >>> len(recipe.rounds), round(sum(this.mu**2 for this in recipe.rounds) / recipe.mu**2, 6)
+    (3, 1.0)
+    """
+
+    network: Any
+    records: int
+    steps: int
+    clip: float
+    rate: float
+    momentum: float = 0.9
+    seed: int = 0
+
+    protect: ClassVar[str] = "record"
+    statistic: ClassVar[str] = "gradients, each record's bounded in norm, added up"
+    label: ClassVar[str] = "gradient descent, Gaussian noise on sums of bounded gradients"
+    proof: ClassVar[str] = "docs/guarantees.md#learning-in-rounds"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps < 1 or self.records < 1:
+            raise InputError("steps and records must be at least 1. Try steps=30.")
+        if not (math.isfinite(self.clip) and self.clip > 0 and math.isfinite(self.rate) and self.rate > 0):
+            raise InputError("clip and rate must be above 0. Try clip=1.0, rate=1.0.")
+        if not 0 <= self.momentum < 1:
+            raise InputError(f"momentum must be at least 0 and below 1; got {self.momentum}. Try momentum=0.9.")
+
+    @property
+    def step(self) -> float:
+        """The step of the grid."""
+        return self.clip / STEPS
+
+    @property
+    def turns(self) -> int:
+        """The number of steps."""
+        return self.steps
+
+    @cached_property
+    def size(self) -> int:
+        """The number of parameters."""
+        return blank(self.network.make(self.seed))
+
+    @cached_property
+    def limit(self) -> int:
+        """The longest gradient of one record."""
+        return norm_limit(self.clip, self.step, self.size)
+
+    @property
+    def largest(self) -> int:
+        """A gradient that is all in one parameter."""
+        return STEPS + 2
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of one number of a record's gradient."""
+        return (-self.clip, self.clip)
+
+    def start(self) -> State:
+        """Give the starting parameters of the seed."""
+        first = parameters_of(self.network.make(self.seed))
+        return State(round=0, arrays={"parameters": first, "velocity": np.zeros_like(first)})
+
+    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
+        """Add up the records' bounded gradients, as integers."""
+        network = self.network.make(self.seed)
+        put_parameters(network, state["parameters"])
+        total = np.zeros(self.size, dtype=np.int64)
+        many = max(1, NUMBERS // self.size)
+        for at in range(0, len(group), many):
+            layers = record_gradients(network, group.x[at : at + many], group.y[at : at + many])
+            total += self._bounded_sum(layers)
+        return total
+
+    def _bounded_sum(self, layers: list[Array]) -> NDArray[np.int64]:
+        """Cut every record's gradient to the norm, round it, and add up.
+
+        A record whose gradient is not finite counts as nothing. Single precision has 24 bits for numbers of at most 21;
+        its errors are within what `norm_limit` allows for.
+        """
+        rows = np.concatenate([layer.reshape(len(layer), -1) for layer in layers], axis=1)
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        factors = np.minimum(self.clip / np.maximum(lengths, 1e-30), 1.0) / self.step
+        rows = np.where(np.isfinite(lengths)[:, None], rows, np.float32(0))
+        rows *= np.where(np.isfinite(lengths), factors, 0.0).astype(np.float32)[:, None]
+        np.rint(rows, out=rows)
+        out: NDArray[np.int64] = rows.sum(axis=0, dtype=np.float64).astype(np.int64)
+        return out
+
+    def advance(self, state: State, total: NDArray[np.int64]) -> State:
+        """Take one step along the noisy mean gradient."""
+        velocity: Array = self.momentum * state["velocity"] + total * (self.step / self.records)
+        return state.after(parameters=state["parameters"] - self.rate * velocity, velocity=velocity)
+
+    def finish(self, state: State) -> Any:
+        """Give the network."""
+        network = self.network.make(self.seed)
+        put_parameters(network, state["parameters"])
+        return network.eval()
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"network": Plan.from_json(content["network"])}
