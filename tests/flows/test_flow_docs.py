@@ -56,7 +56,7 @@ def test_every_option_of_complete_is_in_the_page():
     assert [option for option in options if option not in page and option != "--output"] == []
 
 
-@pytest.mark.parametrize("page", ["guide.md", "cli.md", "privacy.md"])
+@pytest.mark.parametrize("page", ["guide.md", "cli.md", "privacy.md", "federated.md"])
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((\w+\.md)\)", (DOCS / page).read_text(encoding="utf-8")):
         assert (DOCS / target).exists()

@@ -93,6 +93,7 @@ def test_importing_is_light():
         "tensorly",
         "h5py",
         "torch",
+        "flwr",
     )
     code = f"import sys, tensorveil; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

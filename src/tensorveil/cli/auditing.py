@@ -62,8 +62,11 @@ def attacked(place: str, options: dict[str, Any]) -> dict[str, Any]:
     from tensorveil.completion.release import load_release
     from tensorveil.models import load_model
     from tensorveil.tensor import ObservedTensor
+    from tensorveil.users import SharedModel
 
     model = load_release(place)[0] if Path(place).is_dir() else load_model(place)
+    if isinstance(model, SharedModel):
+        raise InputError(f"{place} holds no row of any user, so it predicts none of the data by itself.")
     tensor = read_tensor(options["data"], **{name: options[name] for name in READING})
     columns = []
     for own, given, column in zip(model.modes, tensor.modes, tensor.columns, strict=False):

@@ -150,7 +150,9 @@ def server(**options: Any) -> None:
 @click.option("--home", type=FOLDER, required=True, help="Folder with this client's identity and memory.")
 @click.option("--server", "server_address", required=True, metavar="HOST:PORT", help="Where the server listens.")
 @tls_option("ca")
-@click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="local: this client's own ledger.")
+@click.option(
+    "--ledger", type=click.Path(dir_okay=False, path_type=Path), help="This client's own ledger; local needs it."
+)
 @reading_options
 @common_options
 def client(**options: Any) -> None:

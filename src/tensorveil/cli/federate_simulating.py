@@ -24,7 +24,7 @@ from tensorveil.cli.federating import (
     trust_of,
 )
 from tensorveil.cli.inputs import read_tensor
-from tensorveil.completion.release import check_new_folder
+from tensorveil.completion.release import check_new_folder, load_release
 from tensorveil.errors import InputError
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
@@ -39,7 +39,7 @@ from tensorveil.noise import SecureSource
 from tensorveil.privacy import Budget, Ledger
 from tensorveil.tensor import ObservedTensor, load_dataset
 from tensorveil.tensor.splits import random_split
-from tensorveil.users import Recipe, SharedModel, run_recipe
+from tensorveil.users import Recipe, run_recipe
 
 
 def run_simulation(as_json: bool, **options: Any) -> None:
@@ -180,8 +180,7 @@ def _judged(
     if held_out is None:
         return {}
     found: dict[str, float] = {}
-    (path,) = options["output"].glob("*model.npz")
-    model = SharedModel.load(path)
+    model: Any = load_release(options["output"])[0]
     found["RMSE"] = _rmse(model, tensor, held_out)
     if options["compare"]:
         recipe = Recipe.from_json(agreement.recipe.to_json() | {"epsilon": options["epsilon"]})

@@ -24,27 +24,32 @@ from tensorveil.cli.common import common_options, console, print_json
     type=click.Path(dir_okay=False, path_type=Path),
     help="Table to write: .csv, .tsv or .parquet.",
 )
+@click.option(
+    "--entries",
+    type=click.Path(exists=True, dir_okay=False),
+    help="For a release of unit slice: a person's own entries (0-based indices), or those of several people.",
+)
 @click.option("--value", default="value", show_default=True, help="Name of the column of predictions.")
 @click.option("--force", is_flag=True, help="Replace OUTPUT if it exists.")
 @common_options
-def predict(model: Path, at: Path, output: Path, value: str, force: bool, as_json: bool) -> None:
+def predict(model: Path, at: Path, output: Path, entries: str | None, value: str, force: bool, as_json: bool) -> None:
     """Predict the cells listed in a table with a model that `complete` saved.
+
+    A release of unit slice holds nobody's own part: --entries brings it, and the answers are for its owner alone.
 
     \b
     Example:
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
+      tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
     """
-    from tensorveil.cli.tables import cells_table, read_cells, write_cells
+    from tensorveil.cli.predicting import predicted
+    from tensorveil.cli.tables import cells_table, write_cells
     from tensorveil.errors import InputError
-    from tensorveil.models import load_model
-    from tensorveil.models.evaluate import predict_columns
 
     if output.exists() and not force:
         raise InputError(f"--output: {output} already exists. Choose another name, or add --force.")
-    fitted = load_model(model)
-    columns = read_cells(at, fitted.modes, fitted.shape)
-    values = predict_columns(fitted, columns)
-    write_cells(output, cells_table(columns, values, fitted.modes, value))
+    columns, values, modes = predicted(model, at, entries)
+    write_cells(output, cells_table(columns, values, modes, value))
     if as_json:
         print_json({"output": str(output), "predictions": len(values)})
     else:

@@ -18,7 +18,7 @@ from tensorveil import __version__
 from tensorveil.cli.common import State, console, print_json
 from tensorveil.cli.completing import missing_cells, plain
 from tensorveil.cli.inputs import read_tensor
-from tensorveil.cli.private import check_private_options
+from tensorveil.cli.private import check_private_options, unit_kind
 from tensorveil.cli.tables import cells_table, read_cells, write_cells
 from tensorveil.completion.release import (
     CARD,
@@ -37,13 +37,14 @@ from tensorveil.privacy import Ledger
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.formats import pick_format
 from tensorveil.tensor.files.images import check_picture, write_image
+from tensorveil.users import SharedModel
 
 READING = ("modes", "value", "file_format", "indices", "no_header", "variable", "duplicates", "missing")
 DEFAULT_RANK: dict[str, int | str] = {"cp": 8, "tucker": 4, "matrix": "auto"}
 TABLES = ("csv", "tsv", "parquet")
 # Numbering the labels that occur would make every index depend on which entries there are.
 NEEDS_INDICES = (
-    "--unit entry needs indices: labels that are read off the data tell who is in them. "
+    "--unit entry and --unit slice need indices: labels that are read off the data tell who is in them. "
     "Number the rows by a public list, from 0, and add --indices."
 )
 NO_LEDGER = (
@@ -95,18 +96,21 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
 def _read(options: dict[str, Any]) -> ObservedTensor:
     """Read the tensor. Bounds are not given to the reader, which would say if values lie outside."""
     kind = pick_format(Path(options["file"]), options["file_format"])
-    if options["unit"] == "entry" and kind in TABLES and not options["indices"]:
+    if unit_kind(options) != "value" and kind in TABLES and not options["indices"]:
         raise InputError(NEEDS_INDICES)
     reading = {name: options[name] for name in READING}
     tensor = read_tensor(options["file"], **reading, shape=options["private_shape"])
-    if options["unit"] == "entry" and any(mode.labels is not None for mode in tensor.modes):
+    if unit_kind(options) != "value" and any(mode.labels is not None for mode in tensor.modes):
         raise InputError(NEEDS_INDICES)
     return tensor
 
 
 def _cells(options: dict[str, Any], tensor: ObservedTensor) -> NDArray[np.int32] | None:
-    """Choose the cells to predict; in unit entry never by what is missing, which tells what was observed."""
-    if options["no_fill"]:
+    """Choose the cells to predict; in unit entry never by what is missing, which tells what was observed.
+
+    In unit slice there are none: a person's predictions are no part of a release.
+    """
+    if options["no_fill"] or unit_kind(options) == "slice":
         return None
     if options["filled_format"] == "png":
         check_picture(tensor.shape)
@@ -127,6 +131,7 @@ def _filled(options: dict[str, Any], cells: NDArray[np.int32] | None) -> dict[st
         return {}
 
     def write(path: Path, model: FittedModel) -> None:
+        assert not isinstance(model, SharedModel)  # which has no cells to fill
         if path.suffix == ".png":
             # All of it predicted: pixels as they were observed are private.
             write_image(model.dense(), path)

@@ -8,9 +8,12 @@ from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.events import describe_event
 from tensorveil.privacy.exact import shown_at_least
+from tensorveil.users import SharedModel
+
+CardModel = CPModel | TuckerModel | SharedModel
 
 
-def model_card(model: CPModel | TuckerModel, guarantee: Guarantee, files: Sequence[str]) -> str:
+def model_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> str:
     """Write the card in Markdown."""
     title = "# Model card" if guarantee.private else "# NOT PRIVATE: model card"
     facts = "\n".join(f"| {name} | {_cell(text)} |" for name, text in _facts(model, guarantee))
@@ -53,16 +56,25 @@ from tensorveil.completion.release import load_release
 
 model, guarantee = load_release("path/to/this/folder")
 print(guarantee)
-model.predict([[{", ".join("0" for _ in model.shape)}]])
+{_use(model)}
 ```
 """
 
 
-def _facts(model: CPModel | TuckerModel, guarantee: Guarantee) -> list[tuple[str, str]]:
+def _use(model: CardModel) -> str:
+    cell = f"[[{', '.join('0' for _ in model.shape)}]]"
+    if isinstance(model, SharedModel):
+        return f"model.predict_for(entries, {cell})  # entries: an ObservedTensor of the person's own"
+    return f"model.predict({cell})"
+
+
+def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
     bounds = guarantee.bounds
     shape = " x ".join(f"{size} ({mode.name})" for size, mode in zip(model.shape, model.modes, strict=True))
-    kind = "CP" if isinstance(model, CPModel) else "Tucker"
-    rank = " x ".join(map(str, model.rank)) if isinstance(model, TuckerModel) else str(model.rank)
+    rank = " x ".join(map(str, model.rank)) if isinstance(model.rank, tuple) else str(model.rank)
+    kind = "Tucker" if isinstance(model.rank, tuple) else "CP"
+    if isinstance(model, SharedModel):
+        kind = f"{kind}, the part that everybody shares"
     noise = "operating system's entropy" if guarantee.secure_noise else "a seed: NOT PRIVATE"
     return [
         ("unit", f"{guarantee.unit}: neighbours {guarantee.neighbours}"),
@@ -85,6 +97,7 @@ def _limits(guarantee: Guarantee) -> str:
     positions = {
         "value": "- Which entries were observed, and the labels of rows, are public in this unit.",
         "entry": "- One entry is protected, not all entries of a person together.",
+        "slice": "- What a person is shown follows from the person's own entries, too: it is for this person alone.",
     }.get(guarantee.unit.kind, "- Nothing beyond the unit above.")
     return f"""{positions}
 - Conclusions that follow from the population, and would without any one {guarantee.unit.kind}, are not prevented.

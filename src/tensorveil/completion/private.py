@@ -12,6 +12,7 @@ import numpy as np
 
 from tensorveil.completion import settings as rules
 from tensorveil.completion.estimator import Fitted, Model, as_tensor
+from tensorveil.completion.slices import fit_slices, make_recipe, slice_plan, slice_unit
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS, Method
 from tensorveil.mechanisms.data import Form, Outcome, PrivateData
@@ -19,8 +20,10 @@ from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Composed, Event, Gaussian, Guarantee, Ledger, Pure, Unit, gaussian_mu
-from tensorveil.solvers.task import Solution
+from tensorveil.solvers.task import Array, Solution
+from tensorveil.solvers.watch import rmse
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.users import SharedModel
 
 
 class PrivateCompletion(Fitted[Model], Generic[Model]):
@@ -40,6 +43,8 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
     threads: int | None
     random_state: Any
     noise_seed: int | None
+    protect: str | None
+    contributions: float | None
 
     guarantee_: Guarantee
     plan_: Plan
@@ -63,6 +68,8 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
         """
         observed = as_tensor(tensor, values, self.shape)
         unit, budget, bounds = self._promise(observed)
+        if unit.kind == "slice":
+            return self._fit_slices(observed, unit, budget, bounds)
         form = self._form(observed)
         chosen = self._choose(observed, form, unit, budget, bounds)
         method = METHODS[chosen.method]
@@ -89,11 +96,53 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
         self.guarantee_ = _guarantee(outcome, method, unit, budget, bounds, secure, self._core())
         return self
 
+    def _fit_slices(self, tensor: ObservedTensor, unit: Unit, budget: Budget, bounds: tuple[float, float]) -> Self:
+        """Fit in rounds of bounded contributions; the model holds what users share, and nobody's own part."""
+        seed = int(np.random.default_rng(self.random_state).integers(2**62))
+        recipe = make_recipe(
+            tensor, unit=unit, budget=budget, bounds=bounds, shape=self.shape, rank=self._slice_rank(tensor.shape),
+            method=self.method, contributions=self.contributions, seed=seed,
+        )  # fmt: skip
+        source = self._source()
+        release_id = str(uuid.uuid4())
+        self._charge(Gaussian(recipe.mu), unit, source.secure, release_id)
+        self.release_id_ = release_id
+        model, self.guarantee_ = fit_slices(recipe, tensor, source, unit, self.threads)
+        self.plan_ = slice_plan(recipe)
+        self.n_features_in_ = tensor.order
+        self.noise_variance_ = None
+        shared: Any = model
+        self.model_ = self.private_model_ = shared
+        return self
+
+    def _slice_rank(self, shape: Sequence[int]) -> int | tuple[int, ...]:
+        """One number for CP, one per mode for Tucker."""
+        ranks = self._ranks(shape)
+        return ranks if self._core() else ranks[0]
+
+    def personalise(self, entries: ObservedTensor) -> Any:
+        """Unit "slice": compute people's own parts from their entries; see `SharedModel.personalise`."""
+        return self._shared().personalise(entries)
+
+    def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
+        """Unit "slice": predict for people from their own entries; see `SharedModel.predict_for`."""
+        return self._shared().predict_for(entries, coords)
+
+    def rmse_for(self, entries: ObservedTensor, tensor: ObservedTensor) -> float:
+        """Unit "slice": return the error on a tensor when everybody is served from their own entries."""
+        return rmse(self.predict_for(entries, tensor), tensor.values)
+
+    def _shared(self) -> SharedModel:
+        model: Any = self._fitted()
+        if not isinstance(model, SharedModel):
+            raise InputError("predictions from people's own entries are for unit 'slice'. Try predict(coords).")
+        return model
+
     def _promise(self, tensor: ObservedTensor) -> tuple[Unit, Budget, tuple[float, float]]:
         """Check everything that the guarantee rests on."""
-        unit = Unit.parse(self.unit)
-        if unit.kind not in ("value", "entry"):
-            raise InputError(f'unit must be "value" or "entry" here; got {str(unit)!r}.')
+        unit = slice_unit(self.unit, self.protect)
+        if unit.kind not in ("value", "entry", "slice"):
+            raise InputError(f'unit must be "value", "entry" or "slice" here; got {str(unit)!r}.')
         if unit.kind == "entry" and self.shape is None:
             raise InputError(
                 'shape must be declared for unit="entry": read off the data it would tell which indices occur. '

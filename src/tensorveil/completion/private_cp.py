@@ -26,22 +26,29 @@ class PrivateCP(PrivateCompletion[CPModel]):
         choose Gaussian noise.
     unit
         "value": neighbours differ in one value, positions (who has rated what) are public. "entry": neighbours differ
-        by one entry, positions are private; ``shape`` must be declared, labels are not released.
+        by one entry, positions are private; ``shape`` must be declared, labels are not released. "slice": neighbours
+        differ by all entries of one index of the mode ``protect``, such as all that one user did; ``shape`` must be
+        declared (for the protected mode, an upper bound) and delta be above 0. Nothing of that mode is released: a
+        person's own part is computed from the person's entries, by ``predict_for`` or ``personalise``.
     bounds
         Lowest and highest possible value: declared, never read off the data. Values outside are clipped.
     method
         "auto" lets the planner choose from public quantities; or "mean", "margins", "input", "margins+input",
-        "output", "gradient" (unit value), "gram" (unit entry).
+        "output", "gradient" (unit value), "gram" (unit entry), "biases", "factors" (unit slice).
     ledger, purpose
         A `Ledger` or its path: the fit is charged there before anything is computed, for this purpose.
     sweeps, restarts, threads
         Of the solver: post-processing, as many as one likes.
     shape
-        Shape of the tensor; required for unit "entry".
+        Shape of the tensor; required for units "entry" and "slice".
     random_state
         Seed of starting points. It never seeds noise.
     noise_seed
         For tests and studies only: seeded noise, and a guarantee that says NOT PRIVATE.
+    protect
+        Unit "slice": name of the protected mode; unit="slice:user" says the same.
+    contributions
+        Unit "slice": how many entries of one user count in full; by default this follows from the budget.
 
     Attributes
     ----------
@@ -80,6 +87,8 @@ class PrivateCP(PrivateCompletion[CPModel]):
         threads: int | None = None,
         random_state: Any = None,
         noise_seed: int | None = None,
+        protect: str | None = None,
+        contributions: float | None = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -95,6 +104,8 @@ class PrivateCP(PrivateCompletion[CPModel]):
         self.threads = threads
         self.random_state = random_state
         self.noise_seed = noise_seed
+        self.protect = protect
+        self.contributions = contributions
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         return cp_ranks(self.rank, shape)

@@ -76,6 +76,8 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
         threads: int | None = None,
         random_state: Any = None,
         noise_seed: int | None = None,
+        protect: str | None = None,
+        contributions: float | None = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -93,6 +95,8 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
         self.threads = threads
         self.random_state = random_state
         self.noise_seed = noise_seed
+        self.protect = protect
+        self.contributions = contributions
 
     @property
     def rank_(self) -> int:
@@ -104,6 +108,11 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
 
     def _core(self) -> bool:
         return False
+
+    def _slice_rank(self, shape: Sequence[int]) -> int:
+        if self.solver != "bayes":
+            raise InputError('solver has no meaning for unit="slice", which is fitted in rounds. Leave it out.')
+        return planned_ranks(self.rank, shape)[0]
 
     def _form(self, tensor: ObservedTensor) -> Form:
         choose("solver", self.solver, ("bayes", "dlnm_qr", "sor", "altmin"))

@@ -48,6 +48,8 @@ class PrivateTucker(PrivateCompletion[TuckerModel]):
         threads: int | None = None,
         random_state: Any = None,
         noise_seed: int | None = None,
+        protect: str | None = None,
+        contributions: float | None = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -63,6 +65,8 @@ class PrivateTucker(PrivateCompletion[TuckerModel]):
         self.threads = threads
         self.random_state = random_state
         self.noise_seed = noise_seed
+        self.protect = protect
+        self.contributions = contributions
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         return tucker_ranks(self.rank, shape)

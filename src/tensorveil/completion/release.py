@@ -19,6 +19,7 @@ from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, TuckerModel, load_model
 from tensorveil.privacy import Guarantee, LedgerError
 from tensorveil.tensor import ObservedTensor
+from tensorveil.users import SharedModel
 
 __all__ = ["check_diagnostics_folder", "check_new_folder", "load_release", "write_diagnostics", "write_release"]
 
@@ -27,7 +28,7 @@ NOT_PRIVATE = "NOT-PRIVATE-"  # begins every file name of a release that protect
 DO_NOT_PUBLISH = "DO_NOT_PUBLISH.txt"
 BINS = 20
 
-FittedModel = CPModel | TuckerModel
+FittedModel = CPModel | TuckerModel | SharedModel
 # Writes one more file of the release. It is given the model, because all that it writes must follow from the model.
 Writer = Callable[[Path, FittedModel], None]
 
@@ -106,7 +107,8 @@ def load_release(folder: str | os.PathLike[str]) -> tuple[FittedModel, Guarantee
         raise InputError(f"{path} is no text, so it was not written by this program.") from None
     if guarantee.private == bool(prefix):
         raise InputError(f"{path} contradicts its name on whether it is private. The release was tampered with.")
-    return load_model(place / f"{prefix}{MODEL}"), guarantee
+    path = place / f"{prefix}{MODEL}"
+    return SharedModel.load(path) if guarantee.unit.kind == "slice" else load_model(path), guarantee
 
 
 def write_diagnostics(
@@ -132,8 +134,8 @@ def write_diagnostics(
         "values": _summary(values),
         "outside_bounds": int(np.count_nonzero((values < low) | (values > high))),
         "histogram": {"edges": edges.tolist(), "counts": counts.tolist()},
-        "train_rmse": float(estimator.rmse(tensor)),
-        "held_out_rmse": None if held_out is None else float(estimator.rmse(held_out)),
+        "train_rmse": _error(estimator, tensor, tensor),
+        "held_out_rmse": None if held_out is None else _error(estimator, tensor, held_out),
         **(more or {}),
     }
     target = Path(folder)
@@ -142,6 +144,13 @@ def write_diagnostics(
         mark_do_not_publish(staging)
         (staging / "diagnostics.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     return target
+
+
+def _error(estimator: Any, entries: ObservedTensor, tensor: ObservedTensor) -> float:
+    """Return the error on a tensor; in unit slice everybody is served from their own entries."""
+    if isinstance(estimator.model_, SharedModel):
+        return float(estimator.rmse_for(entries, tensor))
+    return float(estimator.rmse(tensor))
 
 
 def _summary(values: NDArray[Any]) -> dict[str, float] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import secrets
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ from tensorveil.federated.trust import part_deviation
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource, rounded_gaussian
 from tensorveil.privacy import Ledger
+from tensorveil.users import State
 
 __all__ = ["Client"]
 
@@ -41,7 +42,7 @@ class Client:
     agreement: the agreement, as this client got it.
     home: the client's folder with its identity, and its memory of what it answered.
     data: gives the group of whole users that the client holds; called only when data are asked for.
-    ledger: the client's own ledger; needed for "local" trust, where it is charged before the first answer.
+    ledger: the client's own ledger, charged before the first answer about data; "local" trust needs one.
     source: where noise comes from.
     """
 
@@ -105,6 +106,7 @@ class Client:
         wire.expect(asked, {})
         if memory.begun():
             raise RefusedError("the agreement was used up by a run")
+        memory.erase("seed", "shares", "peers")  # of a run that never began
         memory.keep("run", asked.run.encode())
         if self.agreement.trust.kind != "secure":
             return {}
@@ -153,9 +155,9 @@ class Client:
             self._keep_inbox(asked, me, memory)
         state = checked_state(self.agreement.recipe, asked.arrays["state"].tobytes(), asked.round)
         memory.begin(asked.run)
-        self._charge(memory)
+        self._charge()
         memory.once(f"sum-{asked.round}")
-        total = self.agreement.recipe.contribute(state, self.data())
+        total = self.contribution(state, self.data())
         if trust.kind != "aggregator" and trust.noise:
             source = SecureSource() if self.source is None else self.source
             total = total + rounded_gaussian(part_deviation(this, trust), this.size, source)
@@ -163,6 +165,18 @@ class Client:
             return {"total": total}
         everyone = self._kept_peers(memory)
         return {"masked": secure.masked(total, memory.kept("seed"), me, everyone, asked.run, asked.round)}
+
+    def contribution(self, state: State, group: Any) -> NDArray[np.int64]:
+        """Give the group's sum, or zeros where the state makes it impossible to compute.
+
+        Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                return self.agreement.recipe.contribute(state, group)
+        except (ArithmeticError, np.linalg.LinAlgError):
+            log.error("the sum of a round could not be computed; zeros were sent in its place")
+            return np.zeros(self.agreement.recipe.rounds[state.round].size, dtype=np.int64)
 
     def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
         """Open all shares of all peers before anything is said about data: without them no mask could be taken off."""
@@ -182,15 +196,17 @@ class Client:
         content = memory.kept("peers")
         return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
 
-    def _charge(self, memory: Home) -> None:
-        """With local noise every client keeps its own count, and charges it before it says anything about its data."""
-        if self.agreement.trust.kind != "local" or not self.agreement.trust.noise or not memory.mark("charged"):
+    def _charge(self) -> None:
+        """Charge the client's own ledger before anything is said about its data; with local noise it must have one."""
+        local = self.agreement.trust.kind == "local"
+        if not self.agreement.trust.noise or (self.ledger is None and not local):
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
-        Ledger.open(self.ledger).charge(
-            guarantee_of(self.agreement, secure_noise=True), "federated run with local noise", str(uuid.uuid4())
-        )
+        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
+        # Asked in every round: only the ledger itself knows whether a charge has succeeded.
+        if all(charge.release_id != release_id for charge in ledger.entries()):
+            ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated run", release_id)
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Reveal one share of every client, if enough are said to be there; once per round, so never both kinds."""

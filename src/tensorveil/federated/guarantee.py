@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from tensorveil.completion.slices import JOINT
 from tensorveil.federated.agreement import Agreement
-from tensorveil.federated.trust import charged_mu
+from tensorveil.federated.trust import Trust, charged_mu
 from tensorveil.privacy import Gaussian, Guarantee, NonPrivate, Part, Unit
 
 __all__ = ["guarantee_of"]
@@ -57,8 +58,11 @@ def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
 
 
 def _conditions(agreement: Agreement) -> tuple[str, ...]:
-    """Say who must be honest for the guarantee to hold."""
-    trust = agreement.trust
+    """Say who must be honest for the guarantee to hold, and that a person's own predictions are the person's."""
+    return (*_honest(agreement.trust), JOINT)
+
+
+def _honest(trust: Trust) -> tuple[str, ...]:
     if trust.kind == "aggregator":
         return ("the server is trusted with each client's sums, and adds the noise",)
     if trust.kind == "local":

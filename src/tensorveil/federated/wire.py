@@ -103,7 +103,9 @@ def _arrays(layout: Any, content: bytes) -> dict[str, NDArray[Any]]:
     if not isinstance(layout, list):
         raise RefusedError("the arrays are not described")
     for item in layout:
-        if not (isinstance(item, list) and len(item) == 3 and isinstance(item[0], str) and item[1] in DTYPES):
+        if not (isinstance(item, list) and len(item) == 3 and all(isinstance(text, str) for text in item[:2])):
+            raise RefusedError("an array is described wrongly")
+        if item[1] not in DTYPES:
             raise RefusedError("an array is of a kind that is not allowed")
         name, kind, count = item
         if type(count) is not int or count < 0 or name in arrays:

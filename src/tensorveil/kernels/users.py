@@ -255,7 +255,7 @@ def count_pairs(pointers: Array, keys: Array, out: Array) -> None:
 
 @kernel()
 def fill_pairs(pointers: Array, keys: Array, rows: Array, left: Array, places: Array, products: Array) -> None:
-    """Write, for every pair of equal keys, its place in the packed lower triangle of rows, and the product of ``left``."""
+    """Write, for every pair of equal keys, its place in the packed lower triangle and the product of ``left``."""
     at = 0
     for i in range(len(pointers) - 1):
         for p in range(pointers[i], pointers[i + 1]):

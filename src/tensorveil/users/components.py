@@ -1,4 +1,4 @@
-"""From tastes for all products of basis columns to a CP or Tucker model of the rank that was asked for. Post-processing."""
+"""From tastes for all products of basis columns to a CP or Tucker model of the rank asked for: post-processing."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _KINDS = {"f": "<f8", "i": "<i8"}
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What a round is for: its kind and name, its share of mu squared, which released mode, how many tastes users have."""
+    """What a round is for: kind, name, share of mu squared, which released mode, how many tastes users have."""
 
     kind: str
     name: str

@@ -51,10 +51,12 @@ def _paired(recipe: Recipe, piece: People, left: Array, mode: int) -> Parts:
 
     others = [m for m in range(len(piece.columns)) if m != mode]
     (keys, *more) = linear_keys(piece.columns[others], tuple(recipe.rows.sizes[m] for m in others))
-    order = np.lexsort((piece.columns[mode], *reversed([keys, *more]), piece.owners))
     if more:  # one number per combination, where the product of the sizes is too large for one
         keys = np.unique(np.stack([keys, *more]), axis=1, return_inverse=True)[1].reshape(-1)
-    keys, rows, left = keys[order], piece.columns[mode][order].astype(np.int64), left[order]
+    rows = piece.columns[mode].astype(np.int64)
+    if mode != len(piece.columns) - 1 or more:  # else entries stand in this order already
+        order = np.lexsort((rows, keys, piece.owners))
+        keys, rows, left = keys[order], rows[order], left[order]
     found = np.empty(piece.n_users, dtype=np.int64)
     count_pairs(piece.pointers, keys, found)
     total = int(found.sum())

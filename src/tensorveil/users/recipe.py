@@ -18,9 +18,9 @@ from tensorveil.privacy import Budget, gaussian_mu, split_gaussian
 from tensorveil.tensor import ObservedTensor
 from tensorveil.users import biases, counts, pairs, sweeps, tastes
 from tensorveil.users.contract import LIMIT, Round, State, Step
-from tensorveil.users.grouping import check_group, group_people
+from tensorveil.users.grouping import People, check_group, group_people
 from tensorveil.users.latent import with_latent
-from tensorveil.users.plan import basis_ranks, latent_pays, planned_contributions, planned_steps
+from tensorveil.users.plan import basis_ranks, planned_contributions, planned_steps, planned_sweeps
 from tensorveil.users.shared import SharedModel
 from tensorveil.users.sums import Rows
 
@@ -30,7 +30,6 @@ FORMAT = 1
 _STAGES: dict[str, ModuleType] = {
     "counts": counts, "biases": biases, "tastes": tastes, "pairs": pairs, "sweep": sweeps,
 }  # fmt: skip
-_SWEEPS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +100,7 @@ class Recipe:
         """The rounds to come, before they get their share of the budget."""
         sizes, wanted = self.rows.sizes, self.sweeps
         if wanted is None:
-            wanted = _SWEEPS if latent_pays(self.shape[self.protected], sizes, self.mu) else 0
+            wanted = planned_sweeps(self.shape[self.protected], sizes, self.mu)
         return planned_steps(sizes, tuple(self.modes[m] for m in self.released), self.basis_ranks, wanted)
 
     @cached_property
@@ -197,14 +196,20 @@ class Recipe:
             },
         )
 
-    def contribute(self, state: State, group: ObservedTensor, *, threads: int | None = None) -> NDArray[np.int64]:
+    def people(self, group: ObservedTensor) -> People:
+        """Group entries by user once, for as many rounds as one likes; users are there as a whole."""
+        check_group(group, self.shape, self.protected)
+        return group_people(group, self.protected, self.bounds)
+
+    def contribute(
+        self, state: State, group: ObservedTensor | People, *, threads: int | None = None
+    ) -> NDArray[np.int64]:
         """Return the exact integer sum of the contributions of all users in the group, who are there as a whole.
 
         Sums of groups that share no user add up to the sum of all of them, bit by bit.
         """
         step = self._step(state)
-        check_group(group, self.shape, self.protected)
-        people = group_people(group, self.protected, self.bounds)
+        people = group if isinstance(group, People) else self.people(group)
         contributed: Callable[..., Array] = _STAGES[step.kind].contribute
         return contributed(self, step, state, people, threads)
 

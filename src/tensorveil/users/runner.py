@@ -27,7 +27,7 @@ def run_recipe(
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
     """
-    everyone = tuple(groups)
+    everyone = [recipe.people(group) for group in groups]
     state = recipe.start()
     for this in recipe.rounds:
         total = np.zeros(this.size, dtype=np.int64)

@@ -128,7 +128,8 @@ class SharedModel:
         >>> import tensorveil as tv
         >>> from tensorveil.users import Recipe, run_recipe
         >>> ratings = tv.synthetic_cp((30, 20), 2, random_state=0).train.with_modes(("user", "film"))
-        >>> recipe = Recipe(shape=(30, 20), modes=("user", "film"), protect="user", bounds=(0, 1), epsilon=1.0, delta=1e-5)
+        >>> public = {"shape": (30, 20), "modes": ("user", "film"), "protect": "user", "bounds": (0, 1)}
+        >>> recipe = Recipe(**public, epsilon=1.0, delta=1e-5)
         >>> model = recipe.finish(run_recipe(recipe, [ratings], None))
         >>> model.predict_for(ratings, [[0, 3], [29, 7]]).shape
         (2,)
@@ -144,12 +145,15 @@ class SharedModel:
         )
         return whole.predict(columns.T)
 
-    def predict(self, coords: Any) -> Array:
+    def predict(self, *_: Any, **__: Any) -> Any:
         """Refuse: what may be released has no row for any user."""
         raise InputError(
             "this model has no rows of its protected mode: a person's predictions need the person's own entries. "
-            "Try predict_for(entries, coords)."
+            "Try predict_for(entries, coords), or personalise(entries) for a whole model."
         )
+
+    # What a whole model can do, this one can only with somebody's entries.
+    slice = dense = top = solve_rows = fold_in = to_tensorly = predict
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, whole or not at all; read it with `SharedModel.load`."""
@@ -237,6 +241,11 @@ class SharedModel:
         if self.core is None:
             return CPModel(**common)
         return TuckerModel(core=np.moveaxis(self.core, 0, self.protect), **common)
+
+
+def is_shared(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a model file holds what users share, rather than a whole model."""
+    return read_model(path).kind.startswith(_KIND)
 
 
 def _components(recipe: Recipe, state: State, plain: int) -> Components | None:

@@ -104,6 +104,6 @@ def orthonormal(rows: Array, counts: Array) -> Array:
     weights = np.sqrt(counts / counts.sum())[:, None]
     q, r = np.linalg.qr(rows * weights)
     if np.min(np.abs(np.diag(r))) <= 1e-12 * max(float(np.max(np.abs(np.diag(r)))), 1e-300):
-        return rows / np.maximum(np.sqrt(np.sum((rows * weights) ** 2, axis=0)), 1e-300)
+        q = rows * weights / np.maximum(np.sqrt(np.sum((rows * weights) ** 2, axis=0)), 1e-300)
     out: Array = q / weights
     return out

@@ -28,7 +28,7 @@ def split_users(tensor, parts):
     ]
 
 
-def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5):
+def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5, sweeps=0):
     """Make identities and an agreement; give it with the server's key and the clients' homes."""
     server = make_identity(tmp_path / "server")
     homes = [tmp_path / f"client-{k}" for k in range(trust.clients)]
@@ -40,6 +40,7 @@ def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5):
         bounds=(1, 5),
         epsilon=planned_epsilon(epsilon, delta, trust),
         delta=delta,
+        sweeps=sweeps,
     )
     agreement = Agreement.make(
         recipe=recipe,
@@ -58,10 +59,10 @@ def clients_of(agreement, homes, groups, **options):
     ]
 
 
-def in_process(tmp_path, kind="secure", n=3, noise=True, epsilon=5.0, colluding=0, drop_outs=0, **options):
+def in_process(tmp_path, kind="secure", n=3, noise=True, epsilon=5.0, colluding=0, drop_outs=0, sweeps=0, **options):
     """Everything for a run in one process: agreement, server key, clients, transport, data."""
     trust = Trust(kind=kind, clients=n, noise=noise, colluding=colluding, drop_outs=drop_outs)
-    agreement, server, homes = agreed(tmp_path, trust, epsilon)
+    agreement, server, homes = agreed(tmp_path, trust, epsilon, sweeps=sweeps)
     data = ratings()
     clients = clients_of(agreement, homes, split_users(data, n), **options)
     return agreement, server, clients, InProcess(answers=[client.answer for client in clients]), data

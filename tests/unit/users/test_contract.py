@@ -13,9 +13,8 @@ from tensorveil.users import LIMIT, Recipe, Round, State, noise_for, parts_of, r
 
 
 def recipe(**changes):
-    facts = {
-        "shape": (40, 12), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5), "epsilon": 2.0, "delta": 1e-5,
-    }  # fmt: skip
+    facts = {"shape": (40, 12), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
+    facts |= {"epsilon": 2.0, "delta": 1e-5, "rank": 2}
     return Recipe(**{**facts, **changes})
 
 
@@ -37,10 +36,11 @@ def states(made, tensor, groups, seed=1):
     return out
 
 
+@pytest.mark.parametrize("sweeps", [0, 2])
 @pytest.mark.parametrize("shape", [(40, 12), (40, 12, 5)])
-def test_any_split_of_users_gives_the_same_bytes(shape):
+def test_any_split_of_users_gives_the_same_bytes(shape, sweeps):
     tensor = ratings(shape)
-    made = recipe(shape=shape, modes=("user", "film", "day")[: len(shape)])
+    made = recipe(shape=shape, modes=("user", "film", "day")[: len(shape)], sweeps=sweeps)
     rng = np.random.default_rng(3)
     team = rng.integers(0, 3, shape[0])[tensor.columns[0]]
     groups = [tensor.take(rng.permutation(np.flatnonzero(team == k))) for k in range(3)]
@@ -48,13 +48,13 @@ def test_any_split_of_users_gives_the_same_bytes(shape):
 
 
 def test_threads_change_nothing():
-    tensor, made = ratings(), recipe()
-    sums = [made.contribute(made.start(), tensor, threads=n) for n in (1, 3)]
-    np.testing.assert_array_equal(*sums)
+    tensor, made = ratings(), recipe(sweeps=2)
+    runs = [run_recipe(made, [tensor], SeededSource(1), threads=n).to_bytes() for n in (1, 3)]
+    assert runs[0] == runs[1]
 
 
 def test_rounds_spend_no_more_than_the_budget():
-    made = recipe()
+    made = recipe(sweeps=3, shape=(40, 12, 5), modes=("user", "film", "day"))
     assert sum(r.mu**2 for r in made.rounds) <= made.mu**2
     assert all(r.limit == LIMIT and r.largest <= r.limit for r in made.rounds)
     assert [part.name for part in parts_of(made)] == [r.name for r in made.rounds]
@@ -85,7 +85,9 @@ def test_broken_states_are_refused(cut):
 
 def test_recipe_travels_as_json():
     made = recipe(contributions=30.0)
+    tucker = recipe(kind="tucker", rank=(2, 3), sweeps=1)
     assert Recipe.from_json(json.dumps(made.to_json())) == made
+    assert Recipe.from_json(json.dumps(tucker.to_json())) == tucker
     for change in ({"more": 1}, {"format": 2}):
         with pytest.raises(InputError):
             Recipe.from_json({**made.to_json(), **change})
@@ -95,7 +97,19 @@ def test_recipe_travels_as_json():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"protect": "nobody"}, {"delta": 0.0}, {"bounds": (5, 1)}, {"contributions": 0.5}, {"epsilon": -1.0}],
+    [
+        {"protect": "nobody"},
+        {"delta": 0.0},
+        {"bounds": (5, 1)},
+        {"contributions": 0.5},
+        {"epsilon": -1.0},
+        {"kind": "other"},
+        {"rank": 0},
+        {"rank": (2, 2)},
+        {"kind": "tucker"},
+        {"sweeps": -1},
+        {"modes": ("user", "user")},
+    ],
 )
 def test_recipe_refuses(wrong):
     with pytest.raises(InputError):

@@ -11,7 +11,7 @@ from tensorveil.errors import TensorveilError
 from tensorveil.federated import wire
 from tensorveil.federated.client import Client
 from tensorveil.federated.errors import AbandonedError, RefusedError
-from tensorveil.federated.flower.processes import Channel, listens, super_node
+from tensorveil.federated.flower.processes import Channel, listens, require_flower, super_node
 
 __all__ = ["work"]
 
@@ -20,17 +20,10 @@ POLL = 0.1  # seconds
 
 
 GONE = 20.0  # seconds without a server after which it is taken to have left
-PATIENCE = 60.0  # seconds to wait for a server that is not there yet
+PATIENCE = 300.0  # seconds to wait for a server that is not there yet
 
 
-def work(
-    client: Client,
-    channel: Channel,
-    logs: Path,
-    *,
-    node_key: Path | None = None,
-    on_answer: Callable[[str], None] | None = None,
-) -> None:
+def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[str], None] | None = None) -> None:
     """Answer the server's messages until the agreement's last round is done and the server has left.
 
     Parameters
@@ -38,13 +31,13 @@ def work(
     client: who answers.
     channel: where the server is.
     logs: a folder for what Flower has to say.
-    node_key: the key by which the SuperNode proves itself, where the server asks for it.
     on_answer: told the kind of each question that was answered, for progress.
     """
+    require_flower()
     from tensorveil.federated.flower.runtime import CLIENT_TASK, Place, claim, serve_task
 
     _await(channel)
-    with super_node(channel, logs / "supernode.log", key=node_key) as node:
+    with super_node(channel, logs / "supernode.log") as node:
         place = Place(address=node.address, certificates=None, secret=node.secret)
         claimer = place.client()
         try:

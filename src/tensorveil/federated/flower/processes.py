@@ -15,13 +15,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.federated.errors import AbandonedError
 
-__all__ = ["Channel", "free_port", "listens", "submitted", "super_link", "super_node"]
+__all__ = ["Channel", "free_port", "listens", "require_flower", "submitted", "super_link", "super_node"]
 
 LOOPBACK: Final = "127.0.0.1"
 NAME: Final = "tensorveil"
@@ -104,6 +105,12 @@ class Started:
         return self.process.poll() is None
 
 
+def require_flower() -> None:
+    """Say how to get Flower where it is missing."""
+    if find_spec("flwr") is None:
+        raise MissingDependencyError("federated runs need Flower: pip install 'tensorveil[federated]'")
+
+
 def free_port() -> int:
     """Give a port of this machine that nobody uses now."""
     with socket.socket() as probe:
@@ -136,25 +143,23 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def super_link(channel: Channel, log: Path, *, authenticate: bool = False) -> Iterator[Started]:
+def super_link(channel: Channel, log: Path) -> Iterator[Started]:
     """Start a SuperLink, which runs nothing itself."""
     with _scratch() as home:
         command = ["flower-superlink", "--host", channel.host, "--port", channel.port, "--isolation", "process"]
         command += ["--disable-runtime-dependency-installation", *_server_tls(channel)]
-        command += ["--enable-supernode-auth"] if authenticate else []
         with _running(command, home, log, channel.address) as started:
             yield started
 
 
 @contextlib.contextmanager
-def super_node(channel: Channel, log: Path, *, key: Path | None = None) -> Iterator[Started]:
-    """Start a SuperNode that is connected to the server, and runs nothing itself; ``key`` proves which one it is."""
+def super_node(channel: Channel, log: Path) -> Iterator[Started]:
+    """Start a SuperNode that is connected to the server, and runs nothing itself."""
     with _scratch() as home:
         address = f"{LOOPBACK}:{free_port()}"
         command = ["flower-supernode", "--superlink", channel.address, "--isolation", "process"]
         command += ["--host", LOOPBACK, "--port", address.rpartition(":")[2]]
         command += ["--insecure"] if channel.ca is None else ["--root-certificates", str(channel.ca)]
-        command += [] if key is None else ["--auth-supernode-private-key", str(key)]
         with _running(command, home, log, address) as started:
             yield started
 
@@ -260,5 +265,5 @@ def _tool(name: str) -> str:
     own = Path(sys.executable).parent / name
     found = str(own) if own.exists() else shutil.which(name)
     if found is None:
-        raise MissingDependencyError("federated runs need Flower: pip install 'tensorveil[federated]'")
+        raise MissingDependencyError(f"Flower is there, but not its command {name}. Install it into this environment.")
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorveil.federated.flower.processes import Channel, submitted, super_link
+from tensorveil.federated.flower.processes import Channel, require_flower, submitted, super_link
 from tensorveil.federated.server import Outcome, run_server
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def serve(channel: Channel, logs: Path, **options: Any) -> Outcome:
     channel: where the server listens.
     logs: a folder for what Flower has to say.
     """
+    require_flower()
     from tensorveil.federated.flower.runtime import Place, claimed_grid
 
     with contextlib.ExitStack() as stack:

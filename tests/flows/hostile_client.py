@@ -1,0 +1,63 @@
+"""A client that answers every round's question for its sum with another kind of harm; started as a process by tests."""
+
+import logging
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tensorveil.federated import wire
+from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.client import Client
+from tensorveil.federated.flower.client import work
+from tensorveil.federated.flower.processes import Channel
+from tensorveil.federated.identity import load_identity
+from tensorveil.tensor import read
+
+
+class Hostile:
+    """Wraps a true client: its set-up is in order, its sums are not."""
+
+    def __init__(self, client):
+        self.client, self.sent = client, []
+
+    @property
+    def finished(self):
+        return self.client.finished
+
+    def answer(self, content):
+        reply = self.client.answer(content)
+        message = wire.decode(reply, len(reply))
+        if message.kind != "sum":
+            return reply
+        self.sent.append(reply)
+        return (self.not_a_number, self.wrong_shape, self.replay, self.huge)[message.round % 4](message, reply)
+
+    def not_a_number(self, message, reply):
+        """Floats, NaN among them, under a header that says so."""
+        (name,) = message.arrays
+        nan = np.full(len(message.arrays[name]), np.nan).tobytes()
+        body = reply[:-64].replace(b'"u8"', b'"f8"')
+        return self.signed(body[: -len(nan)] + nan)
+
+    def wrong_shape(self, message, reply):
+        (name,) = message.arrays
+        facts = {**vars(message), "arrays": {name: message.arrays[name][:-1]}}
+        return wire.encode(wire.Message(**facts), load_identity(self.client.home))
+
+    def replay(self, message, reply):
+        return self.sent[0]
+
+    def huge(self, message, reply):
+        return self.signed(reply[:-64] + bytes(100_000_000))
+
+    def signed(self, body):
+        return body + load_identity(self.client.home).sign(body)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
+    agreement, home, address = sys.argv[1:]
+    group = read(Path(home) / "data.npz")
+    client = Client(agreement=Agreement.load(agreement), home=Path(home), data=lambda: group)
+    work(Hostile(client), Channel(address=address), Path(home))

@@ -1,0 +1,105 @@
+"""From a table to a release of unit slice, and from a person's entries to the person's answers."""
+
+import json
+
+import numpy as np
+import pyarrow.csv
+import pytest
+from private_cases import SECRET, SHAPE, assert_nothing_private, names, write_table
+
+from tensorveil.cli.main import run
+from tensorveil.completion.release import load_release
+from tensorveil.privacy import Ledger
+from tensorveil.tensor import read
+
+
+def complete(path, output, *options):
+    promise = ["--epsilon", 2, "--delta", "1e-5", "--unit", "slice:user", "--bounds", 1, 5, "--rank", 2]
+    shape = ["--indices", "--private-shape", ",".join(map(str, SHAPE)), "--threads", 1]
+    return run(list(map(str, ["complete", path, "-o", output, *promise, *shape, *options])))
+
+
+def new_ledger(path):
+    promise = ["--epsilon", "3", "--delta", "1e-4", "--unit", "slice:user", "--name", "ratings"]
+    assert run(["budget", "create", str(path), *promise]) == 0
+    return path
+
+
+@pytest.mark.parametrize("model", ["cp", "tucker", "matrix"])
+def test_from_a_table_to_a_release_and_to_answers(tmp_path, capsys, model):
+    path, output = write_table(tmp_path / "ratings.csv", indices=True), tmp_path / "release"
+    ledger = new_ledger(tmp_path / "ratings.ledger")
+    assert complete(path, output, "--model", model, "--ledger", ledger) == 0
+    captured = capsys.readouterr()
+    shared, guarantee = load_release(output)
+    assert guarantee.private
+    assert guarantee.sentence() in " ".join(captured.out.split())
+    assert "joint differential privacy" in guarantee.sentence()
+    assert names(output) == ["MODEL_CARD.md", "guarantee.json", "model.npz"]
+    assert [charge.status for charge in Ledger.open(ledger).entries()] == ["released"]
+    assert_nothing_private(output, captured.out, captured.err)
+
+    # One person asks: only this person's entries are read.
+    lines = path.read_text().splitlines()
+    mine = tmp_path / "mine.csv"
+    mine.write_text("\n".join([lines[0], *(line for line in lines[1:] if line.startswith("3,"))]) + "\n")
+    (tmp_path / "at.csv").write_text("user,film\n3,0\n3,8\n")
+    where = ["--at", str(tmp_path / "at.csv"), "-o", str(tmp_path / "answers.csv")]
+    assert run(["predict", str(output / "model.npz"), "--entries", str(mine), *where]) == 0
+    answers = pyarrow.csv.read_csv(tmp_path / "answers.csv").column("value").to_numpy()
+    everyone = read(path, labels=False, shape=SHAPE)
+    np.testing.assert_allclose(answers, shared.predict_for(everyone, [[3, 0], [3, 8]]))
+    assert SECRET not in capsys.readouterr().out
+
+
+def test_json_says_what_was_done(tmp_path, capsys):
+    path = write_table(tmp_path / "ratings.csv", indices=True)
+    assert complete(path, tmp_path / "release", "--method", "factors", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["method"], facts["method_chosen_by"], facts["filled"]) == ("factors", "user", None)
+    assert facts["guarantee"]["unit"] == "slice:user"
+
+
+def test_answers_need_somebodys_entries(tmp_path, capsys):
+    path = write_table(tmp_path / "ratings.csv", indices=True)
+    assert complete(path, tmp_path / "release") == 0
+    (tmp_path / "at.csv").write_text("user,film\n3,0\n")
+    where = ["--at", str(tmp_path / "at.csv"), "-o", str(tmp_path / "answers.csv")]
+    assert run(["predict", str(tmp_path / "release" / "model.npz"), *where]) == 2
+    assert "Add --entries" in capsys.readouterr().err
+    assert run(["complete", str(path), "-o", str(tmp_path / "open"), "--rank", "1", "--sweeps", "2"]) == 0
+    assert run(["predict", str(tmp_path / "open" / "model.npz"), "--entries", str(path), *where]) == 2
+    assert "Leave it out" in capsys.readouterr().err
+    assert not (tmp_path / "answers.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--at", "{at}"], "tensorveil predict"),
+        (["--delta", "0"], "--delta above 0"),
+        (["--sweeps", "3"], "rounds follow from the budget"),
+        (["--unit", "slice"], "slice:user"),
+        (["--unit", "slice:nobody"], "protect must name one of the modes"),
+        (["--method", "gram"], "--method must be one of"),
+        (["--solver", "sor", "--model", "matrix"], "--solver cannot be used"),
+    ],
+)
+def test_refusals(tmp_path, capsys, options, said):
+    path = write_table(tmp_path / "ratings.csv", indices=True)
+    (tmp_path / "at.csv").write_text("user,film\n3,0\n")
+    given = [option.format(at=tmp_path / "at.csv") for option in options]
+    assert complete(path, tmp_path / "release", *given) != 0
+    captured = capsys.readouterr()
+    assert said in " ".join(captured.err.split())
+    assert not (tmp_path / "release").exists()
+
+
+def test_labels_are_refused(tmp_path, capsys):
+    path = write_table(tmp_path / "ratings.csv")
+    promise = ["--epsilon", "2", "--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5"]
+    shape = ["--private-shape", ",".join(map(str, SHAPE))]
+    assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, *shape]) != 0
+    assert "need indices" in capsys.readouterr().err
+    assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, "--indices"]) != 0
+    assert "--private-shape" in capsys.readouterr().err

@@ -1,0 +1,125 @@
+"""Unit slice in the estimators: what is asked for, what is promised, what is kept."""
+
+import numpy as np
+import pytest
+
+import tensorveil as tv
+from tensorveil.completion.release import load_release, write_diagnostics, write_release
+from tensorveil.errors import InputError
+from tensorveil.privacy import Budget, Gaussian, Ledger, Unit
+from tensorveil.users import SharedModel
+
+SHAPE = (60, 20)
+PROMISE = {"epsilon": 2.0, "delta": 1e-5, "bounds": (1, 5), "shape": SHAPE}
+
+
+def ratings(shape=SHAPE, seed=0):
+    rng = np.random.default_rng(seed)
+    cells = np.argwhere(rng.random(shape) < 0.4)
+    modes = ("user", "film", "day")[: len(shape)]
+    return tv.ObservedTensor(cells, rng.integers(1, 6, len(cells)).astype(float), shape=shape, modes=modes)
+
+
+def estimators():
+    cube = {**PROMISE, "shape": (60, 20, 4)}
+    return [
+        (tv.PrivateCP(2, unit="slice", protect="user", **cube), ratings((60, 20, 4))),
+        (tv.PrivateTucker((2, 2, 2), unit="slice:user", method="factors", **cube), ratings((60, 20, 4))),
+        (tv.PrivateLowRankMatrix(3, unit=Unit.slice("user"), **PROMISE), ratings()),
+        (tv.PrivateLowRankMatrix("auto", unit="slice:film", **PROMISE), ratings()),
+    ]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_every_estimator_protects_slices(which):
+    estimator, tensor = estimators()[which]
+    fitted = estimator.fit(tensor)
+    guarantee = fitted.guarantee_
+    assert guarantee.private
+    assert guarantee.unit.kind == "slice"
+    assert "joint differential privacy" in guarantee.sentence()
+    assert (guarantee.epsilon, guarantee.delta) == (2.0, 1e-5)
+    assert isinstance(fitted.model_, SharedModel)
+    assert fitted.predict_for(tensor, tensor).shape == (tensor.n_entries,)
+    assert fitted.rmse_for(tensor, tensor) < 2.0
+    assert fitted.personalise(tensor).shape == tensor.shape
+    with pytest.raises(InputError, match="predict_for"):
+        fitted.predict(tensor)
+
+
+def test_the_fitted_object_keeps_nothing_of_the_data():
+    estimator, tensor = estimators()[2]
+    fitted = estimator.fit(tensor)
+    kept = [fitted.model_, *(value for name, value in vars(fitted).items() if name.endswith("_"))]
+    for thing in kept:
+        for value in (vars(thing) if hasattr(thing, "__dict__") else {}).values():
+            assert not isinstance(value, tv.ObservedTensor)
+            for array in value if isinstance(value, tuple) else [value]:
+                assert SHAPE[0] not in np.shape(array), "nothing has a row per user"
+
+
+def test_sentence_says_what_is_promised():
+    fitted = tv.PrivateCP(2, unit="slice:user", **PROMISE).fit(ratings())
+    sentence = fitted.guarantee_.sentence()
+    assert "(epsilon = 2, delta = 1e-5) differential privacy for all entries of one index of mode 'user'" in sentence
+    assert sentence.count("Proven.") == 1
+    seeded = tv.PrivateCP(2, unit="slice:user", noise_seed=1, **PROMISE).fit(ratings())
+    assert seeded.guarantee_.sentence().startswith("NOT PRIVATE")
+
+
+def test_spent_is_what_the_ledger_says(tmp_path):
+    ledger = Ledger.create(tmp_path / "l", budget=Budget(epsilon=3.0, delta=1e-4), unit=Unit.slice("user"), name="x")
+    fitted = tv.PrivateCP(2, unit="slice", protect="user", ledger=ledger, **PROMISE).fit(ratings())
+    (charge,) = ledger.entries()
+    assert isinstance(charge.event, Gaussian)
+    assert charge.release_id == fitted.release_id_
+    spent = sum(part.event.mu**2 for part in fitted.guarantee_.composition)
+    assert spent <= charge.event.mu**2
+    with pytest.raises(InputError, match="unit"):
+        tv.PrivateCP(2, unit="slice:film", ledger=ledger, **PROMISE).fit(ratings())
+    assert len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"shape": None}, "shape must be declared"),
+        ({"delta": 0.0}, "delta"),
+        ({"protect": "nobody", "unit": "slice"}, "protect"),
+        ({"protect": "film"}, "different modes"),
+        ({"protect": "user", "unit": "value"}, "Leave it out"),
+        ({"method": "gram"}, "method must be one of"),
+        ({"contributions": 0}, "contributions"),
+        ({"shape": (60, 21)}, "shape"),
+        ({"noise_seed": 1, "ledger": "nowhere"}, "noise_seed"),
+    ],
+)
+def test_refusals_come_before_the_fit(changes, match):
+    with pytest.raises(InputError, match=match):
+        tv.PrivateCP(2, **{"unit": "slice:user", **PROMISE, **changes}).fit(ratings())
+
+
+def test_solver_has_no_meaning():
+    with pytest.raises(InputError, match="solver"):
+        tv.PrivateLowRankMatrix(2, unit="slice:user", solver="sor", **PROMISE).fit(ratings())
+
+
+def test_predictions_from_own_entries_are_for_slices_only():
+    fitted = tv.PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5)).fit(ratings())
+    with pytest.raises(InputError, match="unit 'slice'"):
+        fitted.predict_for(ratings(), [[0, 0]])
+
+
+def test_release_holds_what_may_leave(tmp_path):
+    tensor = ratings()
+    fitted = tv.PrivateLowRankMatrix(2, unit="slice:user", **PROMISE).fit(tensor)
+    folder = write_release(fitted, tmp_path / "release")
+    model, guarantee = load_release(folder)
+    np.testing.assert_array_equal(model.predict_for(tensor, tensor), fitted.predict_for(tensor, tensor))
+    assert guarantee.sentence() == fitted.guarantee_.sentence()
+    card = (folder / "MODEL_CARD.md").read_text()
+    assert "for this person alone" in card
+    assert "predict_for" in card
+    assert "the part that everybody shares" in card
+    notes = write_diagnostics(tmp_path / "own", fitted, tensor, held_out=tensor)
+    assert '"train_rmse"' in (notes / "diagnostics.json").read_text()
