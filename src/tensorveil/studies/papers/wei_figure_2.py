@@ -159,8 +159,8 @@ def _findings(points: Sequence[Point]) -> str:
             f"- {title}: the paper's order (gradient, output, input) holds at epsilon {wording.listed(order)}. It was "
             "chosen with L, see above.",
             f"- {title}: the published descent without noise has {at(DESCENT_LINE):.3f}, the constant "
-            f"{at(CONSTANT):.3f}, a well-solved fit {at(FIT_LINE):.3f}. The curves of the paper end on a baseline that a "
-            "constant reaches.",
+            f"{at(CONSTANT):.3f}, a well-solved fit {at(FIT_LINE):.3f}. The curves of the paper end on a baseline "
+            "that a constant reaches.",
             f"- {title}: a published method is below the constant at epsilon {wording.listed(below)}; plain input "
             f"perturbation diverges in some run at epsilon {wording.listed(lost)}.",
             f"- {title}: ours has less error than every published method at epsilon {wording.listed(better)}: "
@@ -183,8 +183,8 @@ def _tiny_finding(points: Sequence[Point], kind: str) -> str:
         else:
             words.append(f"with m = {clip:g} flat from epsilon {min(x for x in flat if x):g} on, at {last:.3f}")
     return (
-        f"- {reference.TITLES[kind]}, gradient perturbation at tiny epsilon: {'; '.join(words)} (flat: within 10 % of its "
-        "value at epsilon 10). "
+        f"- {reference.TITLES[kind]}, gradient perturbation at tiny epsilon: {'; '.join(words)} (flat: within 10 % of "
+        "its value at epsilon 10). "
         "A small m offsets a small epsilon, as the paper says: it shrinks the noise. But it shrinks the steps of that "
         "factor too, which then hardly leaves its start in 100 passes; and it does nothing about the leak, because "
         "the other factors are released without noise at any m."
