@@ -57,6 +57,7 @@ def test_a_quick_run_is_a_part_of_the_full_one(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_page_stands_in_the_docs(name):
     assert name in WRITTEN
+    assert f"[{name}]({name}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", WRITTEN)
