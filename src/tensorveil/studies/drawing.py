@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tensorveil.report.pictures import GRID, INK, figure_class
 from tensorveil.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED
-from tensorveil.studies.summary import Point
+from tensorveil.studies.summary import Point, pick
 from tensorveil.tensor.files.atomic import replacing
 
 # Okabe and Ito (2008): told apart with every common kind of colour blindness.
@@ -90,6 +90,21 @@ def draw_line(axis: Any, point: Point, style: Style) -> None:
     stroke = style.stroke or STROKES[point.status]
     label = labelled(style.label or point.method, point.status)
     axis.axhline(point.mean, color=style.colour, linewidth=style.width, linestyle=stroke, label=label)
+
+
+def draw_panel(
+    axis: Any, points: Sequence[Point], styles: Mapping[str, Style], *, lines: Sequence[str], curves: Sequence[str]
+) -> None:
+    """Draw what does not depend on the place as lines, and the rest as curves."""
+    for name in lines:
+        draw_line(axis, pick(points, method=name)[0], styles[name])
+    for name in curves:
+        draw_curve(axis, pick(points, method=name), styles[name])
+
+
+def draw_printed(axis: Any, printed: Mapping[Any, float], style: Style) -> None:
+    """Mark printed numbers by crosses in the colour of their method."""
+    axis.plot(list(printed), list(printed.values()), "x", color=style.colour, markersize=8, markeredgewidth=1.6)
 
 
 def labelled(name: str, status: str) -> str:

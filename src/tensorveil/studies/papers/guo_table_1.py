@@ -57,8 +57,7 @@ def draw(results: Results) -> Any:
         if own:
             drawing.draw_curve(seconds, own, style)
         if method in PRINTED_SECONDS:
-            places = list(PRINTED_SECONDS[method].items())
-            seconds.plot(*zip(*places, strict=True), "x", color=style.colour, markersize=8, markeredgewidth=1.6)
+            drawing.draw_printed(seconds, PRINTED_SECONDS[method], style)
     seconds.set(yscale="log")
     seconds.set_ylabel("CPU seconds (crosses: printed seconds)", fontsize=9)
     for axis in (errors, seconds):

@@ -17,6 +17,7 @@ EPSILONS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
 EXPONENTIAL = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 CLIPS = (0.1, 0.01, 0.001)
 PRIVATE = tuple(reference.PUBLISHED)
+LINES = (CONSTANT, DESCENT_LINE, FIT_LINE)
 STYLES = {
     GRADIENT: Style(colour=drawing.VERMILION, marker="o"),
     OUTPUT: Style(colour=drawing.ORANGE, marker="s"),
@@ -85,9 +86,12 @@ def draw(results: Results) -> Any:
     for column, kind in enumerate(KINDS):
         title = reference.TITLES[kind]
         first, second, third = axes[:, column]
-        _panel(first, pick(points, panel=kind), (*PRIVATE, "ours, auto"), f"{title}: published, and ours")
+        own = pick(points, panel=kind)
+        drawing.draw_panel(first, own, STYLES, lines=LINES, curves=(*PRIVATE, "ours, auto"))
+        first.set_title(f"{title}: published, and ours", fontsize=10)
         first.set(yscale="log", ylim=(0.012, 10.0))
-        _panel(third, pick(points, panel=kind), tuple(OURS), f"{title}: ours in detail")
+        drawing.draw_panel(third, own, STYLES, lines=LINES, curves=tuple(OURS))
+        third.set_title(f"{title}: ours in detail", fontsize=10)
         third.set_ylim(0.0, 0.11)
         _tiny(second, points, kind)
         for axis in (first, third):
@@ -99,19 +103,10 @@ def draw(results: Results) -> Any:
     return figure
 
 
-def _panel(axis: Any, points: Sequence[Point], methods: Sequence[str], title: str) -> None:
-    for name in (CONSTANT, DESCENT_LINE, FIT_LINE):
-        drawing.draw_line(axis, pick(points, method=name)[0], STYLES[name])
-    for name in methods:
-        drawing.draw_curve(axis, pick(points, method=name), STYLES[name])
-    axis.set_title(title, fontsize=10)
-
-
 def _tiny(axis: Any, points: Sequence[Point], kind: str) -> None:
     """Gradient perturbation alone, at several clipping constants, as far down as the papers' exponents go."""
     looks = zip(CLIPS, (drawing.VERMILION, drawing.PURPLE, drawing.BLUE), "osD", strict=True)
-    for name in (CONSTANT, DESCENT_LINE, FIT_LINE):
-        drawing.draw_line(axis, pick(points, panel=kind, method=name)[0], STYLES[name])
+    drawing.draw_panel(axis, pick(points, panel=kind), STYLES, lines=LINES, curves=())
     for clip, colour, marker in looks:
         own = pick(points, panel=exponential(kind), method=clipped(clip))
         drawing.draw_curve(axis, own, Style(colour=colour, marker=marker))

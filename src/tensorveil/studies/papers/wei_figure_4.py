@@ -33,7 +33,7 @@ OURS_RANK = {"cp": 10, "tucker": 5}
 FIT_RANK = {"cp": 12, "tucker": 6}
 DAYS, FLAT = "ours, by day", "ours, without days"
 BIASES, RESTORED = "biases alone", "published descent, restored"
-LINES = (CONSTANT, DESCENT_LINE, FIT_LINE)
+LINES, RATING_LINES = (CONSTANT, DESCENT_LINE, FIT_LINE), (CONSTANT, RESTORED, BIASES, FIT_LINE)
 STYLES = {
     GRADIENT: Style(colour=drawing.VERMILION, marker="o"),
     OUTPUT: Style(colour=drawing.ORANGE, marker="s"),
@@ -154,31 +154,21 @@ def draw(results: Results) -> Any:
     """Draw published methods above, ours below; CP left, Tucker right."""
     points = summarise(results.rows)
     figure, body, axes = drawing.new_figure(9.6, 7.4, caption(results), rows=2, columns=2, sharex=True, sharey="row")
-    for column, kind in enumerate(KINDS):
+    for above, below, kind in zip(*axes, KINDS, strict=True):
         title = reference.TITLES[kind]
-        _panel(
-            axes[0, column], pick(points, panel=scaled(kind)), LINES, tuple(PUBLISHED), f"{title}: published, bi-scaled"
-        )
-        lines = (CONSTANT, RESTORED, BIASES, FIT_LINE)
-        _panel(axes[1, column], pick(points, panel=kind), lines, (DAYS, FLAT), f"{title}: ours, rating scale")
-        axes[0, column].set_yscale("log")
-        axes[1, column].set_yscale("log")
-        axes[1, column].set_yticks([0.9, 1.0, 1.2, 1.5, 2.0, 2.5], ["0.9", "1", "1.2", "1.5", "2", "2.5"])
-        axes[1, column].minorticks_off()
-        axes[1, column].set_xlabel("epsilon", fontsize=9)
+        drawing.draw_panel(above, pick(points, panel=scaled(kind)), STYLES, lines=LINES, curves=tuple(PUBLISHED))
+        drawing.draw_panel(below, pick(points, panel=kind), STYLES, lines=RATING_LINES, curves=(DAYS, FLAT))
+        above.set_title(f"{title}: published, bi-scaled", fontsize=10)
+        below.set_title(f"{title}: ours, rating scale", fontsize=10)
+        for axis in (above, below):
+            axis.set_yscale("log")
+            drawing.mark_ticks(axis, EPSILONS)
+        below.set_yticks([0.9, 1.0, 1.2, 1.5, 2.0, 2.5], ["0.9", "1", "1.2", "1.5", "2", "2.5"])
+        below.set_xlabel("epsilon", fontsize=9)
     for axis, unit in zip(axes[:, 0], ("scaled units", "stars"), strict=True):
         axis.set_ylabel(f"held-out RMSE, {unit}", fontsize=9)
     drawing.shared_legend(body, list(axes.flat), columns=3)
     return figure
-
-
-def _panel(axis: Any, points: Sequence[Point], lines: Sequence[str], methods: Sequence[str], title: str) -> None:
-    for name in lines:
-        drawing.draw_line(axis, pick(points, method=name)[0], STYLES[name])
-    for name in methods:
-        drawing.draw_curve(axis, pick(points, method=name), STYLES[name])
-    drawing.mark_ticks(axis, EPSILONS)
-    axis.set_title(title, fontsize=10)
 
 
 def page(results: Results) -> str:
