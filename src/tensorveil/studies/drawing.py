@@ -72,7 +72,8 @@ def draw_curve(axis: Any, points: Sequence[Point], style: Style, *, factor: floa
     )  # fmt: skip
     spread = [factor * (point.deviation or 0.0) for point in whole]
     if any(spread):
-        low = [max(mean - band, 0.02 * mean) for mean, band in zip(means, spread, strict=True)]
+        # On a logarithmic axis a band that reaches zero ends at a hundredth of the mean.
+        low = [max(mean - band, 0.01 * mean) for mean, band in zip(means, spread, strict=True)]
         high = [mean + band for mean, band in zip(means, spread, strict=True)]
         axis.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0)
     lost = [point.x for point in points if point.mean is None]

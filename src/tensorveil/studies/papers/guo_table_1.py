@@ -58,7 +58,8 @@ def draw(results: Results) -> Any:
             drawing.draw_curve(seconds, own, style)
         if method in PRINTED_SECONDS:
             drawing.draw_printed(seconds, PRINTED_SECONDS[method], style)
-    seconds.set(yscale="log")
+    errors.set_ylim(0.02, 3.0)
+    seconds.set(yscale="log", ylim=(1e-3, 1e5))
     seconds.set_ylabel("CPU seconds (crosses: printed seconds)", fontsize=9)
     for axis in (errors, seconds):
         drawing.mark_ticks(axis, SIZES)
