@@ -41,6 +41,15 @@ def test_cells_become_results_and_leave_nothing_behind(tmp_path):
     assert "not private" in facts["noise"] or "nothing here is private" in facts["noise"]
 
 
+def test_cells_of_a_larger_run_stay(tmp_path):
+    made = study()
+    done = kept(made, tmp_path, runs=3)
+    (tmp_path / "cells" / "made-up" / ".number=1.json.0f.tmp").write_text("{")
+    write_results(made, tmp_path, done[:2], quick=False)
+    assert [path.name for path in (tmp_path / "cells" / "made-up").iterdir()] == ["number=2.json"]
+    assert len(finished(made, tmp_path)) == 3
+
+
 def test_finished_results_are_known_cells(tmp_path):
     made = study()
     done = kept(made, tmp_path)
