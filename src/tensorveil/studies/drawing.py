@@ -32,6 +32,7 @@ class Style:
     label: str = ""
     width: float = 1.5
     stroke: Any = ""
+    band: bool = True
 
 
 def new_figure(
@@ -71,7 +72,7 @@ def draw_curve(axis: Any, points: Sequence[Point], style: Style, *, factor: floa
         label=labelled(style.label or points[0].method, points[0].status),
     )  # fmt: skip
     spread = [factor * (point.deviation or 0.0) for point in whole]
-    if any(spread):
+    if style.band and any(spread):
         # On a logarithmic axis a band that reaches zero ends at a hundredth of the mean.
         low = [max(mean - band, 0.01 * mean) for mean, band in zip(means, spread, strict=True)]
         high = [mean + band for mean, band in zip(means, spread, strict=True)]

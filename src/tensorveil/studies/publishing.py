@@ -46,9 +46,12 @@ def page_of(study: Study, results: Results) -> str:
 
 def _history(study: Study, results: Results) -> str:
     seeds = sorted({row.run for row in results.rows})
+    full = len(study.cells(study.runs[1], False))
+    part = f" of {full}" if len(results.seconds) < full else ""
     told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    more = " The others are computed by the same command." if part and not results.quick else ""
     return (
         f"All numbers: [{study.name}.parquet]({study.name}.parquet), settings and means: "
-        f"[{study.name}.json]({study.name}.json). {len(results.seconds)} cells took "
-        f"{results.core_minutes:.1f} minutes of one core. Seeds of the runs: {told}."
+        f"[{study.name}.json]({study.name}.json). {len(results.seconds)}{part} cells took "
+        f"{results.core_minutes:.1f} minutes of one core. Seeds of the runs: {told}.{more}"
     )

@@ -87,8 +87,14 @@ def small(point: Point) -> str:
 
 
 def listed(values: Iterable[float]) -> str:
-    """Give numbers with commas, or say that there are none."""
-    return ", ".join(f"{value:g}" for value in values) or "none"
+    """Give numbers with commas."""
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def at_epsilons(values: Iterable[float]) -> str:
+    """Say at which of the budgets tried something holds."""
+    found = list(values)
+    return f"at epsilon {listed(found)}" if found else "at no epsilon tried"
 
 
 def shown_number(value: float | None, digits: int = 3) -> str:

@@ -97,7 +97,7 @@ def _findings(points: Sequence[Point]) -> str:
 - What makes the errors small is the recipe of noise, a twelfth of the variance of Laplace noise and without any finite
   epsilon. With the noise that is claimed the error at epsilon 1 is {at(AS_CLAIMED, 1.0):.3f}.
 - Ours protects a value against any other value within (-10, 10), not against a change by 1. It is better than the
-  constant at epsilon {wording.listed(better)}: {at(OURS, 10.0):.3f} at epsilon 10.
+  constant {wording.at_epsilons(better)}: {at(OURS, 10.0):.3f} at epsilon 10.
 """
 
 

@@ -216,8 +216,8 @@ def _findings(points: Sequence[Point]) -> str:
             f"noise {at(DESCENT_LINE, None, units):.3f}, a well-solved fit {at(FIT_LINE, None, units):.3f}: once "
             f"users, "
             "films and days are scaled away with the help of the held-out ratings, next to nothing is left to predict. "
-            f"A published method is below the constant at epsilon {wording.listed(below)}.",
-            f"- {title}: the paper's order (gradient, output, input) holds at epsilon {wording.listed(order)}.",
+            f"A published method is below the constant {wording.at_epsilons(below)}.",
+            f"- {title}: the paper's order (gradient, output, input) holds {wording.at_epsilons(order)}.",
             f"- {title}, rating scale: ours without days has {at(FLAT, 1.0):.3f} at epsilon 1 and "
             f"{at(FLAT, 10.0):.3f} at "
             f"10; with days {at(DAYS, 1.0):.3f} and {at(DAYS, 10.0):.3f}; the constant {at(CONSTANT):.3f}, biases "
