@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tensorveil.report.pictures import GRID, INK, figure_class
 from tensorveil.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED
-from tensorveil.studies.summary import Point
+from tensorveil.studies.summary import Point, pick
 from tensorveil.tensor.files.atomic import replacing
 
 # Okabe and Ito (2008): told apart with every common kind of colour blindness.
@@ -32,6 +32,7 @@ class Style:
     label: str = ""
     width: float = 1.5
     stroke: Any = ""
+    band: bool = True
 
 
 def new_figure(
@@ -71,8 +72,9 @@ def draw_curve(axis: Any, points: Sequence[Point], style: Style, *, factor: floa
         label=labelled(style.label or points[0].method, points[0].status),
     )  # fmt: skip
     spread = [factor * (point.deviation or 0.0) for point in whole]
-    if any(spread):
-        low = [max(mean - band, 0.02 * mean) for mean, band in zip(means, spread, strict=True)]
+    if style.band and any(spread):
+        # On a logarithmic axis a band that reaches zero ends at a hundredth of the mean.
+        low = [max(mean - band, 0.01 * mean) for mean, band in zip(means, spread, strict=True)]
         high = [mean + band for mean, band in zip(means, spread, strict=True)]
         axis.fill_between(x, low, high, color=style.colour, alpha=0.16, linewidth=0)
     lost = [point.x for point in points if point.mean is None]
@@ -90,6 +92,21 @@ def draw_line(axis: Any, point: Point, style: Style) -> None:
     stroke = style.stroke or STROKES[point.status]
     label = labelled(style.label or point.method, point.status)
     axis.axhline(point.mean, color=style.colour, linewidth=style.width, linestyle=stroke, label=label)
+
+
+def draw_panel(
+    axis: Any, points: Sequence[Point], styles: Mapping[str, Style], *, lines: Sequence[str], curves: Sequence[str]
+) -> None:
+    """Draw what does not depend on the place as lines, and the rest as curves."""
+    for name in lines:
+        draw_line(axis, pick(points, method=name)[0], styles[name])
+    for name in curves:
+        draw_curve(axis, pick(points, method=name), styles[name])
+
+
+def draw_printed(axis: Any, printed: Mapping[Any, float], style: Style) -> None:
+    """Mark printed numbers by crosses in the colour of their method."""
+    axis.plot(list(printed), list(printed.values()), "x", color=style.colour, markersize=8, markeredgewidth=1.6)
 
 
 def labelled(name: str, status: str) -> str:

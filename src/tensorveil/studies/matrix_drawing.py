@@ -35,8 +35,7 @@ def draw_errors(axis: Any, points: Sequence[Point], printed: Mapping[str, Mappin
         own = pick(points, method=method, metric=MEASURED.get(method, "low rank"))
         drawing.draw_curve(axis, own, style)
         if method in printed:
-            places = list(printed[method].items())
-            axis.plot(*zip(*places, strict=True), "x", color=style.colour, markersize=8, markeredgewidth=1.6)
+            drawing.draw_printed(axis, printed[method], style)
     axis.set(yscale="log")
     axis.set_ylabel("relative error (RSE)", fontsize=9)
 

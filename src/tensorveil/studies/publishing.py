@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tensorveil.studies import drawing
+from tensorveil.studies import drawing, wording
 from tensorveil.studies.study import Results, Study
 from tensorveil.tensor.files.atomic import replacing
 
@@ -23,7 +23,8 @@ def publish(study: Study, results: Results, folder: Path) -> list[Path]:
 def page_of(study: Study, results: Results) -> str:
     """Give the page: figure, caption, the study's own text, and how to make it again."""
     quick = "\n**A quick run, with few runs per point: for a look, not for numbers.**\n" if results.quick else ""
-    return f"""# {study.title}
+    return wording.filled(
+        f"""# {study.title}
 
 {study.source}. Written by `tensorveil study {study.name}` from its results; do not edit.
 {quick}
@@ -40,13 +41,17 @@ def page_of(study: Study, results: Results) -> str:
 
 {_history(study, results)}
 """
+    )
 
 
 def _history(study: Study, results: Results) -> str:
     seeds = sorted({row.run for row in results.rows})
+    full = len(study.cells(study.runs[1], False))
+    part = f" of {full}" if len(results.seconds) < full else ""
     told = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    more = " The others are computed by the same command." if part and not results.quick else ""
     return (
         f"All numbers: [{study.name}.parquet]({study.name}.parquet), settings and means: "
-        f"[{study.name}.json]({study.name}.json). {len(results.seconds)} cells took "
-        f"{results.core_minutes:.1f} minutes of one core, other work on the machine. Seeds of the runs: {told}."
+        f"[{study.name}.json]({study.name}.json). {len(results.seconds)}{part} cells took "
+        f"{results.core_minutes:.1f} minutes of one core. Seeds of the runs: {told}.{more}"
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -61,7 +60,7 @@ def finished(study: Study, folder: Path) -> dict[str, Done]:
 
 
 def write_results(study: Study, folder: Path, done: Sequence[Done], *, quick: bool) -> Results:
-    """Write NAME.parquet and NAME.json, then remove the cells."""
+    """Write NAME.parquet and NAME.json, then remove the cells that are in them."""
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,9 +70,7 @@ def write_results(study: Study, folder: Path, done: Sequence[Done], *, quick: bo
         seal = _seal(temporary)
     results = _results(done, quick)
     _write(folder / f"{study.name}.json", json.dumps(_facts(study, done, results, seal), indent=1, allow_nan=False))
-    shutil.rmtree(_cells(study, folder), ignore_errors=True)
-    if not any((folder / "cells").glob("*")):
-        shutil.rmtree(folder / "cells", ignore_errors=True)
+    _remove_cells(_cells(study, folder), {cell.key for cell in done})
     return results
 
 
@@ -138,6 +135,16 @@ def _table(done: Sequence[Done]) -> Any:
         kind = pa.string() if name in TEXT else kinds[name]
         columns[name] = pa.array([getattr(row, name) for cell in done for row in cell.rows], kind)
     return pa.table(columns)
+
+
+def _remove_cells(where: Path, keys: set[str]) -> None:
+    """Remove the files of these cells, and what a kill left half-written; others belong to a larger run and stay."""
+    for path in where.glob("*"):
+        if path.stem in keys or path.suffix == ".tmp":
+            path.unlink()
+    for empty in (where, where.parent):
+        if empty.is_dir() and not any(empty.iterdir()):
+            empty.rmdir()
 
 
 def _facts(study: Study, done: Sequence[Done], results: Results, seal: str) -> dict[str, Any]:

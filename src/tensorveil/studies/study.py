@@ -55,7 +55,7 @@ class Results:
 
     @property
     def core_minutes(self) -> float:
-        """Time that the cells took together."""
+        """CPU time that the cells took together."""
         return sum(self.seconds.values()) / 60
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from tensorveil.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED, Results
@@ -20,23 +21,48 @@ SEEDED = (
 )
 
 
-def caption(results: Results, *, shown: str, unit: str, epsilon: str, delta: str) -> str:
+def caption(results: Results, *, shown: str, unit: str, epsilon: str, delta: str, runs: str = "") -> str:
     """State what is shown, the unit, epsilon, delta, the number of runs, and the status of every method."""
     points = summarise(results.rows)
     numbers = sorted({point.runs for point in points})
     repeats = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-    runs = f"Runs per point: {repeats}{', a quick run' if results.quick else ''}."
-    words = [f"{shown} Unit: {unit}. Epsilon: {epsilon}. Delta: {delta}. {runs}", statuses(points), SEEDED]
+    told = f"Runs per point: {runs or repeats}{', a quick run' if results.quick else ''}."
+    words = [f"{shown} Unit: {unit}. Epsilon: {epsilon}. Delta: {delta}. {told}", statuses(points), SEEDED]
     return " ".join(words)
 
 
 def statuses(points: Sequence[Point]) -> str:
     """Say of every method whether its guarantee is proven, claimed, refuted, or none."""
+    places: dict[str, dict[str, set[float | None]]] = {}
+    for point in points:
+        places.setdefault(point.method, {}).setdefault(point.status, set()).add(point.x)
     by_status: dict[str, list[str]] = {}
-    for method, status in methods_of(points).items():
-        by_status.setdefault(status, []).append(method)
+    for method, found in places.items():
+        for status, where in found.items():
+            only = "" if len(found) == 1 else f" at {listed(sorted(x for x in where if x is not None))}"
+            by_status.setdefault(status, []).append(method + only)
     parts = [f"{MEANINGS[status]}: {'; '.join(by_status[status])}" for status in MEANINGS if status in by_status]
     return "Guarantees: " + " | ".join(parts) + "."
+
+
+def filled(text: str, width: int = 120) -> str:
+    """Break the paragraphs and list items of a page into lines; tables, headings, code and pictures stay."""
+    out = []
+    for block in text.split("\n\n"):
+        if block.startswith(("|", "#", "    ", "!", "*")):
+            out.append(block)
+            continue
+        items = [" ".join(item.split()) for item in f"\n{block}".split("\n- ")]
+        if items[0]:
+            items[0] = textwrap.fill(items[0], width, break_long_words=False, break_on_hyphens=False)
+        listed_items = [
+            textwrap.fill(
+                f"- {item}", width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+            for item in items[1:]
+        ]  # fmt: skip
+        out.append("\n".join([item for item in (items[0], *listed_items) if item]))
+    return "\n\n".join(out).rstrip() + "\n"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -61,8 +87,14 @@ def small(point: Point) -> str:
 
 
 def listed(values: Iterable[float]) -> str:
-    """Give numbers with commas, or say that there are none."""
-    return ", ".join(f"{value:g}" for value in values) or "none"
+    """Give numbers with commas."""
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def at_epsilons(values: Iterable[float]) -> str:
+    """Say at which of the budgets tried something holds."""
+    found = list(values)
+    return f"at epsilon {listed(found)}" if found else "at no epsilon tried"
 
 
 def shown_number(value: float | None, digits: int = 3) -> str:

@@ -88,16 +88,16 @@ def _findings(points: Sequence[Point]) -> str:
     printed_am = [PRINTED["AM"][e] * e for e in EPSILONS]
     sor = [at("SOR", e) / PRINTED["SOR"][e] for e in EPSILONS]
     better = [e for e in EPSILONS if at(OURS, e) < 0.95 * at(CONSTANT, e)]
-    return f"""- Error falls like 1/epsilon: error times epsilon is {min(laws):.4f} to {max(laws):.4f} for SOR and DLNM_QR,
-  {min(am):.4f} to {max(am):.4f} for AM.
+    return f"""- Error falls like 1/epsilon: error times epsilon is {min(laws):.4f} to {max(laws):.4f} for SOR and
+  DLNM_QR, {min(am):.4f} to {max(am):.4f} for AM.
 - SOR has the printed errors (measured over printed: {min(sor):.2f} to {max(sor):.2f}). The printed columns of the other
-  two do not belong to 1000 rows: DLNM_QR's 0.0604/epsilon is the level of 2000 rows in [table 1](guo-table-1.md), and AM's
-  {min(printed_am):.4f}/epsilon is the level of no size there, and half of what is measured. Both break the law at
+  two do not belong to 1000 rows: DLNM_QR's 0.0604/epsilon is the level of 2000 rows in [table 1](guo-table-1.md), and
+  AM's {min(printed_am):.4f}/epsilon is the level of no size there, and half of what is measured. Both break the law at
   epsilon 1, where they print 1000 rows.
 - What makes the errors small is the recipe of noise, a twelfth of the variance of Laplace noise and without any finite
   epsilon. With the noise that is claimed the error at epsilon 1 is {at(AS_CLAIMED, 1.0):.3f}.
-- Ours protects a value against any other value within (-10, 10), not against a change by 1. It is better than the constant at
-  epsilon {wording.listed(better)}: {at(OURS, 10.0):.3f} at epsilon 10.
+- Ours protects a value against any other value within (-10, 10), not against a change by 1. It is better than the
+  constant {wording.at_epsilons(better)}: {at(OURS, 10.0):.3f} at epsilon 10.
 """
 
 

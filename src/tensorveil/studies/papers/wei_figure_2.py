@@ -17,15 +17,16 @@ EPSILONS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
 EXPONENTIAL = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 CLIPS = (0.1, 0.01, 0.001)
 PRIVATE = tuple(reference.PUBLISHED)
+LINES = (CONSTANT, DESCENT_LINE, FIT_LINE)
 STYLES = {
     GRADIENT: Style(colour=drawing.VERMILION, marker="o"),
     OUTPUT: Style(colour=drawing.ORANGE, marker="s"),
     INPUT: Style(colour=drawing.PURPLE, marker="D"),
     CLAMPED: Style(colour=drawing.SKY, marker="v"),
     "ours, auto": Style(colour=drawing.GREEN, marker="P", width=2.2),
-    "ours, input": Style(colour=drawing.BLUE, marker="<", width=1.2),
-    "ours, output": Style(colour=drawing.ORANGE, marker=">", width=1.2),
-    "ours, gradient": Style(colour=drawing.VERMILION, marker="^", width=1.2),
+    "ours, input": Style(colour=drawing.BLUE, marker="<", width=1.2, band=False),
+    "ours, output": Style(colour=drawing.ORANGE, marker=">", width=1.2, band=False),
+    "ours, gradient": Style(colour=drawing.VERMILION, marker="^", width=1.2, band=False),
     CONSTANT: Style(colour=drawing.GREY, width=1.3, stroke=(0, (6, 2))),
     DESCENT_LINE: Style(colour=drawing.GREY, width=1.3),
     FIT_LINE: Style(colour=drawing.BLACK, width=1.3),
@@ -69,8 +70,8 @@ def caption(results: Results) -> str:
         results,
         shown=(
             "Root mean squared error against clean held-out values, 20 x 20 x 20, rank 3, half missing, "
-            "signal-to-noise ratio 1; bands: one standard deviation over runs; triangles at the upper edge: the "
-            "descent diverged in at least one run."
+            "signal-to-noise ratio 1; bands: one standard deviation over runs (in the last row for the "
+            "planner's choice only); triangles at the upper edge: the descent diverged in at least one run."
         ),
         unit="value (positions public, values within declared bounds)",
         epsilon="horizontal axis; for published methods nominal",
@@ -85,9 +86,12 @@ def draw(results: Results) -> Any:
     for column, kind in enumerate(KINDS):
         title = reference.TITLES[kind]
         first, second, third = axes[:, column]
-        _panel(first, pick(points, panel=kind), (*PRIVATE, "ours, auto"), f"{title}: published, and ours")
+        own = pick(points, panel=kind)
+        drawing.draw_panel(first, own, STYLES, lines=LINES, curves=(*PRIVATE, "ours, auto"))
+        first.set_title(f"{title}: published, and ours", fontsize=10)
         first.set(yscale="log", ylim=(0.012, 10.0))
-        _panel(third, pick(points, panel=kind), tuple(OURS), f"{title}: ours in detail")
+        drawing.draw_panel(third, own, STYLES, lines=LINES, curves=tuple(OURS))
+        third.set_title(f"{title}: ours in detail", fontsize=10)
         third.set_ylim(0.0, 0.11)
         _tiny(second, points, kind)
         for axis in (first, third):
@@ -99,19 +103,10 @@ def draw(results: Results) -> Any:
     return figure
 
 
-def _panel(axis: Any, points: Sequence[Point], methods: Sequence[str], title: str) -> None:
-    for name in (CONSTANT, DESCENT_LINE, FIT_LINE):
-        drawing.draw_line(axis, pick(points, method=name)[0], STYLES[name])
-    for name in methods:
-        drawing.draw_curve(axis, pick(points, method=name), STYLES[name])
-    axis.set_title(title, fontsize=10)
-
-
 def _tiny(axis: Any, points: Sequence[Point], kind: str) -> None:
     """Gradient perturbation alone, at several clipping constants, as far down as the papers' exponents go."""
     looks = zip(CLIPS, (drawing.VERMILION, drawing.PURPLE, drawing.BLUE), "osD", strict=True)
-    for name in (CONSTANT, DESCENT_LINE, FIT_LINE):
-        drawing.draw_line(axis, pick(points, panel=kind, method=name)[0], STYLES[name])
+    drawing.draw_panel(axis, pick(points, panel=kind), STYLES, lines=LINES, curves=())
     for clip, colour, marker in looks:
         own = pick(points, panel=exponential(kind), method=clipped(clip))
         drawing.draw_curve(axis, own, Style(colour=colour, marker=marker))
@@ -128,7 +123,7 @@ def page(results: Results) -> str:
         parts.append(f"### {reference.TITLES[kind]}\n\n" + wording.curves_table(pick(points, panel=kind)))
         tiny = wording.curves_table(pick(points, panel=exponential(kind)))
         parts.append(f"Gradient perturbation at tiny epsilon, by clipping constant:\n\n{tiny}")
-    parts.append("## What agrees with the paper, and what does not\n\n" + _findings(points))
+    parts.append("## What agrees with the paper, and what does not\n\n" + _findings(results))
     return "\n".join(parts)
 
 
@@ -143,8 +138,15 @@ clipped; our methods have (-0.25, 1.25).
 """
 
 
-def _findings(points: Sequence[Point]) -> str:
-    lines = []
+def _chosen(results: Results, kind: str) -> str:
+    """Say which mechanism the planner took; it sees public numbers only, so all runs agree."""
+    found = {row.x: row.note for row in results.rows if (row.panel, row.method) == (kind, "ours, auto")}
+    names = dict.fromkeys(found[epsilon] for epsilon in EPSILONS)
+    return "; ".join(f"{name} at {wording.listed(e for e in EPSILONS if found[e] == name)}" for name in names)
+
+
+def _findings(results: Results) -> str:
+    points, lines = summarise(results.rows), []
     for kind in KINDS:
         title = reference.TITLES[kind]
 
@@ -156,16 +158,16 @@ def _findings(points: Sequence[Point]) -> str:
         better = [e for e in EPSILONS if at("ours, auto", e) < min(at(name, e) for name in PRIVATE)]
         below = [e for e in EPSILONS if any(at(name, e) < at(CONSTANT) for name in PRIVATE)]
         lines += [
-            f"- {title}: the paper's order (gradient, output, input) holds at epsilon {wording.listed(order)}. It was "
-            "chosen with L, see above.",
+            f"- {title}: the paper's order (gradient, output, input) holds {wording.at_epsilons(order)}. It was chosen "
+            "with L, see above.",
             f"- {title}: the published descent without noise has {at(DESCENT_LINE):.3f}, the constant "
-            f"{at(CONSTANT):.3f}, a well-solved fit {at(FIT_LINE):.3f}. The curves of the paper end on a baseline that a "
-            "constant reaches.",
-            f"- {title}: a published method is below the constant at epsilon {wording.listed(below)}; plain input "
-            f"perturbation diverges in some run at epsilon {wording.listed(lost)}.",
-            f"- {title}: ours has less error than every published method at epsilon {wording.listed(better)}: "
+            f"{at(CONSTANT):.3f}, a well-solved fit {at(FIT_LINE):.3f}. The curves of the paper end on a baseline "
+            "that a constant reaches.",
+            f"- {title}: a published method is below the constant {wording.at_epsilons(below)}; plain input "
+            f"perturbation diverges in some run {wording.at_epsilons(lost)}.",
+            f"- {title}: ours has less error than every published method {wording.at_epsilons(better)}: "
             f"{at('ours, auto', 1.0):.3f} at 1, {at('ours, auto', 5.0):.3f} at 5, {at('ours, auto', 10.0):.3f} at 10. "
-            "Up to epsilon 2 it is the constant, which is what can be had.",
+            f"The planner chose {_chosen(results, kind)}.",
             _tiny_finding(points, kind),
         ]
     return "\n".join(lines) + "\n"
@@ -183,8 +185,8 @@ def _tiny_finding(points: Sequence[Point], kind: str) -> str:
         else:
             words.append(f"with m = {clip:g} flat from epsilon {min(x for x in flat if x):g} on, at {last:.3f}")
     return (
-        f"- {reference.TITLES[kind]}, gradient perturbation at tiny epsilon: {'; '.join(words)} (flat: within 10 % of its "
-        "value at epsilon 10). "
+        f"- {reference.TITLES[kind]}, gradient perturbation at tiny epsilon: {'; '.join(words)} (flat: within 10 % of "
+        "its value at epsilon 10). "
         "A small m offsets a small epsilon, as the paper says: it shrinks the noise. But it shrinks the steps of that "
         "factor too, which then hardly leaves its start in 100 passes; and it does nothing about the leak, because "
         "the other factors are released without noise at any m."

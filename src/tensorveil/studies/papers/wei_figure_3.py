@@ -1,4 +1,4 @@
-"""Figure 3 of Wei et al.: error by epsilon at several missing ratios, one panel per method, CP above and Tucker below."""
+"""Figure 3 of Wei et al.: error by epsilon at several missing ratios, one panel per method, for CP and Tucker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def caption(results: Results) -> str:
         results,
         shown=(
             "Root mean squared error against clean held-out values by missing ratio, 20 x 20 x 20, rank 3, "
-            "signal-to-noise ratio 1; bands: one standard deviation over runs. Thin lines across: a well-solved fit that "
+            "signal-to-noise ratio 1; bands: one standard deviation over runs. Thin lines across: a well-solved fit "
+            "that "
             "is not private, in the colour of its missing ratio; dashed: the constant."
         ),
         unit="value (positions public, values within declared bounds)",
@@ -86,7 +87,7 @@ def _panel(axis: Any, points: Sequence[Point], kind: str, method: str) -> None:
         drawing.draw_curve(axis, pick(own, method=method), style)
         axis.get_lines()[-1].set_label(f"{missing:.0%} missing")
     drawing.mark_ticks(axis, EPSILONS)
-    axis.set(yscale="log", ylim=(0.01, 3.0))
+    axis.set(yscale="log", ylim=(0.009, 1.0))
     axis.set_title(drawing.labelled(method, pick(points, method=method)[0].status), fontsize=10)
 
 
@@ -109,8 +110,10 @@ def page(results: Results) -> str:
 
 SETTINGS_TEXT = """## Settings
 
-As in [figure 2](wei-figure-2.md), with 10 to 90 % of the cells missing. Input perturbation is the one that clamps to the
-declared range, which the paper allows: without it most curves diverge, as figure 2 shows. The text of the paper does not
+As in [figure 2](wei-figure-2.md), with 10 to 90 % of the cells missing. Input perturbation is the one that clamps to
+the
+declared range, which the paper allows: without it most curves diverge, as figure 2 shows. The text of the paper does
+not
 say which epsilons and ratios it draws.
 """
 
@@ -138,7 +141,8 @@ def _findings(points: Sequence[Point]) -> str:
             f"constant's error: {wording.listed(round(value, 2) for value in worst)} from 10 to 90 % missing."
         )
     lines.append(
-        "- The paper sees a loss only at 90 % missing, and calls that high accuracy up to there. For its own descent this "
+        "- The paper sees a loss only at 90 % missing, and calls that high accuracy up to there. For its own descent "
+        "this "
         "is so because the descent is no better than the constant, and a constant needs few entries: the lines of a "
         "well-solved fit, and of our methods where epsilon is large, do depend on how much is missing."
     )
