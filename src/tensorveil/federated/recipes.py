@@ -70,7 +70,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
 
 def make_recipe(kind: Any, content: Any) -> Recipe:
     """Read a recipe of a known kind."""
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"the recipe must be one of {', '.join(KINDS)}. Use the same tensorveil everywhere.")
     home, name = KINDS[kind]
     recipe: Recipe = getattr(import_module(home), name).from_json(content)

@@ -44,7 +44,7 @@ def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
     return [found[name].numpy() for name in parameters]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateGradients(LearningRounds):
     """Gradient descent with bounded gradients per record and Gaussian noise on their sum.
 

@@ -23,7 +23,7 @@ STEPS = 1 << 24  # in the clipping constant
 CLIPS = ("max", "norm")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedParameters(LearningRounds):
     """Federated averaging: in every round each user trains from the shared parameters, and their mean is shared anew.
 

@@ -19,7 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.learning.samples import Samples
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Composed, Gaussian, Guarantee, Unit, gaussian_mu, split_gaussian
-from tensorveil.users import Round, State, parts_of, run_recipe
+from tensorveil.users import Round, State, noise_for, parts_of
 
 __all__ = ["LearningRounds", "learn_in_rounds", "promise_of"]
 
@@ -28,7 +28,7 @@ FORMAT = 1
 TRUSTED = "whoever adds up the contributions is trusted with them, and adds the noise"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LearningRounds(ABC):
     """Common part of the recipes: everything here is public and declared.
 
@@ -136,7 +136,16 @@ def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: N
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#learning-in-rounds).
     """
-    return run_recipe(cast(Any, recipe), cast(Any, groups), source)
+    everyone = tuple(groups)
+    state = recipe.start()
+    for this in recipe.rounds:
+        total = np.zeros(this.size, dtype=np.int64)
+        for group in everyone:
+            total += recipe.contribute(state, group)
+        if source is not None:
+            total += noise_for(this, source)
+        state = recipe.advance(state, total)
+    return state
 
 
 def promise_of(recipe: LearningRounds, source: NoiseSource) -> Guarantee:

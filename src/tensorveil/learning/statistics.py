@@ -28,7 +28,7 @@ COUNT = 0.5  # how much a record counts beside its row and their products, each 
 LEAST = 1.0  # records of a class: noise may leave fewer, or less than none
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Statistics(LearningRounds):
     """One round over rows of length 1."""
 
@@ -63,7 +63,7 @@ class _Statistics(LearningRounds):
         return content | {"directions": Directions.from_json(content["directions"])}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ClassMoments(_Statistics):
     """Counts, sums and sums of products of the records' directions, class by class, with noise once.
 
@@ -149,7 +149,7 @@ class ClassMoments(_Statistics):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ClassMeans(_Statistics):
     """Every user's class means about the mean of all, bounded in norm, averaged with noise once.
 
