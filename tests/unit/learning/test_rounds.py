@@ -110,7 +110,11 @@ def test_gradients_by_record_are_those_of_single_records():
             np.testing.assert_allclose(layer[k], p.grad.numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [gradients, moments])
+def sums(**changes):
+    return moments(products=False, **changes)
+
+
+@pytest.mark.parametrize("make", [gradients, moments, sums])
 def test_no_record_moves_a_sum_by_more_than_was_declared(make):
     """Neighbours add one record; sums are exact integers, so the difference is that record's contribution."""
     recipe = make(epsilon=1.0)
@@ -127,7 +131,7 @@ def test_no_record_moves_a_sum_by_more_than_was_declared(make):
         assert norm <= recipe.limit
         assert max(abs(number) for number in move) <= recipe.largest
         largest = max(largest, norm)
-    assert largest > 0.99 * recipe.limit * (1 if make is moments else 0.9)
+    assert largest > 0.99 * recipe.limit * (0.9 if make is gradients else 1)
 
 
 def test_no_user_moves_means_by_more_than_was_declared():
@@ -165,6 +169,12 @@ def test_moments_learn_in_one_round_for_single_records():
     promise = promise_of(recipe, SecureSource())
     assert str(promise.unit) == "slice:record"
     assert promise.private
+
+
+def test_sums_alone_give_the_nearest_mean():
+    recipe = sums(epsilon=8.0)
+    assert recipe.size == 10 * 21
+    assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.7
 
 
 def test_gradients_learn_in_rounds_for_single_records():

@@ -54,7 +54,15 @@ def test_a_quick_run_is_a_part_of_the_full_one(name):
     assert {study.digest(cell, "1") for cell in study.cells(study.runs[0], True)} <= full
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Studies that have not been run in full yet. Strict: whoever adds a page takes its name off.
+AWAITED = {name for name in NAMES if name.startswith("yuan-figure-")}
+WITH_PAGES = [
+    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason="not run in full yet")] * (name in AWAITED))
+    for name in NAMES
+]
+
+
+@pytest.mark.parametrize("name", WITH_PAGES)
 def test_the_page_stands_in_the_docs(name):
     assert name in WRITTEN
     assert f"[{name}]({name}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
