@@ -7,6 +7,7 @@ the variance of its noise is known: the mean squared length of many reports, les
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,19 +62,24 @@ class Directions:
         return cls(basis=Basis.from_settings(content["basis"], content["shape"]), centre=content["centre"])
 
     def __call__(self, x: ArrayLike) -> Array:
-        """Return one row of length 1 per tensor; a tensor without any direction gets the first one."""
+        """Return one row of length 1 per tensor, by itself; a tensor without any direction gets the first one."""
         tensors = np.asarray(x)
         if tensors.shape[1:] != self.basis.shape:
             raise InputError(f"x must hold tensors of shape {self.basis.shape} along a leading axis.")
         rows = [self._turned(tensors[start : start + ROWS]) for start in range(0, len(tensors), ROWS)]
         return np.concatenate(rows)
 
+    @cached_property
+    def _matrix(self) -> Array:
+        """The kept vectors of the basis as columns."""
+        return np.ascontiguousarray(self.basis.synthesise(np.eye(self.basis.keep)).T)
+
     def _turned(self, tensors: Array) -> Array:
+        from tensorveil.kernels import learning
+
         flat = (np.asarray(tensors, dtype=np.float64) - self.centre).reshape(len(tensors), -1)
-        told = self.basis.analyse(flat)
-        lengths = np.sqrt(np.einsum("ij,ij->i", told, told))
-        told[lengths == 0, 0] = 1.0
-        out: Array = told / np.where(lengths > 0, lengths, 1.0)[:, None]
+        out = np.empty((len(flat), self.basis.keep))
+        learning.directions(np.ascontiguousarray(flat), self._matrix, out)
         return out
 
 

@@ -26,7 +26,7 @@ from tensorveil.users import State
 __all__ = ["PrivateGradients", "record_gradients"]
 
 STEPS = 1 << 20  # in the clipping norm
-NUMBERS = 1 << 21  # of gradients at a time
+ROWS = 256  # records at a time
 
 
 def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
@@ -42,6 +42,18 @@ def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
     with reproducible(0):
         found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(parameters, inputs, torch.from_numpy(y))
     return [found[name].numpy() for name in parameters]
+
+
+def _gradient(network: nn.Module, x: Array, y: int) -> Array:
+    """Return one record's gradient as one row.
+
+    Alone, and in a tensor of its own: in a batch its last bits could depend on the other records, and with them the
+    integers that it is rounded to, which the sensitivity does not allow for.
+    """
+    answer = network(torch.tensor(np.asarray(x, dtype=np.float32)).unsqueeze(0))
+    loss = nn.functional.cross_entropy(answer, torch.tensor([int(y)]))
+    found = torch.autograd.grad(loss, list(network.parameters()))
+    return torch.cat([each.reshape(-1) for each in found]).numpy()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,29 +139,17 @@ class PrivateGradients(LearningRounds):
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
         """Add up the records' bounded gradients, as integers."""
-        network = self.network.make(self.seed)
+        from tensorveil.kernels import learning
+
+        network = self.network.make(self.seed).eval()
         put_parameters(network, state["parameters"])
         total = np.zeros(self.size, dtype=np.int64)
-        many = max(1, NUMBERS // self.size)
-        for at in range(0, len(group), many):
-            layers = record_gradients(network, group.x[at : at + many], group.y[at : at + many])
-            total += self._bounded_sum(layers)
+        with reproducible(0):
+            for at in range(0, len(group), ROWS):
+                pairs = zip(group.x[at : at + ROWS], group.y[at : at + ROWS].tolist(), strict=True)
+                rows = np.stack([_gradient(network, x, y) for x, y in pairs])
+                learning.bounded_sum(rows, self.clip, self.step, total)
         return total
-
-    def _bounded_sum(self, layers: list[Array]) -> NDArray[np.int64]:
-        """Cut every record's gradient to the norm, round it, and add up.
-
-        A record whose gradient is not finite counts as nothing. Single precision has 24 bits for numbers of at most 21;
-        its errors are within what `norm_limit` allows for.
-        """
-        rows = np.concatenate([layer.reshape(len(layer), -1) for layer in layers], axis=1)
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        factors = np.minimum(self.clip / np.maximum(lengths, 1e-30), 1.0) / self.step
-        rows = np.where(np.isfinite(lengths)[:, None], rows, np.float32(0))
-        rows *= np.where(np.isfinite(lengths), factors, 0.0).astype(np.float32)[:, None]
-        np.rint(rows, out=rows)
-        out: NDArray[np.int64] = rows.sum(axis=0, dtype=np.float64).astype(np.int64)
-        return out
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
         """Take one step along the noisy mean gradient."""

@@ -154,7 +154,7 @@ def _settings(facts: Facts, sizes: dict[str, Any]) -> str:
         ),
         "III": (
             "Parameters are clipped to [-1, 1], Delta is 256 (400001 for IMDB), as printed; noise is added to the "
-            "average in every round, and epsilon is per round, as the paper counts. LLAGP and DPHSGD need gradients per "
+            "average in every round, and epsilon is per round, as in the paper. LLAGP and DPHSGD need a gradient per "
             "record and train a linear model, over disjoint batches. Ours sends sums once: means of classes where a "
             "user is protected, moments where a record is; or bounded gradients over 15 rounds."
         ),
