@@ -119,3 +119,17 @@ def test_server_and_clients_as_processes_give_the_same_parameters(tmp_path):
     there = State.from_bytes((tmp_path / "state.bin").read_bytes())
     assert there.to_bytes() == alone.to_bytes()
     assert weighted_f1(test.y, predict(recipe.finish(there), test.x), 10) > 0.3  # the constant has 0.02
+
+
+def test_the_page_runs(capsys):
+    """The examples of docs/learning.md, as they are printed."""
+    import re
+
+    page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "learning.md", "exec"), names)
+    assert names["score"] > 0.6
+    said = capsys.readouterr().out
+    assert "classes are public" in said
+    assert "mode 'record'" in said
