@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from tensorveil.errors import InputError
-from tensorveil.learning.networks import Plan, blank
-from tensorveil.learning.rounds import Array, LearningRounds, norm_limit
+from tensorveil.learning.network_rounds import NetworkRounds
+from tensorveil.learning.rounds import Array, norm_limit
 from tensorveil.learning.samples import Samples
-from tensorveil.learning.training import parameters_of, put_parameters, reproducible
+from tensorveil.learning.training import parameters_of, reproducible
 from tensorveil.users import State
 
 __all__ = ["PrivateGradients", "record_gradients"]
 
-STEPS = 1 << 20  # in the clipping norm
 ROWS = 256  # records at a time
 
 
@@ -57,7 +56,7 @@ def _gradient(network: nn.Module, x: Array, y: int) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PrivateGradients(LearningRounds):
+class PrivateGradients(NetworkRounds):
     """Gradient descent with bounded gradients per record and Gaussian noise on their sum.
 
     Parameters
@@ -72,6 +71,7 @@ class PrivateGradients(LearningRounds):
 
     Guarantee: (epsilon, delta) for adding or removing one record (docs/guarantees.md#learning-in-rounds).
 
+    >>> from tensorveil.learning import Plan
     >>> plan = Plan(kind="mlp", sizes={"inputs": 4, "classes": 2})
     >>> recipe = PrivateGradients(
     ...     epsilon=1.0, delta=1e-5, most_users=100, network=plan, records=90, steps=3, clip=1.0, rate=1.0
@@ -80,14 +80,12 @@ class PrivateGradients(LearningRounds):
     (3, 1.0)
     """
 
-    network: Any
     records: int
     steps: int
-    clip: float
     rate: float
     momentum: float = 0.9
-    seed: int = 0
 
+    steps_in_clip: ClassVar[int] = 1 << 20
     protect: ClassVar[str] = "record"
     statistic: ClassVar[str] = "gradients, each record's bounded in norm, added up"
     label: ClassVar[str] = "gradient descent, Gaussian noise on sums of bounded gradients"
@@ -97,15 +95,10 @@ class PrivateGradients(LearningRounds):
         super().__post_init__()
         if self.steps < 1 or self.records < 1:
             raise InputError("steps and records must be at least 1. Try steps=30.")
-        if not (math.isfinite(self.clip) and self.clip > 0 and math.isfinite(self.rate) and self.rate > 0):
-            raise InputError("clip and rate must be above 0. Try clip=1.0, rate=1.0.")
+        if not (math.isfinite(self.rate) and self.rate > 0):
+            raise InputError(f"rate must be above 0; got {self.rate}. Try rate=1.0.")
         if not 0 <= self.momentum < 1:
             raise InputError(f"momentum must be at least 0 and below 1; got {self.momentum}. Try momentum=0.9.")
-
-    @property
-    def step(self) -> float:
-        """The step of the grid."""
-        return self.clip / STEPS
 
     @property
     def turns(self) -> int:
@@ -113,24 +106,9 @@ class PrivateGradients(LearningRounds):
         return self.steps
 
     @cached_property
-    def size(self) -> int:
-        """The number of parameters."""
-        return blank(self.network.make(self.seed))
-
-    @cached_property
     def limit(self) -> int:
         """The longest gradient of one record."""
         return norm_limit(self.clip, self.step, self.size)
-
-    @property
-    def largest(self) -> int:
-        """A gradient that is all in one parameter."""
-        return STEPS + 2
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The range of one number of a record's gradient."""
-        return (-self.clip, self.clip)
 
     def start(self) -> State:
         """Give the starting parameters of the seed."""
@@ -141,8 +119,7 @@ class PrivateGradients(LearningRounds):
         """Add up the records' bounded gradients, as integers."""
         from tensorveil.kernels import learning
 
-        network = self.network.make(self.seed).eval()
-        put_parameters(network, state["parameters"])
+        network = self.at(state)
         total = np.zeros(self.size, dtype=np.int64)
         with reproducible(0):
             for at in range(0, len(group), ROWS):
@@ -155,13 +132,3 @@ class PrivateGradients(LearningRounds):
         """Take one step along the noisy mean gradient."""
         velocity: Array = self.momentum * state["velocity"] + total * (self.step / self.records)
         return state.after(parameters=state["parameters"] - self.rate * velocity, velocity=velocity)
-
-    def finish(self, state: State) -> Any:
-        """Give the network."""
-        network = self.network.make(self.seed)
-        put_parameters(network, state["parameters"])
-        return network.eval()
-
-    @classmethod
-    def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
-        return content | {"network": Plan.from_json(content["network"])}

@@ -16,7 +16,7 @@ from torch import nn
 
 from tensorveil.errors import InputError
 
-__all__ = ["Plan", "blank"]
+__all__ = ["Plan", "parameter_count"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +155,6 @@ def _mlp(inputs: int, classes: int, hidden: Any = (), dropout: float = 0.0) -> n
 KINDS: dict[str, Callable[..., nn.Module]] = {"mlp": _mlp, "mobilenet": MobileNet, "bilstm": BiLSTM}
 
 
-def blank(network: nn.Module) -> int:
+def parameter_count(network: nn.Module) -> int:
     """Return how many numbers a network's parameters hold."""
     return sum(p.numel() for p in network.parameters())

@@ -5,26 +5,25 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.learning.networks import Plan, blank
-from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
+from tensorveil.learning.network_rounds import NetworkRounds
+from tensorveil.learning.rounds import Array, norm_limit, shortened
 from tensorveil.learning.samples import Samples
-from tensorveil.learning.training import Training, parameters_of, put_parameters, train
+from tensorveil.learning.training import Training, parameters_of, train
 from tensorveil.users import State
 
 __all__ = ["AveragedParameters"]
 
-STEPS = 1 << 24  # in the clipping constant
 CLIPS = ("max", "norm")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AveragedParameters(LearningRounds):
+class AveragedParameters(NetworkRounds):
     """Federated averaging: in every round each user trains from the shared parameters, and their mean is shared anew.
 
     A client stands for one user; all that the user holds is protected.
@@ -44,6 +43,7 @@ class AveragedParameters(LearningRounds):
     Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
     (docs/guarantees.md#learning-in-rounds).
 
+    >>> from tensorveil.learning import Plan
     >>> plan = Plan(kind="mlp", sizes={"inputs": 4, "classes": 2})
     >>> recipe = AveragedParameters(
     ...     epsilon=8.0, delta=1e-5, most_users=3, network=plan, users=3, epochs=2, clip=1.0, clip_kind="norm"
@@ -52,15 +52,13 @@ class AveragedParameters(LearningRounds):
     [10, 10]
     """
 
-    network: Any
     users: int
     epochs: int
-    clip: float
     clip_kind: str
     batch: int = 64
     rate: float = 0.001
-    seed: int = 0
 
+    steps_in_clip: ClassVar[int] = 1 << 24
     protect: ClassVar[str] = "user"
     statistic: ClassVar[str] = "the users' bounded parameters, added up"
     label: ClassVar[str] = "averaged parameters, Gaussian noise in every round"
@@ -70,8 +68,6 @@ class AveragedParameters(LearningRounds):
         super().__post_init__()
         if self.clip_kind not in CLIPS:
             raise InputError(f"clip_kind must be one of {', '.join(CLIPS)}; got {self.clip_kind!r}.")
-        if not (math.isfinite(self.clip) and self.clip > 0):
-            raise InputError(f"clip must be above 0; got {self.clip}. Try clip=1.0.")
         if not 1 <= self.users <= self.most_users:
             raise InputError(f"users must be between 1 and most_users; got {self.users}. Try users=3.")
         _ = self.training
@@ -82,19 +78,9 @@ class AveragedParameters(LearningRounds):
         return Training(epochs=1, batch=self.batch, rate=self.rate) if self.epochs >= 1 else Training(epochs=0)
 
     @property
-    def step(self) -> float:
-        """The step of the grid."""
-        return self.clip / STEPS
-
-    @property
     def turns(self) -> int:
         """One round per epoch."""
         return self.epochs
-
-    @cached_property
-    def size(self) -> int:
-        """The number of parameters."""
-        return blank(self.network.make(self.seed))
 
     @cached_property
     def limit(self) -> int:
@@ -102,24 +88,13 @@ class AveragedParameters(LearningRounds):
         norm = self.clip * (math.sqrt(self.size) if self.clip_kind == "max" else 1.0)
         return 2 * norm_limit(norm, self.step, self.size)
 
-    @property
-    def largest(self) -> int:
-        """A parameter at the bound."""
-        return STEPS + 1
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The range of one contributed number."""
-        return (-self.clip, self.clip)
-
     def start(self) -> State:
         """Give the starting parameters of the seed."""
         return State(round=0, arrays={"parameters": parameters_of(self.network.make(self.seed))})
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
         """Train from the shared parameters, and give what is bounded as integers."""
-        network = self.network.make(self.seed)
-        put_parameters(network, state["parameters"])
+        network = self.at(state)
         train(network, group, self.training, seed=1000 * self.seed + state.round)
         found = parameters_of(network)
         if self.clip_kind == "max":
@@ -133,13 +108,3 @@ class AveragedParameters(LearningRounds):
         """Share the mean, or move by the mean change."""
         mean: Array = total * (self.step / self.users)
         return state.after(parameters=mean if self.clip_kind == "max" else state["parameters"] + mean)
-
-    def finish(self, state: State) -> Any:
-        """Give the network."""
-        network = self.network.make(self.seed)
-        put_parameters(network, state["parameters"])
-        return network.eval()
-
-    @classmethod
-    def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
-        return content | {"network": Plan.from_json(content["network"])}

@@ -120,7 +120,7 @@ class ClassMoments(_Statistics):
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
         """Add up the records' rows and products, as integers."""
-        rows = shortened(self.directions(group.x), 1.0)
+        rows = self.directions(group.x)  # of length 1, but for rounding errors that the limit covers
         first, second, weights = self._pairs
         total = np.zeros((self.classes, self.size // self.classes), dtype=np.int64)
         for at in range(0, len(rows), ROWS):
