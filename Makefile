@@ -43,7 +43,7 @@ bench: setup ## measure against peers; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 lock: setup ## pin what pyproject.toml asks for
-	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --extra learning --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
 
 clean: ## remove what make made
 	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .pytest_cache

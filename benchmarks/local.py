@@ -1,6 +1,6 @@
 """Local mechanisms: errors against closed forms, the choice in every cell, speed against numpy, a million reports.
 
-    python -m benchmarks.local errors speed million weights table5
+    python -m benchmarks.local errors speed million weights
 
 Writes benchmarks/results/local.json and local.md; parts not asked for keep their earlier numbers.
 """
@@ -34,10 +34,10 @@ from tensorveil.local import (
     choose,
     mean_of,
 )
-from tensorveil.published import TLDP, table5
+from tensorveil.published import TLDP
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("errors", "speed", "million", "weights", "table5")
+PARTS = ("errors", "speed", "million", "weights")
 DIMENSIONS, EPSILONS = (1, 64, 784, 3072), (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 TARGET = 0.004  # relative standard error of a measured error
 MOST_SECONDS = 150.0
@@ -247,18 +247,6 @@ def dtldp_bound(first: Any, second: Any, place: tuple[int, int], n: int) -> floa
     return max(bounds)
 
 
-def errors_table() -> list[dict[str, Any]]:
-    """Table 5 of Yuan et al. for MNIST at three budgets."""
-    rows = []
-    for epsilon in (0.1, 1.0, 10.0):
-        for row in table5((28, 28), epsilon, (0, 255), 256, 1e-5, runs=200):
-            record = {key: value if not isinstance(value, float) or math.isfinite(value) else None
-                      for key, value in vars(row).items()}  # fmt: skip
-            rows.append(record)
-            print(record, flush=True)
-    return rows
-
-
 def markdown(results: dict[str, Any]) -> str:
     """Write the tables that docs/local.md and docs/published.md show."""
     lines = ["# Local mechanisms", ""]
@@ -280,18 +268,6 @@ def markdown(results: dict[str, Any]) -> str:
         lines.append(
             f"A million reports of 784 entries, {name}: {record['seconds']:.0f} s, peak {record['peak_mb']:.0f} MB."
         )
-    if "table5" in results:
-        lines += [
-            "",
-            "| method | nominal | printed | by the noise | measured | tensor, pure | tensor | entry |",
-            "|---" * 8 + "|",
-        ]
-        for r in results["table5"]:
-            pure, tensor, entry = (
-                "none" if r[k] is None else f"{r[k]:.3g}" for k in ("pure_tensor", "epsilon_tensor", "epsilon_entry")
-            )
-            lines.append(f"| {r['method']} | {r['nominal_epsilon']:g} | {r['printed']:.4g} | {r['formula']:.4g} | "
-                         f"{r['measured']:.4g} | {pure} | {tensor} | {entry} |")  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
@@ -308,7 +284,7 @@ def main() -> None:
     options = parser.parse_args()
     path = RESULTS / "local.json"
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    work = {"errors": errors, "speed": speed, "million": million, "weights": weights, "table5": errors_table}
+    work = {"errors": errors, "speed": speed, "million": million, "weights": weights}
     for part in options.parts:
         results[part] = work[part]()
         RESULTS.mkdir(exist_ok=True)

@@ -1,7 +1,9 @@
-"""Matrix completion measured: the published tables, true Laplace noise, speed against dense forms, and scale.
+"""Matrix completion measured: true Laplace noise, speed against dense forms, and scale.
 
     python -m benchmarks.matrix                   everything; about 40 minutes on two cores
-    python -m benchmarks.matrix tables speed      some parts: tables laplace speed scale entries
+    python -m benchmarks.matrix laplace speed     some parts: laplace speed scale entries
+
+The published tables are `tensorveil study guo-table-1 guo-table-2`.
 
 Results go to benchmarks/results/: matrix.json (numbers), matrix.md (tables), matrix-laplace.svg, matrix-scale.svg.
 Parts not measured in a run keep their earlier numbers. This process imports no numerical library before all is
@@ -21,8 +23,8 @@ from benchmarks import matrix_report
 from benchmarks.process import run
 
 RESULTS = Path(__file__).parent / "results"
-PARTS = ("tables", "laplace", "speed", "scale", "entries")
-SIZES, EPSILONS = (200, 500, 1000, 2000), (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+PARTS = ("laplace", "speed", "scale", "entries")
+EPSILONS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SEEDS, SWEEPS = 5, 400
 ROWS = (125_000, 250_000, 500_000, 1_000_000)
 
@@ -33,17 +35,6 @@ def work(task: str, blas: int, /, **arguments: Any) -> dict[str, Any]:
     done = run([sys.executable, "-m", "benchmarks.matrix_worker", task, json.dumps(arguments)], environment)
     found: dict[str, Any] = json.loads(done.output.strip().splitlines()[-1])
     return found | {"peak_mb": done.peak_mb}
-
-
-def tables(seeds: int) -> dict[str, Any]:
-    """Table 1 by size at epsilon 1, table 2 by epsilon at 1000 x 1000."""
-    cases = dict.fromkeys([(size, 1.0) for size in SIZES] + [(1000, epsilon) for epsilon in EPSILONS])
-    return {
-        f"{size} {epsilon:g}": [
-            work("table", 1, size=size, seed=seed, epsilon=epsilon, sweeps=SWEEPS) for seed in range(seeds)
-        ]
-        for size, epsilon in noted(cases)
-    }
 
 
 def laplace(seeds: int) -> dict[str, Any]:
@@ -106,7 +97,6 @@ def main() -> None:
     path = RESULTS / "matrix.json"
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     measures = {
-        "tables": lambda: tables(options.seeds),
         "laplace": lambda: laplace(options.seeds),
         "speed": lambda: speed(options.rounds),
         "scale": scale,

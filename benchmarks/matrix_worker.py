@@ -10,51 +10,14 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.published import MatrixPerturbation
 from tensorveil.solvers.registry import MATRIX_SOLVERS
 from tensorveil.solvers.task import Task
 from tensorveil.solvers.watch import Watch
+from tensorveil.studies.planted_matrix import RANK, observed, planted, rse
 
 # The tests' dense reference is the dense form that is timed.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import dense_matrix as dense
-
-RANK, SHARE = 10, 0.15
-
-
-def planted(size, seed):
-    """Standard normal factors of rank 10, 15 % of the cells observed: truth, mask, generator."""
-    rng = np.random.default_rng(seed)
-    truth = rng.standard_normal((size, RANK)) @ rng.standard_normal((RANK, size))
-    return truth, rng.random((size, size)) < SHARE, rng
-
-
-def observed(truth, mask, noise=0.0):
-    values = truth[mask] + noise
-    return tv.ObservedTensor.from_columns(np.argwhere(mask).T.astype(np.int32).copy(), values, shape=truth.shape)
-
-
-def rse(estimate, truth):
-    return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth))
-
-
-def table(size, seed, epsilon, sweeps):
-    """The paper's tables: its noise, its iterations; RSE of the low-rank estimate and with noisy entries kept."""
-    truth, mask, _ = planted(size, seed)
-    tensor = observed(truth, mask)
-    out = {}
-    for solver in ("sor", "dlnm_qr", "altmin"):
-        start = time.perf_counter()
-        fit = MatrixPerturbation(
-            RANK, epsilon=epsilon, solver=solver, sweeps=sweeps, random_state=seed, verbose=False
-        ).fit(tensor)
-        seconds = time.perf_counter() - start
-        out[solver] = {
-            "low_rank": rse(fit.model_.dense(), truth),
-            "kept": rse(fit.kept(tensor), truth),
-            "seconds": seconds,
-        }
-    return out
 
 
 def laplace(size, seed, epsilon):
@@ -155,7 +118,7 @@ def scale(rows, columns, per_row, solver, sweeps, threads):
     }
 
 
-TASKS = {task.__name__: task for task in (table, laplace, speed, scale)}
+TASKS = {task.__name__: task for task in (laplace, speed, scale)}
 
 if __name__ == "__main__":
     print(json.dumps(TASKS[sys.argv[1]](**json.loads(sys.argv[2]))))

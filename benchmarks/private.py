@@ -26,14 +26,10 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.models import CPModel
 from tensorveil.noise import Noisy, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Unit, gaussian_mu
+from tensorveil.studies.reference import CONSTANT, FIT_LINE, PROVEN_BOUNDS, Reference, rmse
 
 RESULTS = Path(__file__).parent / "results"
-REFERENCE_BOUNDS = (-0.25, 1.25)
 REFERENCE_EPSILONS = (0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
-
-
-def rmse(predicted, truth):
-    return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
 
 
 def write(name, rows, subject="private"):
@@ -55,17 +51,12 @@ def in_parallel(function, cases):
 
 def reference_case(case):
     kind, seed, epsilon = case
-    problem = tv.paper_problem(kind, random_state=seed)
-    truth = problem.clean_at(problem.held_out.coords)
+    problem = Reference(kind, seed, panel=kind)
     if epsilon is None:
-        fits = {"cp": tv.CP, "tucker": tv.Tucker}[kind](3, restarts=3, threads=1, random_state=seed).fit(problem.train)
-        return rmse(problem.train.values.mean(), truth), rmse(fits.predict(problem.held_out), truth)
-    estimator = {"cp": tv.PrivateCP, "tucker": tv.PrivateTucker}[kind]
-    fit = estimator(
-        3, epsilon=epsilon, delta=0.0, unit="value", bounds=REFERENCE_BOUNDS, threads=1, random_state=seed,
-        noise_seed=1000 + seed,
-    ).fit(problem.train)  # fmt: skip
-    return rmse(fit.predict(problem.held_out), truth), fit.plan_.method
+        errors = {row.method: row.value for row in problem.lines()}
+        return errors[CONSTANT], errors[FIT_LINE]
+    (row,) = problem.proven(["ours, auto"], [epsilon])
+    return row.value, row.note
 
 
 def reference(seeds=20):
@@ -137,7 +128,7 @@ def planted(family, shape, rank, n, seed):
     if family == "cp":
         problem = tv.synthetic_cp(shape, rank, n_entries=int(n / 0.9), held_out=0.1, random_state=seed)
         train, held = problem.train, problem.held_out
-        return train.columns, train.values, REFERENCE_BOUNDS, held.columns, problem.clean_at(held.coords)
+        return train.columns, train.values, PROVEN_BOUNDS, held.columns, problem.clean_at(held.coords)
     rng = np.random.default_rng(seed)
     columns = np.stack([rng.integers(size, size=int(n / 0.9)) for size in shape]).astype(np.int32)
     columns = np.unique(columns, axis=1)
@@ -228,7 +219,7 @@ def choices(measured):
         errors.setdefault(key, {})[row["method"], row["noise"]] = row["rmse"]
     rows = []
     for (family, shape, rank, n, epsilon), found in errors.items():
-        bounds = REFERENCE_BOUNDS if family == "cp" else (-5.0, 5.0)
+        bounds = PROVEN_BOUNDS if family == "cp" else (-5.0, 5.0)
         for delta in (0.0, 1e-6):
             allowed = {key: error for key, error in found.items() if delta > 0 or key[1] == "laplace"}
             chosen = plan(

@@ -13,9 +13,10 @@ from itertools import permutations
 import numpy as np
 
 import tensorveil as tv
-from benchmarks.private import rmse, write
+from benchmarks.private import write
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Gaussian, epsilon_for, gaussian_mu
+from tensorveil.studies.reference import rmse
 from tensorveil.users import Recipe, SharedModel, State, noise_for
 
 DELTA = 1e-5

@@ -214,6 +214,13 @@ def test_one_by_one_and_batched_agree_and_a_seed_repeats():
     assert audit(laplace(0.25), (0.0, 1.0), Claim(epsilon=1.0), samples=2_000, batched=True).violated
 
 
+def test_nothing_to_look_at_is_no_violation():
+    """Outputs that are always the same offer no event at all."""
+    verdict = audit(lambda data, rng: 0.0, (0.0, 1.0), Claim(epsilon=1.0), samples=80, kinds=("law",))
+    assert not verdict.violated
+    assert (verdict.events, verdict.lower_bound, verdict.witness) == (0, 0.0, None)
+
+
 def test_progress_reaches_the_end():
     seen = []
     audit(

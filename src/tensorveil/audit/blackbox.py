@@ -123,7 +123,7 @@ def _check(pairs: list[Pair], samples: int, confidence: float, kinds: Collection
 
 def _shares(events: int, error: float) -> list[float]:
     """Share the probability of error among events: half for the most promising one, the rest for the others."""
-    return [error / 2] + [error / 2 / max(events - 1, 1)] * (events - 1)
+    return ([error / 2] + [error / 2 / max(events - 1, 1)] * (events - 1))[:events]
 
 
 def _events(

@@ -17,7 +17,7 @@ from tensorveil.cli.common import common_options, console, print_json
 CORE = ("numpy", "scipy", "numba", "llvmlite", "pyarrow", "click", "rich")
 EXTRAS = {
     "pandas": "frames", "polars": "frames", "h5py": "matlab", "pillow": "images", "matplotlib": "plots",
-    "tensorly": "tensorly", "flwr": "federated",
+    "tensorly": "tensorly", "flwr": "federated", "torch": "learning",
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.predict import predict
+from tensorveil.cli.study import study
 from tensorveil.errors import TensorveilError
 
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -52,7 +53,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, demo, doctor):
+for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, study, demo, doctor):
     cli.add_command(verb)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.federated.errors import RefusedError
-from tensorveil.users import Recipe as UserRecipe
 from tensorveil.users import Round, State
 
 __all__ = ["Recipe", "checked_state", "make_recipe", "name_of"]
@@ -58,21 +58,30 @@ class Recipe(Protocol):
         """Give plain data."""
 
 
-KINDS: dict[str, Any] = {"users": UserRecipe}
+# Where the classes of recipes are: one that needs torch is imported by who uses it, not by all.
+KINDS: Final[dict[str, tuple[str, str]]] = {
+    "users": ("tensorveil.users.recipe", "Recipe"),
+    "averaged parameters": ("tensorveil.learning.parameters", "AveragedParameters"),
+    "private gradients": ("tensorveil.learning.gradients", "PrivateGradients"),
+    "class means": ("tensorveil.learning.statistics", "ClassMeans"),
+    "class moments": ("tensorveil.learning.statistics", "ClassMoments"),
+}
 
 
 def make_recipe(kind: Any, content: Any) -> Recipe:
     """Read a recipe of a known kind."""
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"the recipe must be one of {', '.join(KINDS)}. Use the same tensorveil everywhere.")
-    recipe: Recipe = KINDS[kind].from_json(content)
+    home, name = KINDS[kind]
+    recipe: Recipe = getattr(import_module(home), name).from_json(content)
     return recipe
 
 
 def name_of(recipe: Recipe) -> str:
     """Give the name under which a recipe is known."""
+    own = (type(recipe).__module__, type(recipe).__name__)
     for name, kind in KINDS.items():
-        if type(recipe) is kind:
+        if own == kind:
             return name
     raise InputError(f"a recipe of type {type(recipe).__name__} has no name here. Add it to KINDS.")
 

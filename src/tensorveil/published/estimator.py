@@ -66,12 +66,12 @@ class Published(Params):
             threads=1, seed=seed,
         )  # fmt: skip
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1)
+        self.guarantee_ = self._guarantee()  # what is claimed does not depend on whether the descent ends well
         solution = self._solve(task, settings, watch, np.random.default_rng(noise_seed))
         self.history_ = watch.history
         self.n_iter_ = len(watch.history)
         self.n_features_in_ = observed.order
         self.model_ = study_model(solution, observed)
-        self.guarantee_ = self._guarantee()
         if self.verbose:
             print(explain(self.guarantee_), file=sys.stderr)
         return self

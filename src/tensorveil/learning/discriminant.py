@@ -1,0 +1,141 @@
+"""Classify by Gaussian classes whose means and covariances are known with noise of a known size.
+
+What noise hides is shrunk: the common covariance to a multiple of the identity, each class's own to the common one, by
+the share of what is seen that noise would show by itself (Ledoit and Wolf 2004, with the noise known instead of
+estimated). Under much noise this is the nearest mean, under little a quadratic discriminant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tensorveil.errors import InputError
+
+__all__ = ["Discriminant", "Moments", "fit_discriminant", "moments_of_reports"]
+
+Array = NDArray[Any]
+SPREADS = 2.0  # deviations by which a squared norm must exceed what noise gives before anything is read from it
+FLOOR = 0.3  # of the largest eigenvalue that noise gives: smaller ones of a covariance are lifted to it
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moments:
+    """What is known of the classes of rows on the unit sphere.
+
+    Parameters
+    ----------
+    shares: of the classes, above 0.
+    means: (classes, k).
+    seconds: E r r' by class, (classes, k, k), without the noise's own part.
+    mean_errors: variance of a number of the means, by class.
+    second_errors: variance of a number of the covariances that follow from both, by class, on the average.
+    """
+
+    shares: Array
+    means: Array
+    seconds: Array
+    mean_errors: Array
+    second_errors: Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Discriminant:
+    """A fitted classifier: the class of highest Gaussian density answers.
+
+    ``encode`` turns tensors into rows first; None takes rows as they are.
+    """
+
+    shares: Array
+    means: Array
+    covariances: Array
+    encode: Callable[[Any], Array] | None = None
+
+    def scores(self, x: ArrayLike) -> Array:
+        """Return log densities, one column per class, up to a common constant."""
+        rows = np.asarray(x, dtype=np.float64) if self.encode is None else self.encode(x)
+        out = np.empty((len(rows), len(self.shares)))
+        for k, (share, mean, covariance) in enumerate(zip(self.shares, self.means, self.covariances, strict=True)):
+            root = np.linalg.cholesky(covariance)
+            away = np.linalg.solve(root, (rows - mean).T)
+            out[:, k] = np.log(share) - np.log(np.diag(root)).sum() - 0.5 * np.einsum("ij,ij->j", away, away)
+        return out
+
+    def predict(self, x: ArrayLike) -> NDArray[np.int64]:
+        """Return the class of every tensor."""
+        return np.asarray(self.scores(x).argmax(axis=1), dtype=np.int64)
+
+
+def moments_of_reports(reports: ArrayLike, y: ArrayLike, classes: int) -> Moments:
+    """Estimate the moments of rows of length 1 from unbiased reports of them with noise that is the same all around.
+
+    The noise's variance per number is the mean squared length of the reports, less 1, over the dimension.
+    """
+    rows, labels = np.asarray(reports, dtype=np.float64), np.asarray(y)
+    counts = np.bincount(labels, minlength=classes)
+    if rows.ndim != 2 or labels.shape != (len(rows),) or counts.min() < 2:
+        raise InputError("reports must be rows with a class each, at least two of every class.")
+    k = rows.shape[1]
+    noise = max((float(np.einsum("ij,ij->", rows, rows)) / len(rows) - 1) / k, 0.0)
+    means, seconds = np.empty((classes, k)), np.empty((classes, k, k))
+    for c in range(classes):
+        own = rows[labels == c]
+        means[c] = own.mean(axis=0)
+        seconds[c] = own.T @ own / len(own) - noise * np.eye(k)
+    shares = counts / counts.sum()
+    spread = noise + _within(shares, means, noise / counts) / k
+    return Moments(
+        shares=shares,
+        means=means,
+        seconds=seconds,
+        mean_errors=spread / counts,
+        second_errors=spread**2 / counts,
+    )
+
+
+def fit_discriminant(moments: Moments, encode: Callable[[Any], Array] | None = None) -> Discriminant:
+    """Fit the classes' Gaussians, each as far as the noise lets it be seen. Post-processing of private numbers."""
+    shares, means = np.maximum(moments.shares, 1e-9), moments.means
+    k = means.shape[1]
+    own = moments.seconds - np.einsum("ci,cj->cij", means, means)
+    common = np.einsum("c,cij->ij", shares / shares.sum(), own)
+    common = 0.5 * (common + common.T)
+    error = float((shares**2 @ moments.second_errors) / shares.sum() ** 2)
+    level = _within(shares / shares.sum(), means, moments.mean_errors) / k
+    common = _lifted(_shrunk(common, level * np.eye(k), error), level, error)
+    covariances = [
+        _lifted(_shrunk(0.5 * (mine + mine.T), common, noise), level, noise)
+        for mine, noise in zip(own, moments.second_errors.tolist(), strict=True)
+    ]
+    return Discriminant(shares=shares, means=means, covariances=np.stack(covariances), encode=encode)
+
+
+def _within(shares: Array, means: Array, errors: Array) -> float:
+    """Return the rows' variance within classes, all directions together: 1 less the squared length of the means."""
+    lengths = np.einsum("ci,ci->c", means, means) - means.shape[1] * errors
+    return float(min(max(1 - shares @ np.maximum(lengths, 0.0), 0.02), 1.0))
+
+
+def _shrunk(seen: Array, target: Array, error: float) -> Array:
+    """Move what is seen towards a target by the share of its distance that noise would give by itself."""
+    away = seen - target
+    k = len(seen)
+    # The squared norm of k (k + 1) / 2 free numbers, those off the diagonal counted twice, has deviation about 2 k.
+    by_noise = error * (k * k + SPREADS * 2 * k)
+    total = float(np.einsum("ij,ij->", away, away))
+    if total <= by_noise:
+        return target
+    out: Array = target + (1 - error * k * k / total) * away
+    return out
+
+
+def _lifted(matrix: Array, level: float, error: float) -> Array:
+    """Lift eigenvalues that noise could have made; never above the mean one."""
+    values, vectors = np.linalg.eigh(matrix)
+    floor = min(max(FLOOR * 2 * np.sqrt(len(matrix) * error), 1e-3 * level), level)
+    out: Array = (vectors * np.maximum(values, floor)) @ vectors.T
+    return out

@@ -1,0 +1,47 @@
+"""MNIST: the four idx files, packed or not. Big-endian: 0, 0, kind, dimensions, sizes of 4 bytes, then the numbers."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import DataNotFoundError
+from tensorveil.learning.loaders.parts import Parts, damaged
+from tensorveil.learning.samples import Samples
+
+BYTES = 8  # the kind of unsigned bytes
+
+
+def read(folder: Path) -> Parts:
+    """Read both parts."""
+    return Parts(train=_part(folder, "train"), test=_part(folder, "t10k"), bounds=(0.0, 255.0))
+
+
+def _part(folder: Path, name: str) -> Samples:
+    images, labels = read_idx(folder / f"{name}-images-idx3-ubyte"), read_idx(folder / f"{name}-labels-idx1-ubyte")
+    if images.ndim != 3 or labels.shape != (len(images),):
+        raise damaged(folder / f"{name}-images-idx3-ubyte")
+    return Samples(x=images, y=labels.astype(np.int64), classes=10)
+
+
+def read_idx(path: Path) -> NDArray[Any]:
+    """Read an idx file of bytes, from NAME or NAME.gz."""
+    packed = path.with_name(f"{path.name}.gz")
+    if not path.is_file() and not packed.is_file():
+        raise DataNotFoundError(f"{path.name} or {packed.name} is expected in {path.parent.name}/. Put it there.")
+    try:
+        content = path.read_bytes() if path.is_file() else gzip.decompress(packed.read_bytes())
+        zero, kind, dimensions = struct.unpack_from(">HBB", content)
+        sizes = struct.unpack_from(f">{dimensions}I", content, 4)
+    except (OSError, EOFError, zlib.error, struct.error):
+        raise damaged(path) from None
+    start = 4 + 4 * dimensions
+    if zero != 0 or kind != BYTES or len(content) != start + int(np.prod(sizes)):
+        raise damaged(path)
+    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(sizes)

@@ -1,0 +1,76 @@
+"""What recipes that train a network share: the network, its start, the grid of its numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from torch import nn
+
+from tensorveil.errors import InputError
+from tensorveil.learning.networks import Plan, parameter_count
+from tensorveil.learning.rounds import LearningRounds
+from tensorveil.learning.training import put_parameters
+from tensorveil.users import State
+
+__all__ = ["NetworkRounds"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NetworkRounds(LearningRounds):
+    """Common part of `AveragedParameters` and `PrivateGradients`.
+
+    Parameters
+    ----------
+    network: a `Plan`; within one process anything with ``make(seed)`` that gives a torch network.
+    clip: the bound of a contribution.
+    seed: of the starting parameters; public.
+    others: as for `LearningRounds`.
+    """
+
+    network: Any
+    clip: float
+    seed: int = 0
+
+    steps_in_clip: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.clip) and self.clip > 0):
+            raise InputError(f"clip must be above 0; got {self.clip}. Try clip=1.0.")
+
+    @property
+    def step(self) -> float:
+        """The step of the grid."""
+        return self.clip / self.steps_in_clip
+
+    @cached_property
+    def size(self) -> int:
+        """The number of parameters."""
+        return parameter_count(self.network.make(self.seed))
+
+    @property
+    def largest(self) -> int:
+        """All that the bound allows in one number."""
+        return self.steps_in_clip + 2
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of one contributed number."""
+        return (-self.clip, self.clip)
+
+    def at(self, state: State) -> nn.Module:
+        """Make the network with the parameters of a state."""
+        network: nn.Module = self.network.make(self.seed)
+        put_parameters(network, state["parameters"])
+        return network.eval()
+
+    def finish(self, state: State) -> nn.Module:
+        """Give the network."""
+        return self.at(state)
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"network": Plan.from_json(content["network"])}

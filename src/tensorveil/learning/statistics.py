@@ -1,0 +1,238 @@
+"""Type III in one round: classes' means and second moments as noisy sums, and a discriminant that knows the noise.
+
+What a network learns in many noisy rounds, these sums tell in one. `ClassMoments` protects single records, `ClassMeans`
+all that a user holds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.learning.discriminant import Discriminant, Moments, fit_discriminant
+from tensorveil.learning.encoding import Directions
+from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
+from tensorveil.learning.samples import Samples
+from tensorveil.users import State
+
+__all__ = ["ClassMeans", "ClassMoments"]
+
+STEP = 2.0**-20  # of rows of length 1
+COUNT = 0.5  # how much a record counts beside its row and their products, each of length 1
+ROWS = 512  # records that are multiplied at a time
+LEAST = 1.0  # records of a class: noise may leave fewer, or less than none
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Statistics(LearningRounds):
+    """One round over rows of length 1."""
+
+    directions: Directions
+    classes: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes < 2:
+            raise InputError(f"classes must be at least 2; got {self.classes}. Try classes=10.")
+
+    @property
+    def turns(self) -> int:
+        """One."""
+        return 1
+
+    def start(self) -> State:
+        """Nothing is known."""
+        return State(round=0, arrays={"sums": np.zeros(self.size)})
+
+    def advance(self, state: State, total: NDArray[np.int64]) -> State:
+        """Keep the noisy sums."""
+        return state.after(sums=total * STEP)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on every sum, in the rows' unit."""
+        return self.limit * STEP / self.mu
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"directions": Directions.from_json(content["directions"])}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassMoments(_Statistics):
+    """Counts, sums and sums of products of the records' directions, class by class, with noise once.
+
+    Parameters
+    ----------
+    directions: what is told of a record: public.
+    classes: how many there are.
+    products: whether products are summed too; without them classes have one covariance, a multiple of the identity.
+        For many directions and few records, where noise would drown them.
+    others: as for `LearningRounds`; most_users bounds the number of records.
+
+    Guarantee: (epsilon, delta) for adding or removing one record, its class included
+    (docs/guarantees.md#learning-in-rounds).
+
+    >>> from tensorveil.local import Basis
+    >>> told = Directions(basis=Basis.dct((8, 8), 10))
+    >>> ClassMoments(epsilon=1.0, delta=1e-5, most_users=10**6, directions=told, classes=2).size
+    132
+    """
+
+    products: bool = True
+
+    protect: ClassVar[str] = "record"
+    statistic: ClassVar[str] = "counts, sums and products of directions, by class"
+    label: ClassVar[str] = "moments of classes, Gaussian noise once"
+    proof: ClassVar[str] = "docs/guarantees.md#learning-in-rounds"
+
+    @property
+    def _products(self) -> int:
+        return self.directions.dimension * (self.directions.dimension + 1) // 2 if self.products else 0
+
+    @cached_property
+    def size(self) -> int:
+        """Counts, sums and products for every class."""
+        return self.classes * (1 + self.directions.dimension + self._products)
+
+    @cached_property
+    def limit(self) -> int:
+        """One record: its count, its row and the products of its row, of lengths 0.5, 1 and 1."""
+        squared = COUNT**2 + 1 + self.products
+        return norm_limit(math.sqrt(squared), STEP, 1 + self.directions.dimension + self._products)
+
+    @property
+    def largest(self) -> int:
+        """A row along one direction."""
+        return int(1 / STEP) + 2
+
+    @cached_property
+    def _pairs(self) -> tuple[Array, Array, Array]:
+        """Places of the products, and their weights: off the diagonal a product stands for two."""
+        first, second = np.triu_indices(self.directions.dimension if self.products else 0)
+        return first, second, np.where(first == second, 1.0, math.sqrt(2))
+
+    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
+        """Add up the records' rows and products, as integers."""
+        rows = self.directions(group.x)  # of length 1, but for rounding errors that the limit covers
+        first, second, weights = self._pairs
+        total = np.zeros((self.classes, self.size // self.classes), dtype=np.int64)
+        for at in range(0, len(rows), ROWS):
+            part = rows[at : at + ROWS]
+            products = part[:, first] * part[:, second] * weights
+            whole = np.concatenate([np.full((len(part), 1), COUNT), part, products], axis=1)
+            np.add.at(total, group.y[at : at + ROWS], np.rint(whole / STEP).astype(np.int64))
+        return total.reshape(-1)
+
+    def finish(self, state: State) -> Discriminant:
+        """Give the discriminant; without products the nearest mean."""
+        found = self.moments(state)
+        if self.products:
+            return fit_discriminant(found, self.directions)
+        k = self.directions.dimension
+        same = np.stack([np.eye(k)] * self.classes)
+        return Discriminant(
+            shares=np.full(self.classes, 1 / self.classes), means=found.means, covariances=same, encode=self.directions
+        )
+
+    def moments(self, state: State) -> Moments:
+        """Give the classes' moments, and how large their errors by noise are."""
+        k, sums = self.directions.dimension, state["sums"].reshape(self.classes, -1)
+        counts = np.maximum(sums[:, 0] / COUNT, LEAST)
+        first, second, weights = self._pairs
+        seconds = np.zeros((self.classes, k, k))
+        seconds[:, first, second] = seconds[:, second, first] = sums[:, 1 + k :] / weights
+        noise = (self.deviation / counts) ** 2
+        means = sums[:, 1 : 1 + k] / counts[:, None]
+        lengths = np.minimum(np.einsum("ci,ci->c", means, means), 1.0)
+        return Moments(
+            shares=counts / counts.sum(),
+            means=means,
+            seconds=seconds / counts[:, None, None],
+            mean_errors=noise,
+            # Off the diagonal a product has half of the noise's variance; the means' own noise enters by m n' + n m'
+            # and n n'; records themselves differ by less than 1 / k in every direction.
+            second_errors=0.5 * noise + 2 * lengths * noise / k + noise**2 + (1 - lengths) ** 2 / (k * k * counts),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassMeans(_Statistics):
+    """Every user's class means about the mean of all, bounded in norm, averaged with noise once.
+
+    For few users: what one user of three tells is a third of everything, and only a few numbers can be told of it.
+
+    Parameters
+    ----------
+    users: how many take part; public.
+    clip: the largest norm of one user's centred class means together.
+    others: as for `ClassMoments`; most_users is the number of users.
+
+    Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
+    (docs/guarantees.md#learning-in-rounds).
+    """
+
+    users: int
+    clip: float
+
+    protect: ClassVar[str] = "user"
+    statistic: ClassVar[str] = "the users' centred class means, bounded in norm, added up"
+    label: ClassVar[str] = "means of classes, Gaussian noise once"
+    proof: ClassVar[str] = "docs/guarantees.md#learning-in-rounds"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.clip) and 0 < self.clip <= 1e3):
+            raise InputError(f"clip must be above 0 and at most 1000; got {self.clip}. Try clip=1.0.")
+        if not 1 <= self.users <= self.most_users:
+            raise InputError(f"users must be between 1 and most_users; got {self.users}. Try users=3.")
+
+    @cached_property
+    def size(self) -> int:
+        """One row for all records, one per class."""
+        return (1 + self.classes) * self.directions.dimension
+
+    @cached_property
+    def limit(self) -> int:
+        """Twice the longest contribution: a user's may be replaced by the opposite one."""
+        return 2 * norm_limit(self.clip, STEP, self.size)
+
+    @property
+    def largest(self) -> int:
+        """All in one number."""
+        return math.ceil(self.clip / STEP) + 2
+
+    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
+        """Give one user's mean and centred class means; a class that the user has not is nothing."""
+        rows = self.directions(group.x)
+        means = np.zeros((1 + self.classes, rows.shape[1]))
+        means[0] = rows.mean(axis=0)
+        for c in np.unique(group.y).tolist():
+            means[1 + c] = rows[group.y == c].mean(axis=0) - means[0]
+        bounded = shortened(means.reshape(1, -1), self.clip)[0]
+        out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
+        return out
+
+    def finish(self, state: State) -> Discriminant:
+        """Give the nearest mean, with means shrunk by the share of their squared norm that noise would give."""
+        k = self.directions.dimension
+        found = state["sums"].reshape(1 + self.classes, k) / self.users
+        noise = (self.deviation / self.users) ** 2
+        middle, means = _less_noisy(found[:1], noise), _less_noisy(found[1:], noise)
+        share = np.full(self.classes, 1 / self.classes)
+        return Discriminant(
+            shares=share, means=middle + means, covariances=np.stack([np.eye(k)] * self.classes), encode=self.directions
+        )
+
+
+def _less_noisy(rows: Array, noise: float) -> Array:
+    """Shrink rows towards 0 (James and Stein 1961, noise known), a little of them always being left."""
+    total = float(np.einsum("ij,ij->", rows, rows))
+    out: Array = rows * max(1 - noise * rows.size / max(total, 1e-300), 0.05)
+    return out

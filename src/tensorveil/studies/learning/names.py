@@ -1,0 +1,24 @@
+"""Names of panels, methods and lines, which both computing and drawing use."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOMINAL, TRUE, SAME = "nominal epsilon", "true epsilon", "same true epsilon"
+USER, RECORD = "same true epsilon, user", "same true epsilon, record"
+MAJORITY, CLEAN, CLEAN_OURS = "most frequent class", "no noise, network", "no noise, discriminant"
+PUBLIC_ALONE = "public data alone"
+PRIVUNIT, HYBRID = "ours, PrivUnit", "ours, hybrid"
+MEANS, MOMENTS, DESCENT = "ours, class means", "ours, class moments", "ours, private gradients"
+GRADIENTS = ("LLAGP", "DPHSGD")
+BASELINES = ("Laplace", "Gaussian", "MVG", "IDN")
+AS_PRINTED = ("TLDP-L", "TLDP-G")
+WEIGHTED = ("TLDP-L-w", "TLDP-G-w")
+LAPLACE, GAUSSIAN = "TLDP-L, p of the proof", "TLDP-G, p of the proof"
+# At the same true epsilon these are one mechanism each: Laplace noise, and Gaussian noise, the same on every entry.
+# TLDP is so in the proof's reading, where nothing is kept; in the algorithm's, no true epsilon is finite.
+FAMILIES: Final = {
+    "Laplace noise (Laplace, TLDP-L)": "Laplace",
+    "Gaussian noise (Gaussian, MVG, IDN, TLDP-G)": "Gaussian",
+}
+F1: Final = "F1"

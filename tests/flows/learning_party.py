@@ -1,0 +1,42 @@
+"""One party of a federated learning run, as a process: `server FOLDER ADDRESS` or `client FOLDER ADDRESS NUMBER`.
+
+The folder holds agreement.json, a home folder per party, and data-NUMBER.npz for every client.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.client import Client
+from tensorveil.federated.flower.client import work
+from tensorveil.federated.flower.processes import Channel
+from tensorveil.federated.flower.server import serve
+from tensorveil.federated.identity import load_identity
+from tensorveil.learning import Samples
+
+
+def server(folder, address):
+    agreement = Agreement.load(folder / "agreement.json")
+    outcome = serve(
+        Channel(address=address), folder / "server", agreement=agreement, key=load_identity(folder / "server")
+    )
+    (folder / "state.bin").write_bytes(outcome.state.to_bytes())
+    (folder / "guarantee.txt").write_text(outcome.guarantee.sentence())
+
+
+def client(folder, address, number):
+    agreement = Agreement.load(folder / "agreement.json")
+    home = folder / f"client-{number}"
+
+    def data():
+        found = np.load(folder / f"data-{number}.npz")
+        return Samples(x=found["x"], y=found["y"], classes=10)
+
+    work(Client(agreement=agreement, home=home, data=data), Channel(address=address), home)
+
+
+if __name__ == "__main__":
+    role, where, at, *more = sys.argv[1:]
+    {"server": server, "client": client}[role](Path(where), at, *more)

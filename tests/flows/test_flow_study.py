@@ -1,0 +1,189 @@
+"""`tensorveil study` from command to figure and page; killed in the middle it goes on, and the result is the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet as pq
+import pytest
+
+from tensorveil.cli import studying
+from tensorveil.cli.main import run
+from tensorveil.studies.catalogue import studies
+
+SMALL = "yuan-table-5"
+
+
+def start(folder, *options, name=SMALL):
+    command = [sys.executable, "-c", "from tensorveil.cli.main import main; main()", "study", name]
+    return subprocess.Popen(
+        [*command, "--output", str(folder), "--jobs", "2", *options],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
+def cells(folder, name=SMALL):
+    return {path.stem: json.loads(path.read_text()) for path in (folder / "cells" / name).glob("*.json")}
+
+
+def workers_of(pid):
+    """Processes whose parent was this one; children of a killed process are adopted, so look before the kill."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
+        return [int(child) for child in file.read().split()]
+
+
+def gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def kill_in_the_middle(process, ready):
+    """Kill without a warning once ``ready`` says so; the workers leave by themselves."""
+    while not ready():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    children = workers_of(process.pid)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    until = time.monotonic() + 60
+    while not all(map(gone, children)):
+        assert time.monotonic() < until, "workers outlive the process that started them"
+        time.sleep(0.05)
+
+
+def same_results(first, second, name=SMALL):
+    assert pq.read_table(first / f"{name}.parquet").equals(pq.read_table(second / f"{name}.parquet"))
+    for ending in ("svg", "md"):
+        texts = [(folder / f"{name}.{ending}").read_text() for folder in (first, second)]
+        if ending == "md":  # the page tells how long it took
+            texts = [text.split("## Again")[0] for text in texts]
+        assert texts[0] == texts[1]
+    facts = [json.loads((folder / f"{name}.json").read_text()) for folder in (first, second)]
+    for fact in facts:
+        for cell in fact["cells"]:
+            cell.pop("seconds")
+    assert facts[0] == facts[1]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted run."""
+    folder = tmp_path_factory.mktemp("whole")
+    finish(start(folder, "--runs", "3"))
+    return folder
+
+
+def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path, whole):
+    kill_in_the_middle(start(tmp_path, "--runs", "3"), lambda: len(cells(tmp_path)) >= 3)
+    before = cells(tmp_path)
+    assert 3 <= len(before) < len(studies()[SMALL].cells(3, False))
+    assert not (tmp_path / f"{SMALL}.parquet").exists()
+    finish(start(tmp_path, "--runs", "3"))
+    same_results(tmp_path, whole)
+    # What was finished before was not computed again: not even its time has changed.
+    after = {cell["key"]: cell for cell in json.loads((tmp_path / f"{SMALL}.json").read_text())["cells"]}
+    for key, cell in before.items():
+        assert after[key]["seconds"] == round(cell["seconds"], 2)
+
+
+@pytest.mark.slow
+def test_many_kills_at_random_change_nothing(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    name, rng = "wei-figure-3", random.Random(1)
+    finish(start(first, "--runs", "1", name=name))
+    for _ in range(4):
+        until = time.monotonic() + rng.uniform(4, 12)
+        kill_in_the_middle(start(second, "--runs", "1", name=name), lambda until=until: time.monotonic() > until)
+    finish(start(second, "--runs", "1", name=name))
+    same_results(first, second, name)
+
+
+def test_everything_is_written(whole, capsys):
+    assert sorted(path.name for path in whole.iterdir()) == [
+        f"{SMALL}.{ending}" for ending in ("json", "md", "parquet", "png", "svg")
+    ]
+    page = (whole / f"{SMALL}.md").read_text()
+    assert f"![{studies()[SMALL].title}]({SMALL}.svg)" in page
+    svg = (whole / f"{SMALL}.svg").read_text()
+    for word in ("Unit: tensor", "Delta: 1e-05", "Guarantees: proven"):
+        assert word in page
+        assert word.split(":")[0] in svg
+    facts = json.loads((whole / f"{SMALL}.json").read_text())
+    assert facts["quick"] is False
+    assert len(facts["cells"]) == 12
+
+
+def test_redrawing_computes_nothing(whole, tmp_path, monkeypatch, capsys):
+    for ending in ("parquet", "json"):
+        (tmp_path / f"{SMALL}.{ending}").write_bytes((whole / f"{SMALL}.{ending}").read_bytes())
+    monkeypatch.setattr(studying, "run_study", None)
+    assert run(["study", SMALL, "--redraw", "-o", str(tmp_path), "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert told["name"] == SMALL
+    same_results(tmp_path, whole)
+    assert (tmp_path / f"{SMALL}.md").read_text() == (whole / f"{SMALL}.md").read_text()
+    assert run(["study", "claims", "--redraw", "-o", str(tmp_path)]) == 2
+    assert "holds no finished results of claims" in capsys.readouterr().err
+
+
+def test_a_smaller_run_does_not_replace_a_larger_one(tmp_path, capsys, monkeypatch):
+    from tensorveil.studies import running
+
+    monkeypatch.setattr(running, "cells_in_results", lambda *_: 13)
+    assert run(["study", SMALL, "-o", str(tmp_path)]) == 2
+    assert "a larger run of yuan-table-5" in capsys.readouterr().err
+
+
+def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
+    assert run(["study", "wei-figure-4", "--quick", "-o", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    for word in ("ml-100k", "grouplens.org", "TENSORVEIL_DATA"):
+        assert word in told
+    monkeypatch.setattr(studying, "studies", lambda: {"wei-figure-4": studies()["wei-figure-4"]})
+    assert run(["study", "all", "--quick", "-o", str(tmp_path)]) == 0
+    assert "skipped" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_list_tells_the_cost(capsys):
+    assert run(["study", "--list", "--json"]) == 0
+    facts = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)}
+    assert set(facts) == set(studies())
+    assert facts["wei-figure-4"]["dataset"] == "ml-100k"
+    assert all(fact["quick_minutes"] <= fact["full_minutes"] for fact in facts.values())
+    assert run(["study", "--list"]) == 0
+    assert "minutes of one core" in capsys.readouterr().out
+    assert run(["study"]) == 2
+    assert run(["study", "nothing"]) == 2
+
+
+def test_progress_tells_the_time_left(capsys):
+    lines = studying._Lines("one")
+    lines(0, 4, float("nan"))
+    lines(1, 4, 30.0)  # too soon after the last line
+    lines(4, 4, 0.0)
+    assert capsys.readouterr().err.splitlines() == [
+        "one: 0 of 4 cells, time left not known yet",
+        "one: 4 of 4 cells, done",
+    ]
+    assert studying._left(45) == "about 45 s left"
+    assert studying._left(600) == "about 10 min left"
+    assert studying._left(7200) == "about 2.0 h left"

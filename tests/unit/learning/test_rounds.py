@@ -1,0 +1,258 @@
+"""Type III on digits: rounds of bounded sums, their sensitivity, what they promise, what they learn."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from learning_cases import digits, directions
+
+from tensorveil.errors import InputError
+from tensorveil.kernels import learning
+from tensorveil.learning import (
+    AveragedParameters,
+    ClassMeans,
+    ClassMoments,
+    Plan,
+    PrivateGradients,
+    Samples,
+    learn_in_rounds,
+    parameters_of,
+    predict,
+    promise_of,
+    record_gradients,
+    share_out,
+    weighted_f1,
+)
+from tensorveil.noise import SecureSource, SeededSource
+from tensorveil.privacy import epsilon_for
+
+MLP = Plan(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [24]})
+LINEAR = Plan(kind="mlp", sizes={"inputs": 64, "classes": 10})
+
+
+def averaged(**changes):
+    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "network": MLP, "users": 3, "epochs": 3, "clip": 1.0}
+    return AveragedParameters(**(facts | {"clip_kind": "max", "batch": 16, "rate": 0.005} | changes))
+
+
+def gradients(**changes):
+    facts = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "network": LINEAR, "records": 1347}
+    return PrivateGradients(**(facts | {"steps": 15, "clip": 1.0, "rate": 2.0} | changes))
+
+
+def moments(**changes):
+    facts = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "directions": directions(), "classes": 10}
+    return ClassMoments(**(facts | changes))
+
+
+def means(**changes):
+    facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
+    return ClassMeans(**(facts | {"clip": 1.0} | changes))
+
+
+def users():
+    return share_out(digits().train, 3, 0)
+
+
+def score(model):
+    test = digits().test
+    found = predict(model, test.x) if isinstance(model, torch.nn.Module) else model.predict(test.x)
+    return weighted_f1(test.y, found, 10)
+
+
+def test_averaging_without_noise_learns_and_with_it_says_what_it_promises():
+    recipe = averaged()
+    assert score(recipe.finish(learn_in_rounds(recipe, users(), None))) > 0.75
+    promise = promise_of(recipe, SecureSource())
+    assert promise.private
+    assert (promise.epsilon, promise.delta, str(promise.unit)) == (8.0, 1e-5, "slice:user")
+    assert epsilon_for(promise.event, 1e-5) <= 8.0
+    assert len(promise.composition) == recipe.epochs
+    noisy = recipe.finish(learn_in_rounds(recipe, users(), SeededSource(0)))
+    assert score(noisy) < 0.4  # three users cannot hide behind each other: nothing is left
+    assert not promise_of(recipe, SeededSource(0)).private
+
+
+def test_bounded_changes_are_averaged_about_the_shared_parameters():
+    recipe = averaged(clip_kind="norm", clip=2.0, epochs=4)
+    assert score(recipe.finish(learn_in_rounds(recipe, users(), None))) > 0.75
+    first = recipe.start()
+    move = recipe.contribute(first, users()[0]) * recipe.step
+    assert np.linalg.norm(move) <= 2.0 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["max", "norm"])
+def test_no_user_moves_a_sum_by_more_than_was_declared(kind):
+    """Neighbours replace all of a user's data; parameters far beyond the bound must not pass it."""
+    recipe = averaged(clip_kind=kind, clip=0.02, rate=5.0, epochs=1)
+    state = recipe.start()
+    everyone = users()
+    wild = Samples(x=1e6 * np.ones((30, 8, 8)), y=np.zeros(30, dtype=int), classes=10)
+    contributions = [recipe.contribute(state, group) for group in (*everyone, wild)]
+    for one in contributions:
+        assert np.abs(one).max() <= recipe.largest
+        assert 2 * math.sqrt(float((one.astype(object) ** 2).sum())) <= recipe.limit
+        for other in contributions:
+            assert math.sqrt(float(((one - other).astype(object) ** 2).sum())) <= recipe.limit
+    longest = max(math.sqrt(float((one.astype(object) ** 2).sum())) for one in contributions)
+    assert 2 * longest > 0.9 * recipe.limit  # or the bound would not have been tried
+
+
+def test_gradients_by_record_are_those_of_single_records():
+    data = digits().train.take(slice(0, 7))
+    network = MLP.make(3)
+    layers = record_gradients(network, data.x, data.y)
+    for k in range(len(data)):
+        network.zero_grad()
+        answer = network(torch.tensor(data.x[k : k + 1], dtype=torch.float32))
+        torch.nn.functional.cross_entropy(answer, torch.tensor(data.y[k : k + 1])).backward()
+        for layer, p in zip(layers, network.parameters(), strict=True):
+            np.testing.assert_allclose(layer[k], p.grad.numpy(), atol=1e-5)
+
+
+def sums(**changes):
+    return moments(products=False, **changes)
+
+
+@pytest.mark.parametrize("make", [gradients, moments, sums])
+def test_no_record_moves_a_sum_by_more_than_was_declared(make):
+    """Neighbours add one record; sums are exact integers, so the difference is that record's contribution."""
+    recipe = make(epsilon=1.0)
+    state = recipe.start()
+    base = digits().train.take(slice(0, 40))
+    whole = recipe.contribute(state, base)
+    largest = 0.0
+    rng = np.random.default_rng(0)
+    extras = [*base.x[:3], 1e6 * np.ones((8, 8)), np.full((8, 8), -1.0), rng.normal(size=(8, 8)) * 1e-9]
+    for k, extra in enumerate(extras):
+        more = Samples(x=np.concatenate([base.x, extra[None]]), y=np.append(base.y, k), classes=10)
+        move = (recipe.contribute(state, more) - whole).astype(object)
+        norm = math.sqrt(float((move**2).sum()))
+        assert norm <= recipe.limit
+        assert max(abs(number) for number in move) <= recipe.largest
+        largest = max(largest, norm)
+    assert largest > 0.99 * recipe.limit * (0.9 if make is gradients else 1)
+
+
+def test_no_user_moves_means_by_more_than_was_declared():
+    recipe = means(clip=0.3)
+    state = recipe.start()
+    one_class = Samples(x=digits().train.x[:5], y=np.full(5, 7), classes=10)
+    norms = [np.linalg.norm(recipe.contribute(state, group).astype(float)) for group in (*users(), one_class)]
+    assert 0.99 * recipe.limit <= 2 * max(norms) <= recipe.limit
+
+
+def test_bounded_sums_against_plain_arithmetic():
+    rows = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
+    rows[3] = np.nan
+    total = np.zeros(7, dtype=np.int64)
+    learning.bounded_sum(rows, 2.0, 2.0**-10, total)
+    whole = np.delete(rows.astype(float), 3, axis=0)
+    cut = whole * np.minimum(1, 2.0 / np.linalg.norm(whole, axis=1))[:, None]
+    assert np.array_equal(total, np.rint(cut * 2**10).astype(int).sum(axis=0))
+
+
+def test_no_record_changes_the_integers_of_another():
+    """Whatever else is there, and in whatever order: the sum is that of the records alone."""
+    data = digits().train.take(slice(0, 60))
+    for recipe in (gradients(network=MLP, steps=1), moments()):
+        state = recipe.start()
+        alone = sum(recipe.contribute(state, data.take(slice(k, k + 1))) for k in range(len(data)))
+        assert np.array_equal(recipe.contribute(state, data), alone)
+        assert np.array_equal(recipe.contribute(state, data.take(np.arange(60)[::-1])), alone)
+
+
+def test_sums_do_not_depend_on_how_records_are_split():
+    recipe = moments()
+    state = recipe.start()
+    whole = recipe.contribute(state, digits().train)
+    assert np.array_equal(whole, sum(recipe.contribute(state, group) for group in users()))
+
+
+def test_moments_learn_in_one_round_for_single_records():
+    scores = {}
+    for epsilon in (1.0, 8.0):
+        recipe = moments(epsilon=epsilon)
+        scores[epsilon] = score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1))))
+    assert scores[1.0] > 0.5
+    assert scores[8.0] > 0.8
+    hardly = moments(epsilon=1e5)  # next to no noise, and the recipe knows it
+    assert score(hardly.finish(learn_in_rounds(hardly, users(), SeededSource(1)))) > 0.95
+    promise = promise_of(recipe, SecureSource())
+    assert str(promise.unit) == "slice:record"
+    assert promise.private
+
+
+def test_sums_alone_give_the_nearest_mean():
+    recipe = sums(epsilon=8.0)
+    assert recipe.size == 10 * 21
+    assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.7
+
+
+def test_gradients_learn_in_rounds_for_single_records():
+    recipe = gradients(steps=8)
+    assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.6
+
+
+def test_means_of_few_users_need_a_large_epsilon():
+    low, high = means(epsilon=1.0), means(epsilon=256.0)
+    assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.4
+    assert score(low.finish(learn_in_rounds(low, users(), SeededSource(2)))) < 0.4
+
+
+@pytest.mark.parametrize("make", [averaged, gradients, moments, means])
+def test_recipes_travel_as_plain_data(make):
+    import json
+
+    recipe = make()
+    again = type(recipe).from_json(json.loads(json.dumps(recipe.to_json())))
+    assert again.rounds == recipe.rounds
+    assert again.to_json() == recipe.to_json()
+    with pytest.raises(InputError, match="has not the fields"):
+        type(recipe).from_json({**recipe.to_json(), "more": 1})
+
+
+def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads():
+    recipe = averaged(epochs=1)
+    before = torch.get_num_threads()
+    first = recipe.contribute(recipe.start(), users()[0])
+    torch.set_num_threads(2)
+    try:
+        assert np.array_equal(recipe.contribute(recipe.start(), users()[0]), first)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "words"),
+    [
+        (averaged, {"clip_kind": "two"}, "clip_kind must be one of max, norm"),
+        (averaged, {"clip": 0.0}, "clip must be above 0"),
+        (averaged, {"users": 4}, "users must be between 1 and most_users"),
+        (averaged, {"epochs": 0}, "epochs and batch must be at least 1"),
+        (averaged, {"delta": 0.0}, "delta must be above 0"),
+        (gradients, {"momentum": 1.0}, "momentum must be"),
+        (gradients, {"steps": 0}, "steps and records"),
+        (moments, {"classes": 1}, "classes must be at least 2"),
+        (means, {"clip": -1.0}, "clip must be above 0"),
+        (moments, {"most_users": 0}, "most_users must be at least 1"),
+    ],
+)
+def test_recipes_are_checked(make, change, words):
+    with pytest.raises(InputError, match=words):
+        make(**change)
+
+
+def test_plans_are_checked_and_networks_have_their_shapes():
+    with pytest.raises(InputError, match="kind must be one of"):
+        Plan(kind="tree")
+    with pytest.raises(InputError, match="sizes do not fit"):
+        Plan(kind="mlp", sizes={"leaves": 3}).make(0)
+    mobile = Plan(kind="mobilenet", sizes={"channels": 3, "classes": 5, "width": 4}).make(0)
+    assert mobile(torch.zeros(2, 3, 32, 32)).shape == (2, 5)
+    text = Plan(kind="bilstm", sizes={"words": 50, "classes": 2, "embedding": 4, "hidden": 3}).make(0)
+    x = torch.tensor([[3, 4, 0, 0], [3, 4, 5, 0]])
+    assert text(x).shape == (2, 2)
+    assert parameters_of(Plan(kind="mlp", sizes={"inputs": 2, "classes": 2}).make(1)).shape == (6,)
