@@ -160,5 +160,5 @@ STUDY = Study(
     page=page,
     caption=caption,
     settings={**reference.SETTINGS, "epsilons": EPSILONS, "missing": MISSING, "methods": METHODS},
-    minutes=(1, 11),
+    minutes=(1.3, 13),
 )
