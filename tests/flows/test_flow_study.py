@@ -95,7 +95,7 @@ def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path, whole):
     before = cells(tmp_path)
     assert 3 <= len(before) < len(studies()[SMALL].cells(3, False))
     assert not (tmp_path / f"{SMALL}.parquet").exists()
-    finish(start(tmp_path, "--runs", "3"))
+    finish(start(tmp_path, "--runs", "3", "--jobs", "1"))  # nor does the number of processes matter
     same_results(tmp_path, whole)
     # What was finished before was not computed again: not even its time has changed.
     after = {cell["key"]: cell for cell in json.loads((tmp_path / f"{SMALL}.json").read_text())["cells"]}
@@ -106,12 +106,21 @@ def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path, whole):
 @pytest.mark.slow
 def test_many_kills_at_random_change_nothing(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    name, rng = "wei-figure-3", random.Random(1)
-    finish(start(first, "--runs", "1", name=name))
-    for _ in range(4):
-        until = time.monotonic() + rng.uniform(4, 12)
-        kill_in_the_middle(start(second, "--runs", "1", name=name), lambda until=until: time.monotonic() > until)
-    finish(start(second, "--runs", "1", name=name))
+    name, rng = "claims", random.Random(1)
+    finish(start(first, "--quick", name=name))
+    for number in range(1, 5):
+        # Some cells, and then a moment that nobody has chosen.
+        moment = rng.uniform(0, 3)
+
+        def ready(number=number, moment=moment):
+            if len(cells(second, name)) < 15 * number:
+                return False
+            time.sleep(moment)
+            return True
+
+        kill_in_the_middle(start(second, "--quick", name=name), ready)
+    assert not (second / f"{name}.parquet").exists()
+    finish(start(second, "--quick", name=name))
     same_results(first, second, name)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from tensorveil.errors import DataNotFoundError
+from tensorveil.report.pictures import figure_class
 from tensorveil.studies.catalogue import find_study, studies
 from tensorveil.studies.publishing import publish
 from tensorveil.studies.running import Progress, run_study
@@ -57,6 +58,7 @@ def made(
     for study in chosen:
         if not redraw and (missing := _missing(study)) is not None:
             raise DataNotFoundError(missing)
+    figure_class()  # if figures cannot be drawn, say so before hours of work
     results = []
     for study in [*chosen, *optional]:
         skipped = None if redraw else _missing(study)

@@ -69,7 +69,7 @@ def write_results(study: Study, folder: Path, done: Sequence[Done], *, quick: bo
         pq.write_table(table, temporary, compression="zstd")
         seal = _seal(temporary)
     results = _results(done, quick)
-    _write(folder / f"{study.name}.json", json.dumps(_facts(study, done, results, seal), indent=1, allow_nan=False))
+    _write(folder / f"{study.name}.json", _lines(_facts(study, done, results, seal)))
     _remove_cells(_cells(study, folder), {cell.key for cell in done})
     return results
 
@@ -161,6 +161,17 @@ def _facts(study: Study, done: Sequence[Done], results: Results, seal: str) -> d
         "summary": [vars(point) for point in summarise(results.rows)],
         "cells": [{"key": cell.key, "seconds": round(cell.seconds, 2), "digest": cell.digest} for cell in done],
     }
+
+
+def _lines(facts: Mapping[str, Any]) -> str:
+    """Give JSON with one line for every item of a list: short, and good to compare."""
+
+    def told(value: Any) -> str:
+        if not isinstance(value, list):
+            return json.dumps(value, allow_nan=False)
+        return "[\n  " + ",\n  ".join(json.dumps(item, allow_nan=False) for item in value) + "\n ]"
+
+    return "{\n " + ",\n ".join(f"{json.dumps(key)}: {told(value)}" for key, value in facts.items()) + "\n}"
 
 
 def _cells(study: Study, folder: Path) -> Path:

@@ -28,8 +28,9 @@ FAMILIES = {
 LOOKS = {PROVEN: (drawing.GREEN, "o"), CLAIMED: (drawing.SKY, "s"), REFUTED: (drawing.VERMILION, "^")}
 
 
-WHOLE_RUNS, ATTACKS = 500, 80  # draws at most of what fits a tiny tensor for each, and a tensor of 8000 cells
-QUICK_WHOLE_RUNS, QUICK_SHARE = 100, 5
+# Draws of what fits a tiny tensor for each, and a tensor of 8000 cells; quick ones, and the share of all others.
+WHOLE_RUNS, ATTACKS = 500, 200
+QUICK_WHOLE_RUNS, QUICK_ATTACKS, QUICK_SHARE = 100, 80, 5
 # Attacks that fit a tensor for every draw: the full study has them.
 SLOW = ("published/gradient perturbation, secret start", "attack/PrivateCP gradient", "attack/PrivateCP output")
 
@@ -48,7 +49,7 @@ def draws_of(subject: Subject, quick: bool) -> int:
     if subject.about == "whole runs":
         return min(subject.samples, QUICK_WHOLE_RUNS if quick else WHOLE_RUNS)
     if subject.about.startswith("attacks"):
-        return min(subject.samples, ATTACKS)
+        return QUICK_ATTACKS if quick else ATTACKS
     return max(1, subject.samples // QUICK_SHARE) if quick else subject.samples
 
 
@@ -187,5 +188,5 @@ STUDY = Study(
     page=page,
     caption=caption,
     settings={"seed": SEED, "confidence": CONFIDENCE},
-    minutes=(2, 12),
+    minutes=(1, 5),
 )

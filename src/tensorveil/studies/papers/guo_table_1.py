@@ -129,7 +129,8 @@ def _findings(points: Sequence[Point]) -> str:
         for size in (1000, 2000)
     )
     speed = [at("SOR", size, "CPU seconds") / at("DLNM_QR", size, "CPU seconds") for size in (1000, 2000)]
-    return f"""- From 500 rows on, all three methods have the printed errors: ours over printed is {min(ratios):.2f} to
+    return f"""- From 500 rows on, all three methods have the printed errors: measured over printed is
+    {min(ratios):.2f} to
   {max(ratios):.2f}. At 200 rows, where 15 % are too few for rank 10, the error depends on the draw: SOR
   {at("SOR", 200):.3f} (printed 0.695), DLNM_QR {at("DLNM_QR", 200):.3f} (printed 0.199), AM {at("AM", 200):.3f}
   (printed: did not converge).

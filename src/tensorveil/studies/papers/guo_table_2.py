@@ -93,7 +93,7 @@ def _findings(points: Sequence[Point]) -> str:
 - SOR has the printed errors (measured over printed: {min(sor):.2f} to {max(sor):.2f}). The printed columns of the other
   two do not belong to 1000 rows: DLNM_QR's 0.0604/epsilon is the level of 2000 rows in [table 1](guo-table-1.md), and
   AM's {min(printed_am):.4f}/epsilon is the level of no size there, and half of what is measured. Both break the law at
-  epsilon 1, where they print 1000 rows.
+  epsilon 1.
 - What makes the errors small is the recipe of noise, a twelfth of the variance of Laplace noise and without any finite
   epsilon. With the noise that is claimed the error at epsilon 1 is {at(AS_CLAIMED, 1.0):.3f}.
 - Ours protects a value against any other value within (-10, 10), not against a change by 1. It is better than the

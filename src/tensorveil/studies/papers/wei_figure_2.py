@@ -209,5 +209,5 @@ STUDY = Study(
         "clips": CLIPS,
     },
     runs=(2, 50),
-    minutes=(1.5, 28),
+    minutes=(1.2, 30),
 )
