@@ -43,8 +43,8 @@ def trade_off_chart(tried: list[Trial], lines: Mapping[str, float]) -> Chart:
     titles = dict.fromkeys(METHODS[each.method].title for each in budgets)
     proven = [Method(name=title, status="proven") for title in titles]
     caption = Caption(
-        text="Error on the held-out entries; the planner chooses the mechanism. Line: mean of the draws of noise. Band: "
-        "the lowest to the highest.",
+        text="Error on the held-out entries; the planner chooses the mechanism. Line: mean of the draws of noise. "
+        "Band: the lowest to the highest.",
         unit="value",
         epsilon=epsilons([each.epsilon for each in budgets]),
         delta=0.0,

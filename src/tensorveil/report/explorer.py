@@ -242,10 +242,10 @@ def _table(explorer: Explorer) -> Markup:
     rows = [
         [
             shown_at_least(explorer.epsilons[k]),
-            METHODS[explorer.chosen[k]].title,
+            explorer.chosen[k],
             *(row[k] for row in explorer.errors.values()),
         ]
         for k in places
     ]
-    columns = ["epsilon", "planner takes", *(METHODS[name].title for name in explorer.errors)]
+    columns = ["epsilon", "planner takes", *explorer.errors]
     return data_table("expected errors at every budget", columns, rows)

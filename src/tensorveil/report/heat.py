@@ -132,7 +132,8 @@ def _draw(
         parts.append(tag("g", *_cells(cells, part), transform=place, class_="cells"))
         top += high * len(shown) + 16
     parts.append(label((left + width) / 2, top + 2, across, anchor="middle", css="title"))
-    parts.append(_key(part, left, top + 26, width))
+    holes = any(np.isnan(cells).any() for _, cells in panels)
+    parts.append(_key(part, left, top + 26, width, holes))
     return svg(width, top + 62, summary, *parts)
 
 
@@ -152,9 +153,9 @@ def _cells(cells: NDArray[Any], part: Slice) -> list[Markup]:
     return [tag("path", d="".join(step), class_=css) for css, step in zip(names, steps, strict=True) if step]
 
 
-def _key(part: Slice, left: float, top: float, width: float) -> Markup:
-    """Draw the nine colours with the numbers at their ends and in the middle."""
-    wide = min(width - left - 8, 260.0) / LEVELS
+def _key(part: Slice, left: float, top: float, width: float, holes: bool) -> Markup:
+    """Draw the nine colours with the numbers at their ends and in the middle, and what an empty cell means."""
+    wide = min(width - left - (126 if holes else 8), 260.0) / LEVELS
     boxes = [tag("rect", x=left + k * wide, y=top, width=wide, height=10.0, class_=f"q{k}") for k in range(LEVELS)]
     ends = (
         (0.0, "start", part.center - part.reach),
@@ -162,4 +163,6 @@ def _key(part: Slice, left: float, top: float, width: float) -> Markup:
         (1.0, "end", part.center + part.reach),
     )
     texts = [label(left + share * LEVELS * wide, top + 22, number(v), anchor=side) for share, side, v in ends]
-    return joined(*boxes, *texts)
+    beside = left + LEVELS * wide + 24
+    empty = tag("rect", x=beside, y=top, width=14.0, height=10.0, class_="missing outlined")
+    return joined(*boxes, *texts, *((empty, label(beside + 20, top + 5, "not observed")) if holes else ()))

@@ -16,7 +16,16 @@ from tensorveil.report.markup import Markup, tag
 from tensorveil.report.page import Section, figure
 from tensorveil.tensor import ObservedTensor
 
-__all__ = ["Captioner", "about", "factor_section", "kind_of", "open_captions", "release_captions", "slice_section"]
+__all__ = [
+    "Captioner",
+    "about",
+    "factor_section",
+    "kind_of",
+    "open_captions",
+    "release_captions",
+    "sizes",
+    "slice_section",
+]
 
 Model = CPModel | TuckerModel
 # Gives a text the caption of the page that it stands on.
@@ -24,8 +33,8 @@ Captioner = Callable[[str], Caption]
 SEEDED = "The noise was drawn from a seed: not private."
 
 
-def release_captions(guarantee: Guarantee) -> Captioner:
-    """Give captions of figures that show one private release."""
+def release_captions(guarantee: Guarantee, *, also: str = "") -> Captioner:
+    """Give captions of figures that show one private release, with ``also`` in small print."""
 
     def caption(text: str) -> Caption:
         return Caption(
@@ -35,7 +44,7 @@ def release_captions(guarantee: Guarantee) -> Captioner:
             delta=guarantee.delta,
             runs=1,
             methods=(Method(name=guarantee.mechanism, status=guarantee.status),),
-            small_print="" if guarantee.secure_noise else SEEDED,
+            small_print=" ".join(filter(None, (also, "" if guarantee.secure_noise else SEEDED))),
         )
 
     return caption
@@ -59,8 +68,13 @@ def kind_of(model: Model) -> str:
 
 
 def about(model: Model) -> str:
-    """Name the modes and their sizes: "943 user × 1,682 film"."""
-    return " × ".join(f"{size:,} {mode.name}" for size, mode in zip(model.shape, model.modes, strict=True))
+    """Name the modes: "user × film"."""
+    return " × ".join(mode.name for mode in model.modes)
+
+
+def sizes(model: Model) -> str:
+    """Give the sizes of the modes: "943 × 1,682"."""
+    return " × ".join(f"{size:,}" for size in model.shape)
 
 
 def factor_section(model: Model, caption: Captioner) -> Section:
@@ -108,8 +122,7 @@ def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | N
     names = index_labels(down, len(part.rows), part.rows)
     summary = f"Heat map of {title}: {len(panels)} panel{'s' if len(panels) > 1 else ''} of {len(part.rows)} rows."
     plots = heat_plots(part, panels, names, _across(part, across.name), summary)
-    before = " White or dark cells above were not observed." if observed is not None else ""
-    text = f"Blue is below the model's constant, brown above it.{before} The slice was chosen by the model alone."
+    text = "Blue is below the model's constant, orange above it. The slice was chosen by the model alone."
     return Section(
         name="slice",
         title="A slice, before and after" if observed is not None else "A slice of the predictions",

@@ -23,6 +23,7 @@ from tensorveil.report.model_parts import (
     kind_of,
     open_captions,
     release_captions,
+    sizes,
     slice_section,
 )
 from tensorveil.report.page import DO_NOT_PUBLISH, Page, Section, data_table, figure
@@ -38,6 +39,7 @@ WARNING = (
     "Computed from private data without protection, for the owner of the data alone. Publishing any of it, even one "
     "number, voids the guarantee of the release that it belongs to."
 )
+UNPROTECTED = "The guarantee is the release's. This figure has none."
 OPEN_WARNING = (
     "Nothing here is protected: the model, its factors and every number were computed from the data without noise. "
     "Treat this report like the data themselves."
@@ -81,7 +83,7 @@ def owner_page(
     """
     judged = tensor if held_out is None else held_out
     which = "entries it was fitted to" if held_out is None else "entries that were held out"
-    caption = release_captions(guarantee)
+    caption = release_captions(guarantee, also=UNPROTECTED)
     own = Measured(name="this release", status=guarantee.status, errors=(_rmse(model, judged),))
     constant = float(np.sqrt(np.mean((judged.values - tensor.values.mean()) ** 2)))
     simple = Measured(name="constant (mean of the data)", status=OPEN, errors=(constant,))
@@ -142,6 +144,7 @@ def _measured(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Se
         delta=guarantee.delta,
         runs=1,
         methods=tuple(Method(name=each.name, status=each.status) for each in found),
+        small_print=UNPROTECTED,
     )
     return Section(
         name="measured",
@@ -199,7 +202,7 @@ def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> 
         hero=(
             key_list(
                 [
-                    ("model", kind_of(model), f"{model.n_parameters:,} numbers"),
+                    ("model", kind_of(model), f"{sizes(model)}, {model.n_parameters:,} numbers"),
                     ("data", f"{tensor.n_entries:,} entries", f"{tensor.density:.2%} of all cells"),
                     ("error of the fit", number(fit["train_rmse"]), "RMSE on the entries it was fitted to"),
                     *_validation(fit),

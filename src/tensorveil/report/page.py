@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -20,6 +21,7 @@ from tensorveil.tensor.files.atomic import replacing
 
 __all__ = ["Page", "Section", "caption_list", "data_table", "figure", "render", "save_page"]
 
+_NUMERIC = re.compile(r"[−≥≤±]? ?[\d.,]+(e−?\d+)?%?($| )|–$|infinite$")
 DO_NOT_PUBLISH = "Do not publish"
 MAY_BE_PUBLISHED = "May be published"
 
@@ -208,7 +210,7 @@ def data_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]
 
 
 def _looks_numeric(cell: Cell) -> bool:
-    return isinstance(cell, str) and (cell[:1].isdigit() or cell[:1] in "−-–≥≤±")
+    return isinstance(cell, str) and _NUMERIC.match(cell) is not None
 
 
 def table_figure(name: str, table: TableOf) -> Markup:

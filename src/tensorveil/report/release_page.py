@@ -20,7 +20,7 @@ from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Method
 from tensorveil.report.markup import Markup, joined, tag
-from tensorveil.report.model_parts import about, factor_section, kind_of, release_captions, slice_section
+from tensorveil.report.model_parts import about, factor_section, kind_of, release_captions, sizes, slice_section
 from tensorveil.report.page import (
     DO_NOT_PUBLISH,
     MAY_BE_PUBLISHED,
@@ -102,7 +102,7 @@ def release_page(model: Model, guarantee: Guarantee, *, explorer: Explorer | Non
 def _keys(model: Model, guarantee: Guarantee, explorer: Explorer | None) -> Markup:
     bounds = "" if guarantee.bounds is None else f"values {guarantee.bounds[0]:g} to {guarantee.bounds[1]:g}, declared"
     facts = [
-        ("released", kind_of(model), f"{', '.join(guarantee.released)}: {model.n_parameters:,} numbers"),
+        ("released", kind_of(model), f"{', '.join(guarantee.released)}; {sizes(model)}"),
         ("protected", f"unit {guarantee.unit}", f"neighbours {guarantee.neighbours}; {bounds}".rstrip("; ")),
         (
             "budget",
@@ -112,8 +112,8 @@ def _keys(model: Model, guarantee: Guarantee, explorer: Explorer | None) -> Mark
     ]
     if explorer is not None:
         ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
-        gained = f"{1 - ours / constant:.0%} off a constant's" if ours < constant else "a constant does as well"
-        facts.append(("expected error", number(ours), f"{gained}; see below"))
+        gained = f"{1 - ours / constant:.0%} less than" if ours < constant else "no less than"
+        facts.append(("expected error", number(ours), f"{gained} a private constant's"))
     return key_list(facts)
 
 
@@ -174,7 +174,7 @@ def _spent(guarantee: Guarantee) -> Section:
         ]
         told = ", ".join(f"{bar.name} {bar.told}" for bar in bars)
         plots = bar_plots(bars, f"Shares of the budget: {told}.")
-        blocks = (figure("spending", "Shares of the budget", plots, caption, numbers=table),)
+        blocks = (figure("spending", "Shares of the budget", (*plots, table), caption),)
     return Section(
         name="spent",
         title="What the budget was spent on",

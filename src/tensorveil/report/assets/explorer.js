@@ -1,16 +1,5 @@
 "use strict";
 (() => {
-  // Folded parts are printed unfolded.
-  const folded = () => document.querySelectorAll("details:not([open])");
-  let opened = [];
-  addEventListener("beforeprint", () => {
-    opened = [...folded()];
-    opened.forEach((part) => { part.open = true; });
-  });
-  addEventListener("afterprint", () => {
-    opened.forEach((part) => { part.open = false; });
-  });
-
   const block = document.getElementById("explorer-data");
   const slider = document.getElementById("budget");
   if (!block || !slider) return;
