@@ -148,12 +148,12 @@ def _one(place: int, each: Audited, *, alone: bool) -> Section:
             for p in verdict.curve[::every]
         ]
         table = data_table(
-            "tests", ["false positives", "misses", "false positives at most", "misses at most"],
+            f"tests of {each.name}", ["false positives", "misses", "false positives at most", "misses at most"],
             rows,
         )  # fmt: skip
         plots = both(lambda width: _draw_curve(each, min(width, 520.0)))
         blocks.append(figure(f"curve-{place + 1}", f"Trade-off curve of {each.name}", plots, caption, numbers=table))
-    blocks += _witnesses(verdict)
+    blocks += _witnesses(each)
     return Section(
         name=f"audit-{place + 1}",
         title="The tests" if alone else each.name,
@@ -162,7 +162,8 @@ def _one(place: int, each: Audited, *, alone: bool) -> Section:
     )
 
 
-def _witnesses(verdict: Verdict) -> list[Markup]:
+def _witnesses(each: Audited) -> list[Markup]:
+    verdict = each.verdict
     if not verdict.witnesses:
         return []
     rows = [
@@ -170,7 +171,10 @@ def _witnesses(verdict: Verdict) -> list[Markup]:
         for w in verdict.witnesses[:10]
     ]
     columns = ["kind", "event", "first neighbour", "second neighbour", "of", f"{verdict.claim.parameter} at least"]
-    return [tag("h3", "Events that were looked at, the most telling first"), data_table("events", columns, rows)]
+    return [
+        tag("h3", "Events that were looked at, the most telling first"),
+        data_table(f"events of {each.name}", columns, rows),
+    ]
 
 
 def _draw_curve(each: Audited, width: float) -> Markup:

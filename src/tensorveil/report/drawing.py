@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorveil.report.facts import Chart
-from tensorveil.report.markup import Markup, joined, tag, text_width
+from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
 from tensorveil.report.scales import Axis, number
 
 __all__ = ["NARROW", "SMALL", "WIDE", "Frame", "both", "label", "legend", "path", "svg", "x_axis", "y_axis"]
@@ -68,7 +68,8 @@ def x_axis(axis: Axis, frame: Frame, title: str, *, ticks: Sequence[tuple[float,
     marks = [tag("line", x1=axis(v), x2=axis(v), y1=frame.bottom, y2=frame.bottom + 4, class_="axis") for v, _ in shown]
     texts = [label(axis(v), frame.bottom + 15, text, anchor="middle") for v, text in shown]
     line = tag("line", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.bottom, class_="axis")
-    named = label((frame.left + frame.right) / 2, frame.bottom + 36, title, anchor="middle", css="title")
+    short = shortened(title, int((frame.right - frame.left) / (0.54 * SMALL)))
+    named = label((frame.left + frame.right) / 2, frame.bottom + 36, short, anchor="middle", css="title")
     return joined(line, *marks, *texts, named if title else None)
 
 
@@ -80,7 +81,8 @@ def y_axis(axis: Axis, frame: Frame, title: str) -> Markup:
         y = axis(value)
         lines.append(tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid"))
         texts.append(label(frame.left - 8, y, number(value), anchor="end"))
-    return joined(*lines, *texts, label(0, SMALL * 0.6, title, css="title") if title else None)
+    short = shortened(title, int(frame.right / (0.54 * SMALL)))
+    return joined(*lines, *texts, label(0, SMALL * 0.6, short, css="title") if title else None)
 
 
 def left_room(axis: Axis, height: float) -> float:

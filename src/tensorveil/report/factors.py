@@ -37,10 +37,9 @@ class Loadings:
     sizes: tuple[float, ...]
     left_out: int
 
-    @property
-    def labels(self) -> list[str]:
-        """Labels of all indices; without labels their numbers."""
-        return index_labels(self.mode, len(self.columns))
+    def labels(self, places: Sequence[int] | NDArray[Any] | None = None) -> list[str]:
+        """Give the labels of these indices, or of all; without labels their numbers."""
+        return index_labels(self.mode, len(self.columns), None if places is None else np.asarray(places))
 
 
 def index_labels(mode: Mode, size: int, places: NDArray[Any] | None = None) -> list[str]:
@@ -87,16 +86,15 @@ def loading_plots(loadings: Loadings) -> tuple[Markup, Markup]:
 
 def _summary(loadings: Loadings) -> str:
     told = []
-    labels = loadings.labels
     for name, column in zip(loadings.names, loadings.columns.T, strict=True):
-        high, low = int(np.argmax(column)), int(np.argmin(column))
-        told.append(f"{name} is highest for {labels[high]} and lowest for {labels[low]}")
+        high, low = loadings.labels([int(np.argmax(column)), int(np.argmin(column))])
+        told.append(f"{name} is highest for {high} and lowest for {low}")
     return f"Factors of mode {loadings.mode.name}: {'; '.join(told)}."
 
 
 def _draw_bars(loadings: Loadings, width: float) -> Markup:
     """Draw one line per index, one field per column, bars to the right for positive numbers."""
-    names = [shortened(name, 22 if width > 500 else 11) for name in loadings.labels]
+    names = [shortened(name, 22 if width > 500 else 11) for name in loadings.labels()]
     left = max(text_width(name, SMALL) for name in names) + 10
     field = (width - left) / len(loadings.names)
     row, top = 20.0, 26.0
@@ -144,21 +142,31 @@ def _strip(values: NDArray[np.float64], top: float, high: float, width: float) -
 
 
 def _ends(loadings: Loadings, order: NDArray[Any], y: float, width: float, by_value: bool) -> Markup:
-    """Name the ends of a strip: the highest and lowest labels, or the first and the last."""
-    count = (5 if width > 500 else 2) if by_value else 1
-    first = [shortened(name, 14) for name in index_labels(loadings.mode, len(order), order[:count])]
-    last = [shortened(name, 14) for name in index_labels(loadings.mode, len(order), order[-count:])]
-    return joined(label(0, y, ", ".join(first)), label(width, y, ", ".join(last), anchor="end"))
+    """Name the ends of a strip: the highest and lowest labels, as many as there is room for, or the first and last."""
+    most = 5 if by_value else 1
+    for count in range(most, 0, -1):
+        left, right = (
+            ", ".join(shortened(name, 20) for name in index_labels(loadings.mode, len(order), places))
+            for places in (order[:count], order[-count:])
+        )
+        if max(text_width(left, SMALL), text_width(right, SMALL)) < 0.48 * width:
+            break
+    else:
+        left, right = (shortened(text, int(0.06 * width)) for text in (left, right))
+    return joined(label(0, y, left), label(width, y, right, anchor="end"))
 
 
 def loading_table(loadings: Loadings) -> Markup:
     """Give the numbers: of short modes all, of long ones the largest of every column."""
-    labels, title = loadings.labels, f"factors of mode {loadings.mode.name}"
-    if len(labels) <= SHORT:
-        rows = [[name, *map(number, row)] for name, row in zip(labels, loadings.columns.tolist(), strict=True)]
+    title = f"factors of mode {loadings.mode.name}"
+    if len(loadings.columns) <= SHORT:
+        rows = [
+            [name, *map(number, row)] for name, row in zip(loadings.labels(), loadings.columns.tolist(), strict=True)
+        ]
         return data_table(title, [loadings.mode.name, *loadings.names], rows)
     largest: list[Sequence[str]] = []
     for name, column in zip(loadings.names, loadings.columns.T, strict=True):
         order = np.argsort(-np.abs(column), kind="stable")[:10]
-        largest.append([name, "; ".join(f"{labels[k]} {number(float(column[k]))}" for k in order)])
+        told = zip(loadings.labels(order), column[order].tolist(), strict=True)
+        largest.append([name, "; ".join(f"{item} {number(value)}" for item, value in told)])
     return data_table(title, ["column", "the ten largest, by size"], largest)

@@ -57,7 +57,7 @@ def axes(chart: Chart, width: float, height: float) -> tuple[Frame, Axis, Axis]:
     up = spanning(heights, bottom, top, log=chart.log_y, zero=not chart.log_y)
     frame = Frame(left=left_room(up, bottom - top), right=width - 14.0, top=top, bottom=bottom)
     values = [value for series in chart.series for value in series.x]
-    across = spanning(values, frame.left + 8, frame.right - 8, log=chart.log_x, air=0.02)
+    across = spanning(values, frame.left + 8, frame.right - 8, log=chart.log_x, air=0.0)
     return frame, across, up
 
 

@@ -12,7 +12,7 @@ from tensorveil.privacy.exact import shown_at_least
 from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
 from tensorveil.report.facts import OPEN, Caption, Method
 from tensorveil.report.heat import Slice, chosen_slice, heat_plots, observed_in
-from tensorveil.report.markup import Markup, tag
+from tensorveil.report.markup import Markup, shortened, tag
 from tensorveil.report.page import Section, figure
 from tensorveil.tensor import ObservedTensor
 
@@ -109,9 +109,14 @@ def _factor_figure(name: str, loadings: Loadings, caption: Captioner) -> Markup:
     return figure(name, title, loading_plots(loadings), caption(text), numbers=loading_table(loadings))
 
 
-def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | None = None) -> Section:
-    """Show a slice of the predictions; with the observed values, which are private, also before."""
+def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | None = None) -> Section | None:
+    """Show a slice of the predictions; with the observed values, which are private, also before.
+
+    None where there is nothing to see: the predictions of a constant.
+    """
     part = chosen_slice(model)
+    if observed is None and np.ptp(part.predicted) == 0:
+        return None
     after = ("after: every cell predicted", part.predicted)
     panels = [after] if observed is None else [("before: as observed", observed_in(part, observed)), after]
     down, across = model.modes[part.down], model.modes[part.across]
@@ -123,6 +128,8 @@ def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | N
     summary = f"Heat map of {title}: {len(panels)} panel{'s' if len(panels) > 1 else ''} of {len(part.rows)} rows."
     plots = heat_plots(part, panels, names, _across(part, across.name), summary)
     text = "Blue is below the model's constant, orange above it. The slice was chosen by the model alone."
+    if part.sorted_columns:
+        text += " Columns are sorted by their mean prediction."
     return Section(
         name="slice",
         title="A slice, before and after" if observed is not None else "A slice of the predictions",
@@ -134,4 +141,4 @@ def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | N
 def _across(part: Slice, name: str) -> str:
     size = part.shown_of[1]
     shown = f"all {size:,}" if len(part.columns) == size else f"{len(part.columns):,} of {size:,}"
-    return f"{name}: {shown}" + (", sorted by mean prediction" if part.sorted_columns else "")
+    return f"{shortened(name, 24)}: {shown}"

@@ -26,7 +26,7 @@ from tensorveil.report.model_parts import (
     sizes,
     slice_section,
 )
-from tensorveil.report.page import DO_NOT_PUBLISH, Page, Section, data_table, figure
+from tensorveil.report.page import DO_NOT_PUBLISH, NOT_PRIVATE, Page, Section, data_table, figure
 from tensorveil.report.release_page import key_list
 from tensorveil.report.residuals import residual_section
 from tensorveil.report.scales import number
@@ -41,8 +41,8 @@ WARNING = (
 )
 UNPROTECTED = "The guarantee is the release's. This figure has none."
 OPEN_WARNING = (
-    "Nothing here is protected: the model, its factors and every number were computed from the data without noise. "
-    "Treat this report like the data themselves."
+    "The model, its factors and every number here were computed from the data without noise. Treat this report like "
+    "the data themselves."
 )
 
 
@@ -197,7 +197,7 @@ def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> 
         kind="Completion report",
         title=f"A model of {about(model)}",
         sentence="No privacy was asked for, and none is given: this model can give single entries away.",
-        mark=DO_NOT_PUBLISH,
+        mark=NOT_PRIVATE,
         warning=OPEN_WARNING,
         hero=(
             key_list(
@@ -213,7 +213,7 @@ def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> 
             *_history(fit["history"], caption),
             residual_section(model, tensor, caption, which="entries it was fitted to"),
             factor_section(model, caption),
-            slice_section(model, caption, tensor),
+            *filter(None, [slice_section(model, caption, tensor)]),
             *offered,
         ),
         data=() if explorer is None else (explorer_data(explorer),),

@@ -24,6 +24,7 @@ __all__ = ["Page", "Section", "caption_list", "data_table", "figure", "render", 
 _NUMERIC = re.compile(r"[−≥≤±]? ?[\d.,]+(e−?\d+)?%?($| )|–$|infinite$")
 DO_NOT_PUBLISH = "Do not publish"
 MAY_BE_PUBLISHED = "May be published"
+NOT_PRIVATE = "Not private"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +56,13 @@ class Page:
 
 def render(page: Page) -> str:
     """Write the page."""
-    style, script = _asset("page.css"), _asset("explorer.js")
+    style = _asset("page.css")
+    script = _asset("explorer.js") if page.data else None  # nothing else on a page moves
     policy = "; ".join(
         (
             "default-src 'none'",
             f"style-src '{_fingerprint(style)}'",
-            f"script-src '{_fingerprint(script)}'",
+            *([] if script is None else [f"script-src '{_fingerprint(script)}'"]),
             "base-uri 'none'",
             "form-action 'none'",
         )
@@ -83,8 +85,7 @@ def render(page: Page) -> str:
         tag("main", *(_section(section) for section in page.sections), id="report"),
         tag("footer", tag("p", f"Written by tensorveil {__version__}. {page.mark}.")),
         *(_data_block(name, content) for name, content in page.data),
-        tag("script", Markup(script)),
-        class_="private" if page.mark == DO_NOT_PUBLISH else None,
+        None if script is None else tag("script", Markup(script)),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
@@ -121,13 +122,13 @@ def _warning(page: Page) -> Markup | None:
 
 
 def _header(page: Page) -> Markup:
-    public = page.mark == MAY_BE_PUBLISHED
+    colour = {MAY_BE_PUBLISHED: "public", DO_NOT_PUBLISH: "closed", NOT_PRIVATE: "closed"}.get(page.mark, "neutral")
     return tag(
         "header",
         tag(
             "p",
             tag("span", page.kind, class_="kind"),
-            tag("span", page.mark, class_="mark public" if public else "mark closed"),
+            tag("span", page.mark, class_=f"mark {colour}"),
             class_="eyebrow",
         ),
         tag("h1", page.title),

@@ -113,7 +113,8 @@ def _keys(model: Model, guarantee: Guarantee, explorer: Explorer | None) -> Mark
     if explorer is not None:
         ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
         gained = f"{1 - ours / constant:.0%} less than" if ours < constant else "no less than"
-        facts.append(("expected error", number(ours), f"{gained} a private constant's"))
+        told = "this is a constant" if explorer.used == "mean" else f"{gained} a private constant's"
+        facts.append(("expected error", number(ours), told))
     return key_list(facts)
 
 
@@ -129,8 +130,9 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
         return None
     title = METHODS[explorer.used].title
     ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
+    simple = explorer.used == "mean"  # then the release is the constant
     bars = [
-        Bar(name="a constant (private mean)", value=constant, css="bar quiet"),
+        *([] if simple else [Bar(name="a constant (private mean)", value=constant, css="bar quiet")]),
         Bar(name=f"this release: {title}", value=ours),
         Bar(name="next to no noise, the same model", value=explorer.floor, css="bar quiet"),
     ]
@@ -142,7 +144,7 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
         delta=guarantee.delta,
         runs=0,
         methods=(
-            Method(name="private mean", status="proven"),
+            *(() if simple else (Method(name="private mean", status="proven"),)),
             Method(name=title, status=guarantee.status),
             Method(name="next to no noise", status="no guarantee"),
         ),

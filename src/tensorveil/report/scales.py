@@ -42,10 +42,12 @@ def spanning(
     low, high = min(known, default=0.1 if log else 0.0), max(known, default=1.0)
     if log:
         low, high = (low / 2, high * 2) if low == high else (low, high)
+        margin = (high / low) ** air
+        low, high = low / margin, high * margin
         return Axis(low=low, high=high, start=start, end=end, log=True)
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    margin = air * (high - low) or abs(high) or 1.0
+    margin = air * (high - low) if high > low else abs(high) or 1.0
     low = low if zero and low == 0.0 else low - margin
     high = high if zero and high == 0.0 and low < 0 else high + margin
     return Axis(low=low, high=high, start=start, end=end)
