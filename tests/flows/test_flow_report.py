@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from tensorveil.cli.main import run
 from tensorveil.completion.release import load_release, write_release
 from tensorveil.privacy import Ledger
 from tensorveil.report.names import OWNER_REPORT, REPORT
+
+PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 
 
 def text_of(path):
@@ -161,3 +164,14 @@ def test_attacks_on_a_release_are_for_its_owner(tmp_path):
 def test_a_report_that_could_not_be_written_is_refused_first(tmp_path, capsys, name, words):
     assert run(["audit", "noise/laplace, fine grid", "--report", str(tmp_path / name)]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_page_on_reports_runs_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text(encoding="utf-8")
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "report.md", "exec"), {})
+    assert "Budget explorer" in text_of(tmp_path / "reported-release" / REPORT)
+    assert "What privacy costs" in text_of(tmp_path / "study.html")
+    for target in re.findall(r"\]\(([\w/.-]+?)(?:#[\w-]+)?\)", page):
+        assert (PAGE.parent / target).exists(), target

@@ -196,7 +196,7 @@ def _chart(explorer: Explorer) -> Chart:
     return Chart(
         title="Expected error against budget",
         x="epsilon (stronger protection to the left)",
-        y="expected RMSE",
+        y="expected error",
         series=tuple(
             Series(name=METHODS[name].title, x=explorer.epsilons, y=row) for name, row in explorer.errors.items()
         ),

@@ -114,7 +114,7 @@ def _keys(model: Model, guarantee: Guarantee, explorer: Explorer | None) -> Mark
         ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
         gained = f"{1 - ours / constant:.0%} less than" if ours < constant else "no less than"
         told = "this is a constant" if explorer.used == "mean" else f"{gained} a private constant's"
-        facts.append(("expected error", number(ours), told))
+        facts.append(("expected error", number(ours), f"for a typical tensor; {told}"))
     return key_list(facts)
 
 
