@@ -23,7 +23,7 @@ from tensorveil.tensor import Mode, ObservedTensor, load_dataset, random_split
 LOOKS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
 NASTY = "<img src=x onerror=alert(1)> \"long\" 'label' & <script>alert(2)</script>"
 QUICK = (("release", 1280), ("owner", 400))
-NAMES = ("release", "owner", "open", "audit", "study", "nasty")
+NAMES = ("release", "owner", "open", "audit", "study", "nasty", "nasty-owner", "nasty-study")
 
 
 def released(folder, name, tensor, bounds, rank, epsilon):
@@ -41,8 +41,8 @@ def nasty_tensor():
     return ObservedTensor(cells, values, shape=shape, modes=modes)
 
 
-def study():
-    methods = tuple(Method(name=s, status=s) for s in ("proven", "claimed", "refuted", "no guarantee"))
+def study(prefix=""):
+    methods = tuple(Method(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "no guarantee"))
     caption = Caption(text="Errors.", unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=methods)
     x = (0.1, 0.3, 1.0, 3.0, 10.0)
     series = [
@@ -50,12 +50,14 @@ def study():
         for k, m in enumerate(methods, start=1)
     ]
     chart = Chart(
-        title="Figure", x="epsilon", y="RMSE", series=tuple(series), levels=(Level(name="constant", y=2.0),),
+        title=f"{prefix}Figure", x=f"{prefix}epsilon", y=f"{prefix}RMSE", series=tuple(series),
+        levels=(Level(name=f"{prefix}constant", y=2.0),),
         caption=caption, log_x=True, log_y=True,
     )  # fmt: skip
     columns = ("method", *(f"epsilon {v:g}, fifty runs" for v in x))
     table = TableOf(title="Table", columns=columns, rows=tuple((m.name, *x) for m in methods), caption=caption)
-    return study_page(Study(title="A study", finding="It is so.", charts=(chart,), tables=(table,), notes=("n",)))
+    title = f"{prefix}A study"
+    return study_page(Study(title=title, finding="It is so.", charts=(chart,), tables=(table,), notes=("n",)))
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +77,9 @@ def folder(tmp_path_factory):
     save_page(place / "audit.html", audit_page(found))
     save_page(place / "study.html", study())
     tensor = nasty_tensor()
-    released(place, "nasty", tensor, (1, 5), 3, 30.0)
+    fit = released(place, "nasty", tensor, (1, 5), 3, 30.0)
+    save_page(place / "nasty-owner.html", owner_page(fit.model_, fit.guarantee_, tensor))
+    save_page(place / "nasty-study.html", study(f"{NASTY} "))
     return place
 
 

@@ -40,9 +40,9 @@ def _draw(bars: Sequence[Bar], summary: str, width: float) -> Markup:
     """Draw names above the bars on narrow screens, and beside them on wide ones."""
     beside = width > 500
     row = ROW if beside else ROW + 14
-    letters = 34 if beside else 44
+    letters = 28 if beside else 40
     names = [shortened(bar.name, letters) for bar in bars]
-    left = min(max((text_width(name, SMALL + 1) for name in names), default=0.0), 240.0) + 14 if beside else 0.0
+    left = max((text_width(name, SMALL + 1) for name in names), default=0.0) + 14 if beside else 0.0
     right = width - max((text_width(_told(bar), SMALL + 1) for bar in bars), default=0.0) - 12
     largest = max((max(bar.value, bar.mark or 0.0) for bar in bars), default=0.0) or 1.0
     axis = Axis(low=0.0, high=largest, start=left, end=max(right, left + 60))

@@ -163,8 +163,9 @@ def _readout(explorer: Explorer) -> Markup:
         tag("span", odds, id="told-odds"),
         f" times as likely with one value as with another{plus}.",
     )
-    told = tag("dl", *rows, class_="readout"), tag("p", meaning, class_="meaning")
-    return tag("div", *told, role="status", aria_live="polite", aria_atomic="true")
+    # The slider's own text says the numbers; the sentence is what a screen reader adds.
+    sentence = tag("p", tag("output", meaning, for_="budget"), class_="meaning")
+    return joined(tag("dl", *rows, class_="readout"), sentence)
 
 
 def _methods(explorer: Explorer) -> Markup:

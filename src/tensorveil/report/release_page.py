@@ -83,7 +83,7 @@ def release_page(model: Model, guarantee: Guarantee, *, explorer: Explorer | Non
         _spent(guarantee),
         factor_section(model, caption),
         slice_section(model, caption),
-        _explorer_section(explorer),
+        _explorer_section(explorer, guarantee),
         _limits(guarantee),
     ]
     warning = "" if guarantee.private else "The guarantee of this release is not proven, or its noise was seeded."
@@ -192,13 +192,14 @@ def _share(part: Part) -> float | None:
     return part.event.mu**2 if isinstance(part.event, Gaussian) else None
 
 
-def _explorer_section(explorer: Explorer | None) -> Section:
+def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Section:
     lead = (
         "Move epsilon and see which mechanism the planner would take and what error it expects. Nothing here was "
         "measured on the data; looking costs no budget."
     )
     if explorer is None:
-        why = "There is none for this release: the planner needs the number of entries, which is private in its unit."
+        reason = "was not given" if guarantee.unit.kind == "value" else "is private in its unit"
+        why = f"There is none for this release: the planner needs the number of entries, which {reason}."
         return Section(name="budget-explorer", title="Budget explorer", lead=why, blocks=())
     return Section(name="budget-explorer", title="Budget explorer", lead=lead, blocks=explorer_blocks(explorer))
 
