@@ -42,7 +42,7 @@ def nasty_tensor():
 
 
 def study(prefix=""):
-    methods = tuple(Method(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "no guarantee"))
+    methods = tuple(Method(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
     caption = Caption(text="Errors.", unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=methods)
     x = (0.1, 0.3, 1.0, 3.0, 10.0)
     series = [

@@ -169,8 +169,9 @@ def test_a_report_that_could_not_be_written_is_refused_first(tmp_path, capsys, n
 def test_the_page_on_reports_runs_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text(encoding="utf-8")
+    names_there: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        exec(compile(block, "report.md", "exec"), {})
+        exec(compile(block, "report.md", "exec"), names_there)
     assert "Budget explorer" in text_of(tmp_path / "reported-release" / REPORT)
     assert "What privacy costs" in text_of(tmp_path / "study.html")
     for target in re.findall(r"\]\(([\w/.-]+?)(?:#[\w-]+)?\)", page):

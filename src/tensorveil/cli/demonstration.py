@@ -78,7 +78,7 @@ def run_demo(output: Path, *, hidden: float, seed: int, threads: int | None) -> 
     tried = trade_off(shown, hidden_part, threads=threads)
     with staged_folder(output, force=True, ours=DEMO_FILES) as folder:
         released = release(folder, shown, hidden_part, threads=threads)
-        lines = {f"{contenders[at].name}, not private": contenders[at].rmse for at in (0, 2, 3)}
+        lines = {contenders[at].name: contenders[at].rmse for at in (0, 2, 3)}
         page = report_page(Ledger.open(folder / LEDGER), shown, hidden_part, lines, tried, released)
         also = {OWNER_REPORT: lambda path: save_page(path, page)}
         aside = write_diagnostics(folder / ASIDE, released, shown, held_out=hidden_part, also=also)

@@ -31,7 +31,7 @@ def report_page(
         released.guarantee_,
         shown,
         held_out=hidden,
-        beside=[Measured(name=name, status=OPEN, errors=(error,)) for name, error in fits],
+        beside=[Measured(name=name, status=OPEN, error=error) for name, error in fits],
         trade_off=trade_off_chart(tried, lines),
         ledger=ledger,
     )
@@ -64,7 +64,7 @@ def trade_off_chart(tried: list[Trial], lines: Mapping[str, float]) -> Chart:
         x="epsilon (stronger protection to the left)",
         y="held-out RMSE",
         series=(curve,),
-        levels=tuple(Level(name=name, y=error) for name, error in lines.items()),
+        levels=tuple(Level(name=f"{name}, {OPEN}", y=error) for name, error in lines.items()),
         caption=caption,
         log_x=True,
     )

@@ -223,7 +223,7 @@ def leak_page(name: str, leak: ModelLeak, guarantee: Guarantee | None = None) ->
         Bar(name="recovered by the attack", value=leak.recovered_error, css="bar bad" if leak.found else "bar good"),
         Bar(name="predicted by the model", value=leak.predicted_error, css="bar quiet"),
     ]
-    captioned = open_captions(f"{name}, no guarantee known") if guarantee is None else release_captions(guarantee)
+    captioned = open_captions(name) if guarantee is None else release_captions(guarantee)
     caption = captioned("Median error of single entries. An attack that comes closer than the model has found a leak.")
     told = f"Recovered {number(leak.recovered_error)}, predicted {number(leak.predicted_error)}."
     return Page(

@@ -9,8 +9,9 @@ from tensorveil.report.facts import Chart
 from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
 from tensorveil.report.scales import Axis, number
 
-__all__ = ["NARROW", "SMALL", "WIDE", "Frame", "both", "label", "legend", "path", "svg", "x_axis", "y_axis"]
+__all__ = ["NARROW", "SMALL", "WIDE", "Frame", "both", "label", "legend", "path", "slot_of", "svg", "x_axis", "y_axis"]
 
+SLOTS = 8  # colours for curves
 WIDE, NARROW = 704.0, 344.0
 SMALL = 12.0  # size of the letters on axes; text is never scaled below it by more than a narrow screen's margins
 
@@ -90,9 +91,14 @@ def left_room(axis: Axis, height: float) -> float:
     return 12 + max((text_width(number(v), SMALL) for v in axis.ticks(max(int(height / 46), 2))), default=20)
 
 
+def slot_of(place: int) -> str:
+    """Give the class that colours and dashes a curve."""
+    return f"s{place % SLOTS + 1}"
+
+
 def legend(chart: Chart) -> Markup | None:
     """Name curves, bands and lines beside samples of how they are drawn."""
-    items = [_entry(f"line s{k % 6 + 1}", series.name) for k, series in enumerate(chart.series)]
+    items = [_entry(f"line {slot_of(k)}", series.name) for k, series in enumerate(chart.series)]
     if any(series.low is not None for series in chart.series):
         items.append(_entry("band", chart.band))
     items += [_entry(f"level l{k % 4 + 1}", f"{level.name}: {number(level.y)}") for k, level in enumerate(chart.levels)]

@@ -13,13 +13,13 @@ from tensorveil.report.scales import number
 
 __all__ = ["Caption", "Chart", "Level", "Method", "Series", "Study", "TableOf", "epsilons"]
 
-OPEN = "no guarantee"
+OPEN = "not private"
 STATUSES = (*GUARANTEE_STATUSES, OPEN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A method in a figure, and the standing of its guarantee: proven, claimed, refuted, or "no guarantee"."""
+    """A method in a figure, and the standing of its guarantee: proven, claimed, refuted, or "not private"."""
 
     name: str
     status: str
@@ -101,6 +101,8 @@ class Series:
             values = tuple(float(value) for value in given)
             if len(values) != len(self.x) or not values:
                 raise InputError(f"{name} must have one number per point, and there must be points.")
+            if not all(math.isfinite(value) for value in values):
+                raise InputError(f"{name} must be finite. Leave out points that have no number.")
             object.__setattr__(self, name, values)
         if (self.low is None) != (self.high is None):
             raise InputError("low and high belong together: give both or neither.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tensorveil.report.drawing import Frame, both, left_room, legend, path, svg, x_axis, y_axis
+from tensorveil.report.drawing import Frame, both, left_room, legend, path, slot_of, svg, x_axis, y_axis
 from tensorveil.report.facts import Chart, Series
 from tensorveil.report.markup import Markup, joined, tag
 from tensorveil.report.page import data_table, figure
@@ -69,13 +69,13 @@ def _curve(series: Series, across: Axis, up: Axis, slot: int, markers: bool) -> 
         if inside:
             run.append((across(x), up(y)))
         elif run:
-            pieces.append(path(run, f"line s{slot % 6 + 1}"))
+            pieces.append(path(run, f"line {slot_of(slot)}"))
             run = []
     if run:
-        pieces.append(path(run, f"line s{slot % 6 + 1}"))
+        pieces.append(path(run, f"line {slot_of(slot)}"))
     if markers:
         pieces += [
-            tag("circle", cx=across(x), cy=up(y), r=3.2, class_=f"dot s{slot % 6 + 1}") for x, y, seen in points if seen
+            tag("circle", cx=across(x), cy=up(y), r=3.2, class_=f"dot {slot_of(slot)}") for x, y, seen in points if seen
         ]
     return joined(*pieces)
 
@@ -89,7 +89,7 @@ def _band(series: Series, across: Axis, up: Axis, slot: int) -> Markup:
     assert series.high is not None
     lower = [(across(x), up(y)) for x, y in zip(series.x, series.low, strict=True)]
     upper = [(across(x), up(y)) for x, y in zip(series.x, series.high, strict=True)]
-    return path([*lower, *reversed(upper)], f"band s{slot % 6 + 1}", closed=True)
+    return path([*lower, *reversed(upper)], f"band {slot_of(slot)}", closed=True)
 
 
 def summary(chart: Chart) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee, Ledger
 from tensorveil.privacy.exact import shown_at_least, shown_at_most
@@ -39,6 +40,7 @@ WARNING = (
     "Computed from private data without protection, for the owner of the data alone. Publishing any of it, even one "
     "number, voids the guarantee of the release that it belongs to."
 )
+OURS = "this release"
 UNPROTECTED = "The guarantee is the release's. This figure has none."
 OPEN_WARNING = (
     "The model, its factors and every number here were computed from the data without noise. Treat this report like "
@@ -48,16 +50,11 @@ OPEN_WARNING = (
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The error of one method on the same entries: its name, its standing, and one number per run."""
+    """The root mean square error of one method on the entries that are judged, and the standing of its guarantee."""
 
     name: str
     status: str
-    errors: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """Mean over the runs."""
-        return float(np.mean(self.errors))
+    error: float
 
 
 def owner_page(
@@ -82,14 +79,15 @@ def owner_page(
     ledger: the ledger that was charged, to show what is left.
     """
     judged = tensor if held_out is None else held_out
+    if not judged.n_entries:
+        raise InputError("tensor must have entries to be shown. Leave the report out.")
     which = "entries it was fitted to" if held_out is None else "entries that were held out"
     caption = release_captions(guarantee, also=UNPROTECTED)
-    own = Measured(name="this release", status=guarantee.status, errors=(_rmse(model, judged),))
+    own = Measured(name=OURS, status=guarantee.status, error=_rmse(model, judged))
     constant = float(np.sqrt(np.mean((judged.values - tensor.values.mean()) ** 2)))
-    simple = Measured(name="constant (mean of the data)", status=OPEN, errors=(constant,))
-    others = [simple, *(each for each in beside if each.name != simple.name)]
+    simple = Measured(name="constant", status=OPEN, error=constant)
     sections = [
-        _measured(sorted([*others, own], key=lambda each: -each.mean), guarantee, which),
+        _measured(sorted([simple, *beside, own], key=lambda each: -each.error), guarantee, which),
         None if trade_off is None else _trade_off(trade_off),
         residual_section(model, judged, caption, which=which),
         slice_section(model, caption, tensor),
@@ -101,24 +99,20 @@ def owner_page(
         sentence=guarantee.sentence(),
         mark=DO_NOT_PUBLISH,
         warning=WARNING,
-        hero=(
-            key_list(
-                [
-                    ("error measured", number(own.mean), f"RMSE on the {judged.n_entries:,} {which}"),
-                    (
-                        "of a constant's",
-                        f"{own.mean / constant:.0%}" if constant else "–",
-                        f"which has {number(constant)}",
-                    ),
-                    (
-                        "budget",
-                        f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}",
-                        f"unit {guarantee.unit}, {guarantee.mechanism}",
-                    ),
-                ]
-            ),
-        ),
+        hero=(_owner_keys(own.error, constant, f"{judged.n_entries:,} {which}", guarantee),),
         sections=tuple(section for section in sections if section is not None),
+    )
+
+
+def _owner_keys(error: float, constant: float, which: str, guarantee: Guarantee) -> Markup:
+    pair = f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}"
+    share = f"{error / constant:.0%}" if constant else "–"
+    return key_list(
+        [
+            ("error measured", number(error), f"RMSE on the {which}"),
+            ("of a constant's", share, f"which has {number(constant)}"),
+            ("budget", pair, f"unit {guarantee.unit}, {guarantee.mechanism}"),
+        ]
     )
 
 
@@ -129,10 +123,9 @@ def _rmse(model: Model, tensor: ObservedTensor) -> float:
 def _measured(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Section:
     bars = [
         Bar(
-            name=each.name,
-            value=each.mean,
-            told=number(each.mean) + (f" (mean of {len(each.errors)})" if len(each.errors) > 1 else ""),
-            css="bar" if each.name == "this release" else "bar quiet",
+            name=f"{each.name}, {OPEN}" if each.status == OPEN else each.name,
+            value=each.error,
+            css="bar" if each.name == OURS else "bar quiet",
         )
         for each in found
     ]
@@ -182,7 +175,7 @@ def _ledger_section(ledger: Ledger) -> Section:
 
 def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> Page:
     """Make the page of a completion without privacy. ``summary`` is what summary.json says."""
-    caption = open_captions(f"{kind_of(model)}, not private")
+    caption = open_captions(kind_of(model))
     fit, explorer = summary["fit"], None
     if model.bounds is not None:
         explorer = explore(

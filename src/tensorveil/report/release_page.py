@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tensorveil.completion.card import limits
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
@@ -146,7 +147,7 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
         methods=(
             *(() if simple else (Method(name="private mean", status="proven"),)),
             Method(name=title, status=guarantee.status),
-            Method(name="next to no noise", status="no guarantee"),
+            Method(name="next to no noise", status="not private"),
         ),
     )
     return Section(
@@ -205,18 +206,7 @@ def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Sectio
 
 
 def _limits(guarantee: Guarantee) -> Section:
-    positions = {
-        "value": "Which entries were observed, and the labels of rows, are public in this unit.",
-        "entry": "One entry is protected, not all entries of a person together.",
-    }.get(guarantee.unit.kind, "Nothing beyond the unit above.")
-    items = [
-        positions,
-        f"Conclusions that follow from the population, and would without any one {guarantee.unit.kind}, are not "
-        "prevented.",
-        "Other releases from the same data add up with this one; a ledger keeps count of them.",
-        f"Where the proof stands: {guarantee.proof}.",
-        *guarantee.notes,
-    ]
+    items = [*limits(guarantee), f"Where the proof stands: {guarantee.proof}.", *guarantee.notes]
     return Section(
         name="limits",
         title="What is not promised",

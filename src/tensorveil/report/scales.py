@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 __all__ = ["Axis", "number", "spanning"]
 
+MOST_DECADES = 15  # what lies further below the highest number stands at the lower end
+
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
@@ -25,6 +27,8 @@ class Axis:
 
     def share(self, value: float) -> float:
         """Give how far along the axis a number stands; below 0 or above 1 it lies outside."""
+        if self.log and value <= 0:
+            return -math.inf
         if self.log:
             return math.log(value / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -41,6 +45,7 @@ def spanning(
     known = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
     low, high = min(known, default=0.1 if log else 0.0), max(known, default=1.0)
     if log:
+        low = max(low, high * 10.0**-MOST_DECADES)
         low, high = (low / 2, high * 2) if low == high else (low, high)
         margin = (high / low) ** air
         low, high = low / margin, high * margin

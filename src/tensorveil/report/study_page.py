@@ -27,7 +27,7 @@ def write_study_report(path: str | os.PathLike[str], study: Study) -> None:
     >>> budgets = (0.1, 1.0, 10.0)
     >>> caption = Caption(
     ...     text="Error against budget.", unit="value", epsilon=epsilons(budgets), delta=0.0, runs=50,
-    ...     methods=(Method(name="input", status="proven"), Method(name="constant", status="no guarantee")),
+    ...     methods=(Method(name="input", status="proven"), Method(name="constant", status="not private")),
     ...     small_print="Noise was seeded, so that the study can be repeated: none of these runs is private.",
     ... )
     >>> curve = Series(name="input", x=budgets, y=(1.0, 0.7, 0.3), low=(0.9, 0.6, 0.2), high=(1.1, 0.8, 0.4))

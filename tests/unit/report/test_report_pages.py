@@ -49,7 +49,7 @@ def owner(model):
         series=(Series(name=NASTY, x=(0.1, 1, 10), y=(3, 2, 1), low=(2, 1, 0.5), high=(4, 3, 2)),),
         levels=(Level(name="constant", y=2.5),),
     )  # fmt: skip
-    beside = [Measured(name=NASTY, status="no guarantee", errors=(0.5, 0.7))]
+    beside = [Measured(name=NASTY, status="not private", error=0.6)]
     return owner_page(model, guarantee(), observed(model), beside=beside, trade_off=chart)
 
 
@@ -145,7 +145,7 @@ def test_every_figure_has_a_whole_caption(page):
         assert {"unit", "epsilon", "delta", "runs", "guarantee"} <= facts.keys()
         assert all(facts.values())
         for item in re.findall(r"<li>.*?</li>", facts["guarantee"]):
-            assert re.search(r'class="status (proven|claimed|refuted|no-guarantee)"', item)
+            assert re.search(r'class="status (proven|claimed|refuted|not-private)"', item)
 
 
 def test_every_drawing_has_a_name(page):

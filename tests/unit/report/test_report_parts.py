@@ -14,7 +14,7 @@ from tensorveil.errors import InputError
 from tensorveil.report.bars import Bar, bar_plots, histogram_plots
 from tensorveil.report.drawing import NARROW, WIDE
 from tensorveil.report.factors import SHOWN, loading_plots, mode_loadings
-from tensorveil.report.facts import Caption, Chart, Method, Series, Study, TableOf, epsilons
+from tensorveil.report.facts import Caption, Chart, Level, Method, Series, Study, TableOf, epsilons
 from tensorveil.report.heat import LEVELS, MOST_COLUMNS, MOST_ROWS, chosen_slice, heat_plots, observed_in
 from tensorveil.report.lines import axes, draw_chart
 from tensorveil.report.markup import Markup, joined, shortened, tag
@@ -93,6 +93,24 @@ def test_a_curve_stands_where_its_numbers_are(width, log):
     if log:  # equal ratios are equal distances
         assert np.diff(drawn[:, 0])[0] == pytest.approx(np.diff(drawn[:, 0])[1], abs=0.2)
         assert np.diff(drawn[:, 1])[0] == pytest.approx(np.diff(drawn[:, 1])[1], abs=0.2)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-6, 1e6), st.floats(-1e9, 1e9), st.floats(0, 1e9)), min_size=1, max_size=8),
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_numbers_can_be_drawn(points, log_x, log_y):
+    x, y, band = zip(*points, strict=True)
+    low, high = ([value + sign * wide for value, wide in zip(y, band, strict=True)] for sign in (-1, 1))
+    series = Series(name="s", x=x, y=y, low=low, high=high)
+    levels = (Level(name="zero", y=0.0),)
+    chart = Chart(title="t", x="x", y="y", series=(series,), levels=levels, caption=CAPTION, log_x=log_x, log_y=log_y)
+    for width in (WIDE, NARROW):
+        drawn = draw_chart(chart, width)
+        Reader(drawn)
+        places = [float(n) for run in re.findall(r'points="([^"]*)"', drawn) for n in re.split("[ ,]", run)]
+        assert all(-0.1 <= place <= width for place in places)
 
 
 def test_a_curve_leaves_the_picture_above_its_most():
@@ -196,7 +214,7 @@ def test_tables_align_numbers_and_not_dates():
 
 
 def test_facts_are_checked():
-    with pytest.raises(InputError, match="status must be one of proven, claimed, refuted, no guarantee; got 'sure'"):
+    with pytest.raises(InputError, match="status must be one of proven, claimed, refuted, not private; got 'sure'"):
         Method(name="m", status="sure")
     with pytest.raises(InputError, match="unit and epsilon"):
         Caption(text="t", unit="", epsilon="1", delta=0, runs=1, methods=())
@@ -204,6 +222,8 @@ def test_facts_are_checked():
         Caption(text="t", unit="value", epsilon="1", delta=0, runs=-1, methods=())
     with pytest.raises(InputError, match="one number per point"):
         Series(name="s", x=(1, 2), y=(1,))
+    with pytest.raises(InputError, match="y must be finite"):
+        Series(name="s", x=(1, 2), y=(1, float("nan")))
     with pytest.raises(InputError, match="both or neither"):
         Series(name="s", x=(1,), y=(1,), low=(0,))
     with pytest.raises(InputError, match="above 0"):
