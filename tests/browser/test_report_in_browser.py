@@ -147,13 +147,31 @@ OVERFLOWS = """
 """
 
 
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 @pytest.mark.parametrize("name", NAMES)
-def test_reports_open_offline_without_faults(opened, name, width, scheme):
-    page = opened(name, width, scheme)
-    assert page.evaluate(COLLISIONS) == []
-    assert page.evaluate(OVERFLOWS) == []
+def test_reports_open_offline_without_faults(opened, name):
+    page = opened(name)
+    for width, scheme in LOOKS:
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(COLLISIONS) == [], (width, scheme)
+        assert page.evaluate(OVERFLOWS) == [], (width, scheme)
     assert page.faults == []
+
+
+@pytest.mark.parametrize(
+    ("check", "damage", "found"),
+    [
+        (COLLISIONS, "document.querySelector('.for-wide text').textContent = 'x'.repeat(200)", "overlap"),
+        (COLLISIONS, "document.querySelector('.for-wide text').setAttribute('x', -40)", "cut"),
+        (OVERFLOWS, "document.querySelector('h1').style.minWidth = '3000px'", "sideways"),
+        (OVERFLOWS, "document.querySelector('.plot').replaceChildren()", "empty"),
+    ],
+)
+def test_the_checks_find_what_they_look_for(opened, check, damage, found):
+    page = opened("release")
+    assert page.evaluate(check) == []
+    page.evaluate(damage)
+    assert any(found in fault for fault in page.evaluate(check))
 
 
 @pytest.mark.parametrize(
