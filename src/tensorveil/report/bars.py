@@ -40,7 +40,7 @@ def _draw(bars: Sequence[Bar], summary: str, width: float) -> Markup:
     """Draw names above the bars on narrow screens, and beside them on wide ones."""
     beside = width > 500
     row = ROW if beside else ROW + 14
-    letters = 28 if beside else 40
+    letters = 34 if beside else 40
     names = [shortened(bar.name, letters) for bar in bars]
     left = max((text_width(name, SMALL + 1) for name in names), default=0.0) + 14 if beside else 0.0
     right = width - max((text_width(_told(bar), SMALL + 1) for bar in bars), default=0.0) - 12

@@ -56,6 +56,8 @@ def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, M
         How many entries it was fitted to, for the budget explorer; used in unit value, where that is public. None
         leaves the explorer out.
 
+    Guarantee: the estimator's, as for everything that follows from its model (docs/guarantees.md#post-processing).
+
     >>> import tensorveil as tv
     >>> data = tv.synthetic_cp((30, 20, 10), 2, random_state=0).train
     >>> private = tv.PrivateCP(2, epsilon=5.0, delta=0.0, unit="value", bounds=(-1, 2)).fit(data)
@@ -90,7 +92,7 @@ def release_page(model: Model, guarantee: Guarantee, *, explorer: Explorer | Non
     warning = "" if guarantee.private else "The guarantee of this release is not proven, or its noise was seeded."
     return Page(
         kind="Release report",
-        title=f"A private model of {about(model)}",
+        title=f"A {'private model' if guarantee.private else 'model, NOT PRIVATE,'} of {about(model)}",
         sentence=guarantee.sentence(),
         mark=MAY_BE_PUBLISHED if guarantee.private else DO_NOT_PUBLISH,
         warning=warning,
