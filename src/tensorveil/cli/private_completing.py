@@ -149,7 +149,7 @@ def _report(options: dict[str, Any], estimator: Any, tensor: ObservedTensor) -> 
 
 
 def _owner_report(options: dict[str, Any], estimator: Any, tensor: ObservedTensor) -> dict[str, Callable[[Path], None]]:
-    if options["no_report"] or not tensor.n_entries:
+    if options["no_report"]:
         return {}
     from tensorveil.report.owner_page import owner_page
     from tensorveil.report.page import save_page

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee, Ledger
 from tensorveil.privacy.exact import shown_at_least, shown_at_most
@@ -79,9 +78,7 @@ def owner_page(
     ledger: the ledger that was charged, to show what is left.
     """
     judged = tensor if held_out is None else held_out
-    if not judged.n_entries:
-        raise InputError("tensor must have entries to be shown. Leave the report out.")
-    which = "entries it was fitted to" if held_out is None else "entries that were held out"
+    which = "entries it was fitted to" if held_out is None else "held-out entries"
     caption = release_captions(guarantee, also=UNPROTECTED)
     own = Measured(name=OURS, status=guarantee.status, error=_rmse(model, judged))
     constant = float(np.sqrt(np.mean((judged.values - tensor.values.mean()) ** 2)))

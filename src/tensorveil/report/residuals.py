@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.models import CPModel, TuckerModel
+from tensorveil.models.evaluate import predict_columns
 from tensorveil.report.bars import Bar, bar_plots, histogram_plots
 from tensorveil.report.factors import SHORT, index_labels
 from tensorveil.report.facts import Chart, Series
@@ -22,18 +23,24 @@ __all__ = ["residual_section"]
 
 BINS, GROUPS = 40, 20
 LARGEST = 12
+MOST = 1_000_000  # entries; of more, as many at equal distances show the same
 Model = CPModel | TuckerModel
 
 
 def residual_section(model: Model, tensor: ObservedTensor, caption: Captioner, *, which: str) -> Section:
     """Show residuals altogether, against the prediction, and mode by mode; ``which`` names the entries."""
-    predicted = np.asarray(model.predict(tensor.coords), dtype=np.float64)
-    residual = np.asarray(tensor.values, dtype=np.float64) - predicted
-    modes = [_by_mode(k, model.modes[k], tensor.columns[k], residual, caption) for k in range(len(model.shape))]
+    columns, values = tensor.columns, tensor.values
+    told = f"{tensor.n_entries:,} {which}"
+    if tensor.n_entries > MOST:
+        places = np.linspace(0, tensor.n_entries - 1, MOST).astype(np.int64)
+        columns, values, told = columns[:, places], values[places], f"{MOST:,} of the {told}, at equal distances"
+    predicted = np.asarray(predict_columns(model, columns), dtype=np.float64)
+    residual = np.asarray(values, dtype=np.float64) - predicted
+    modes = [_by_mode(k, model.modes[k], columns[k], residual, caption) for k in range(len(model.shape))]
     return Section(
         name="residuals",
         title="Residuals",
-        lead=f"Value minus prediction, for the {tensor.n_entries:,} {which}.",
+        lead=f"Value minus prediction, for {told}.",
         blocks=(_all(residual, caption), _by_prediction(predicted, residual, caption), *modes),
     )
 

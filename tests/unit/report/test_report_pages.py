@@ -264,6 +264,16 @@ def test_the_page_holds_the_explorers_table():
     assert rows.count("<tr>") > 40  # the same without a script
 
 
+def test_of_many_entries_some_are_shown(monkeypatch):
+    model = cp_model((30, 12, 5), kinds=("none",))
+    tensor = observed(model)
+    monkeypatch.setattr("tensorveil.report.residuals.MOST", 100)
+    text = Reader(render(owner_page(model, guarantee(), tensor))).text
+    assert f"100 of the {tensor.n_entries:,} entries it was fitted to, at equal distances" in text
+    counts = re.search(r"residuals by size residual entries (.*?)Root mean square", text)[1]
+    assert sum(int(n) for n in re.findall(r"to −?[\d.e−]+ (\d+)", counts)) == 100
+
+
 def test_pages_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     place = tmp_path / "report.html"
     place.write_text("before")
