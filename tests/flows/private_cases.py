@@ -10,7 +10,7 @@ from tensorveil.cli.main import run
 
 SECRET = "71828182"  # in the digits of every value
 SHAPE = (14, 9)
-RELEASE = ["MODEL_CARD.md", "filled.csv", "guarantee.json", "model.npz"]
+RELEASE = ["MODEL_CARD.md", "filled.csv", "guarantee.json", "model.npz", "report.html"]
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -84,7 +84,11 @@ def test_the_model_alone_and_the_same_seed_twice(tmp_path):
     path = written(tmp_path, ".csv")
     for name in ("one", "two"):
         assert complete(path, tmp_path / name, "--no-fill", "--seed", 5) == 0
-        assert sorted(found.name for found in (tmp_path / name).iterdir()) == ["model.npz", "summary.json"]
+        assert sorted(found.name for found in (tmp_path / name).iterdir()) == [
+            "model.npz",
+            "report.html",
+            "summary.json",
+        ]
     assert (tmp_path / "one" / "model.npz").read_bytes() == (tmp_path / "two" / "model.npz").read_bytes()
 
 

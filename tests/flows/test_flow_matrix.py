@@ -127,7 +127,7 @@ def test_private_pictures_are_all_predicted(tmp_path):
     options = ["--model", "matrix", "--filled-format", "png", "--threads", "1", "--method", "input"]
     release = tmp_path / "release"
     assert run(["complete", str(tmp_path / "left.png"), "-o", str(release), *promise, *options]) == 0
-    assert names(release) == ["MODEL_CARD.md", "filled.png", "guarantee.json", "model.npz"]
+    assert names(release) == ["MODEL_CARD.md", "filled.png", "guarantee.json", "model.npz", "report.html"]
     model, _ = load_release(release)
     filled = tv.read(release / "filled.png").to_dense()
     np.testing.assert_array_equal(filled, np.rint(model.dense()))

@@ -155,7 +155,7 @@ def test_diagnostics_go_elsewhere_and_say_what_they_are(tmp_path, capsys):
     path = write_table(tmp_path / "ratings.csv", scale=1)
     assert complete(path, tmp_path / "release", "--diagnostics", tmp_path / "mine") == 0
     captured = capsys.readouterr()
-    assert names(tmp_path / "mine") == ["DO_NOT_PUBLISH.txt", "diagnostics.json"]
+    assert names(tmp_path / "mine") == ["DO_NOT_PUBLISH-report.html", "DO_NOT_PUBLISH.txt", "diagnostics.json"]
     facts = json.loads((tmp_path / "mine" / "diagnostics.json").read_text())
     assert facts["entries"] == read(path).n_entries == sum(facts["histogram"]["counts"])
     assert facts["train_rmse"] > 0

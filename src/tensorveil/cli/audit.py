@@ -43,6 +43,9 @@ BROKEN = ("violated", "leak found")
     "--plot", type=click.Path(dir_okay=False, writable=True), help="Draw the trade-off curve (PNG, SVG, PDF)."
 )
 @click.option(
+    "--report", type=click.Path(dir_okay=False, writable=True), help="Write the verdicts and curves as a page (HTML)."
+)
+@click.option(
     "--data", type=click.Path(exists=True, dir_okay=False), help="What RELEASE was fitted to: the owner's test of it."
 )
 @reading_options
@@ -62,7 +65,7 @@ def audit(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     \b
     Examples:
       tensorveil audit "noise/laplace, fine grid"
-      tensorveil audit published/
+      tensorveil audit published/ --report audit.html
       tensorveil audit mine.py:mechanism --epsilon 1 --neighbours a.npy b.npy --samples 50000 --plot curve.png
       tensorveil audit release --data ratings.csv
     """

@@ -15,7 +15,7 @@ from tensorveil.audit import audit as run_audit
 from tensorveil.audit.blackbox import KINDS
 from tensorveil.audit.catalogue import find_subjects, subjects
 from tensorveil.audit.sampling import Progress
-from tensorveil.audit.subjects.subject import Subject
+from tensorveil.audit.subjects.subject import Subject, holds
 from tensorveil.cli.planning import READING
 from tensorveil.cli.progress import count_progress
 from tensorveil.errors import InputError
@@ -23,6 +23,7 @@ from tensorveil.errors import InputError
 _OWN = re.compile(r"^(?P<file>.+\.py):(?P<function>\w+)$")
 _OWN_SAMPLES = 10_000
 _FOR_OWN = ("epsilon", "mu", "neighbours", "batched", "kinds")
+_PAGES = (".html", ".htm")
 _PICTURES = (".png", ".svg", ".pdf")
 
 
@@ -45,13 +46,17 @@ def audited(names: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any
     jobs = _jobs(names, options)
     if options["plot"]:
         _check_plot(options["plot"], len(jobs))
-    results = []
+    _check_report(options["report"])
+    results, found = [], []
     for name, job in jobs:
         with count_progress(name) as progress:
             verdict = job(progress)
         results.append({"name": name, "sentence": verdict.sentence(), **verdict.to_json()})
+        found.append((name, verdict))
         if options["plot"]:
             _draw(options["plot"], name, verdict)
+    if options["report"]:
+        _report(options["report"], found)
     return results
 
 
@@ -64,7 +69,12 @@ def attacked(place: str, options: dict[str, Any]) -> dict[str, Any]:
     from tensorveil.tensor import ObservedTensor
     from tensorveil.users import SharedModel
 
-    model = load_release(place)[0] if Path(place).is_dir() else load_model(place)
+    _check_report(options["report"])
+    guarantee = None
+    if Path(place).is_dir():
+        model, guarantee = load_release(place)
+    else:
+        model = load_model(place)
     if isinstance(model, SharedModel):
         raise InputError(f"{place} holds no row of any user, so it predicts none of the data by itself.")
     tensor = read_tensor(options["data"], **{name: options[name] for name in READING})
@@ -77,6 +87,11 @@ def attacked(place: str, options: dict[str, Any]) -> dict[str, Any]:
         raise InputError("--data: the data have another number of modes than the model. Try --modes.")
     data = ObservedTensor(np.stack(columns, axis=1), tensor.values, shape=model.shape)
     leak = model_leak(model, data)
+    if options["report"]:
+        from tensorveil.report.audit_page import leak_page
+        from tensorveil.report.page import save_page
+
+        save_page(options["report"], leak_page(place, leak, guarantee))
     return {"name": place, "sentence": leak.sentence(), **leak.to_json()}
 
 
@@ -150,6 +165,33 @@ def _check_plot(path: str, jobs: int) -> None:
     if not Path(path).parent.is_dir():
         raise InputError(f"--plot: the folder {Path(path).parent} does not exist. Make it first.")
     figure_class()
+
+
+def _check_report(path: str | None) -> None:
+    """Refuse before the audit what could not be written after it."""
+    if path is None:
+        return
+    if Path(path).suffix not in _PAGES:
+        raise InputError(f"--report takes a name that ends with {' or '.join(_PAGES)}. Try --report audit.html.")
+    if not Path(path).parent.is_dir():
+        raise InputError(f"--report: the folder {Path(path).parent} does not exist. Make it first.")
+
+
+def _report(path: str, found: Sequence[tuple[str, Verdict]]) -> None:
+    from tensorveil.report.audit_page import Audited, audit_page
+    from tensorveil.report.page import save_page
+
+    known = subjects()
+    audits = [
+        Audited(
+            name=name,
+            unit=known[name].unit if name in known else "as in the neighbours given",
+            verdict=verdict,
+            proven=name in known and holds(known[name]),
+        )
+        for name, verdict in found
+    ]
+    save_page(path, audit_page(audits))
 
 
 def _draw(path: str, name: str, verdict: Verdict) -> None:

@@ -24,7 +24,7 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
     "--output",
     required=True,
     type=click.Path(path_type=Path),
-    help="Folder to make: model.npz, filled entries, summary.json.",
+    help="Folder to make: model.npz, filled entries, report.html and more.",
 )
 @click.option("--model", type=click.Choice(["cp", "tucker", "matrix"]), default="cp", show_default=True, help="Model.")
 @click.option(
@@ -81,6 +81,7 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
     show_default=True,
     help="Filled file; png: the completed picture, for tensors that are pictures.",
 )
+@click.option("--no-report", is_flag=True, help="Write no report.html.")
 @click.option("--seed", type=int, help="Seed of initialisation and shuffling [default: 0]. Noise has none.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
 @click.option("--force", is_flag=True, help="Replace an earlier result in OUTPUT; never a release.")
@@ -91,7 +92,8 @@ def complete(as_json: bool, **options: Any) -> None:
     """Fit a model to the entries in FILE and fill in the missing ones.
 
     With --epsilon, --unit and --bounds the fit is differentially private, and OUTPUT is a release: a folder that
-    holds only what may be published. Without them nothing is protected.
+    holds only what may be published. Without them nothing is protected. Open report.html in a browser: what was
+    released, the guarantee, what the budget buys.
 
     OUTPUT appears when everything is done; if anything fails, nothing is left behind (a charge to a ledger stays).
 
@@ -148,6 +150,7 @@ def make_plan(options: dict[str, Any]) -> Plan:
         max_cells=options["max_cells"],
         filled_name=f"filled.{options['filled_format']}",
         value_name=options["value"] or "value",
+        report=not options["no_report"],
         force=options["force"],
     )
 

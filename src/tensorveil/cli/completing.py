@@ -21,6 +21,7 @@ from tensorveil.cli.tables import cells_table, read_cells, write_cells
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.evaluate import predict_columns
+from tensorveil.report.names import REPORT
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.images import check_picture, write_image
 
@@ -42,6 +43,7 @@ class Plan:
     max_cells: int
     filled_name: str
     value_name: str
+    report: bool
     force: bool
 
 
@@ -123,7 +125,7 @@ def summarise(
             "history": history,
         },
         "filled": None if cells is None else int(cells.shape[1]),
-        "files": [MODEL_NAME, *filled, SUMMARY_NAME],
+        "files": [MODEL_NAME, *filled, *([REPORT] if plan.report else []), SUMMARY_NAME],
     }
 
 
@@ -148,7 +150,7 @@ def write_results(
     cells: NDArray[np.int32] | None,
     summary: dict[str, Any],
 ) -> None:
-    """Write the model, the filled cells and the summary."""
+    """Write the model, the filled cells, the report and the summary."""
     model.save(folder / MODEL_NAME)
     if cells is not None:
         values = predict_columns(model, cells, threads=plan.fit.get("threads"))
@@ -158,4 +160,9 @@ def write_results(
             write_image(picture, folder / plan.filled_name)
         else:
             write_cells(folder / plan.filled_name, cells_table(cells, values, model.modes, plan.value_name))
+    if plan.report:
+        from tensorveil.report.owner_page import open_page
+        from tensorveil.report.page import save_page
+
+        save_page(folder / REPORT, open_page(model, tensor, summary))
     (folder / SUMMARY_NAME).write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")

@@ -56,6 +56,8 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
 def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
     from rich.markup import escape
 
+    from tensorveil.report.names import OWNER_REPORT
+
     out.print(f"{summary['hidden']:,} of {summary['entries']:,} entries hidden, then predicted from the others.\n")
     out.print(_private_table(summary))
     out.print(_open_table(summary))
@@ -71,9 +73,9 @@ def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
         "private they stay with their owner, and only the release is published."
     )
     place = escape(str(output))
-    out.print(f"release, may be published:   {place}/release (read MODEL_CARD.md)", soft_wrap=True)
+    out.print(f"release, may be published:   {place}/release (open report.html)", soft_wrap=True)
     out.print(f"ledger, keeps count:         {place}/{released['ledger']} (tensorveil budget LEDGER)", soft_wrap=True)
-    pictures = [Path(name).name for name in summary["files"] if name.endswith(".png")]
+    pictures = [Path(name).name for name in summary["files"] if name.endswith((".png", f"/{OWNER_REPORT}"))]
     inside = f" ({', '.join([*pictures, 'summary.json'])})"
     out.print(f"diagnostics, do not publish: {place}/diagnostics{inside}", soft_wrap=True)
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil import __version__
+from tensorveil.cli.demonstration_report import report_page
 from tensorveil.cli.private_demonstration import (
     BOUNDS,
     BUDGETS,
@@ -32,6 +33,9 @@ from tensorveil.cli.tables import cells_table, write_cells
 from tensorveil.completion.release import CARD, DO_NOT_PUBLISH, GUARANTEE, MODEL, write_diagnostics
 from tensorveil.errors import MissingDependencyError
 from tensorveil.models import CPModel, TuckerModel
+from tensorveil.privacy import Ledger
+from tensorveil.report.names import OWNER_REPORT, REPORT
+from tensorveil.report.page import save_page
 from tensorveil.report.pictures import Panel, save_trade_off, save_true_against_predicted
 from tensorveil.solvers.watch import rmse
 from tensorveil.tensor import ObservedTensor, load_dataset, random_split
@@ -42,8 +46,8 @@ ASIDE = "diagnostics"
 # What the demo writes, and replaces when it is run again.
 DEMO_FILES = (
     LEDGER,
-    *(f"{RELEASE}/{name}" for name in (MODEL, GUARANTEE, CARD, FILLED)),
-    *(f"{ASIDE}/{name}" for name in (DO_NOT_PUBLISH, "diagnostics.json", "summary.json", "hidden.csv")),
+    *(f"{RELEASE}/{name}" for name in (MODEL, GUARANTEE, CARD, FILLED, REPORT)),
+    *(f"{ASIDE}/{name}" for name in (DO_NOT_PUBLISH, OWNER_REPORT, "diagnostics.json", "summary.json", "hidden.csv")),
     *(f"{ASIDE}/{name}" for name in (PICTURE_NAME, TRADE_OFF_NAME, "cp-model.npz", "tucker-model.npz")),
 )
 # Chosen by looking at the held-out error of the split with seed 0; so the demo shows another split, seed 1.
@@ -74,7 +78,10 @@ def run_demo(output: Path, *, hidden: float, seed: int, threads: int | None) -> 
     tried = trade_off(shown, hidden_part, threads=threads)
     with staged_folder(output, force=True, ours=DEMO_FILES) as folder:
         released = release(folder, shown, hidden_part, threads=threads)
-        aside = write_diagnostics(folder / ASIDE, released, shown, held_out=hidden_part)
+        lines = {contenders[at].name: contenders[at].rmse for at in (0, 2, 3)}
+        page = report_page(Ledger.open(folder / LEDGER), shown, hidden_part, lines, tried, released)
+        also = {OWNER_REPORT: lambda path: save_page(path, page)}
+        aside = write_diagnostics(folder / ASIDE, released, shown, held_out=hidden_part, also=also)
         note = write_pictures(aside, hidden_part, contenders, tried, released)
         write_files(aside, hidden_part, contenders, released)
         summary = summarise(

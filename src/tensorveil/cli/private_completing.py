@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from tensorveil.completion.release import (
 from tensorveil.errors import InputError, TensorveilError
 from tensorveil.models.evaluate import predict_columns
 from tensorveil.privacy import Ledger
+from tensorveil.report.names import OWNER_REPORT, REPORT
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.formats import pick_format
 from tensorveil.tensor.files.images import check_picture, write_image
@@ -77,9 +78,10 @@ def run_private(options: dict[str, Any]) -> dict[str, Any]:
     estimator = _estimator(options)
     with _said_what_was_charged(estimator):
         estimator.fit(tensor)
-        write_release(estimator, options["output"], also=_filled(options, cells))
+        also = _filled(options, cells) | _report(options, estimator, tensor)
+        write_release(estimator, options["output"], also=also)
         if options["diagnostics"] is not None:
-            write_diagnostics(options["diagnostics"], estimator, tensor)
+            write_diagnostics(options["diagnostics"], estimator, tensor, also=_owner_report(options, estimator, tensor))
     return _facts(options, estimator, cells)
 
 
@@ -142,6 +144,26 @@ def _filled(options: dict[str, Any], cells: NDArray[np.int32] | None) -> dict[st
     return {f"filled.{options['filled_format']}": write}
 
 
+def _report(options: dict[str, Any], estimator: Any, tensor: ObservedTensor) -> dict[str, Writer]:
+    """Give the writer of the report, which is told of the data nothing but, where that is public, their number."""
+    if options["no_report"]:
+        return {}
+    from tensorveil.report.release_page import report_writer
+
+    return {REPORT: report_writer(estimator, n_entries=tensor.n_entries if options["unit"] == "value" else None)}
+
+
+def _owner_report(options: dict[str, Any], estimator: Any, tensor: ObservedTensor) -> dict[str, Callable[[Path], None]]:
+    if options["no_report"]:
+        return {}
+    from tensorveil.report.owner_page import owner_page
+    from tensorveil.report.page import save_page
+
+    ledger = None if options["ledger"] is None else Ledger.open(options["ledger"])
+    page = owner_page(estimator.model_, estimator.guarantee_, tensor, ledger=ledger)
+    return {OWNER_REPORT: lambda path: save_page(path, page)}
+
+
 def _estimator(options: dict[str, Any]) -> Any:
     from tensorveil.completion import PrivateCP, PrivateLowRankMatrix, PrivateTucker
 
@@ -190,7 +212,7 @@ def _facts(options: dict[str, Any], estimator: Any, cells: NDArray[np.int32] | N
         "tensorveil": __version__,
         "file": options["file"],
         "output": str(options["output"]),
-        "files": sorted([MODEL, GUARANTEE, CARD, *filled]),
+        "files": sorted([MODEL, GUARANTEE, CARD, *filled, *([] if options["no_report"] else [REPORT])]),
         "model": options["model"],
         "rank": plain(model.rank),
         "modes": [mode.name for mode in model.modes],

@@ -10,7 +10,9 @@ from tensorveil.cli.tables import cells_table, write_cells
 from tensorveil.completion import PrivateCP
 from tensorveil.completion.release import FittedModel, write_release
 from tensorveil.privacy import Budget, Ledger
+from tensorveil.report.names import REPORT
 from tensorveil.report.pictures import Tried
+from tensorveil.report.release_page import report_writer
 from tensorveil.tensor import ObservedTensor
 
 # Declared. The publishers have centred the data, so that a range around zero is natural; its width is our choice, and
@@ -55,7 +57,9 @@ def release(folder: Path, shown: ObservedTensor, hidden: ObservedTensor, *, thre
         # Positions are public in unit value, so the cells that are missing may be named.
         write_cells(path, cells_table(hidden.columns, model.predict(hidden.coords), model.modes, "value"))
 
-    write_release(fitted, folder / RELEASE, also={FILLED: write_filled})
+    # So is their number, which the report's budget explorer asks for.
+    report = report_writer(fitted, n_entries=shown.n_entries)
+    write_release(fitted, folder / RELEASE, also={FILLED: write_filled, REPORT: report})
     return fitted
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tensorveil.errors import InputError
 
 # What the verbs write; --force replaces a folder only if it holds nothing else.
-OUR_FILES = ("model.npz", "*-model.npz", "filled.parquet", "filled.csv", "summary.json", "*.png")
+OUR_FILES = ("model.npz", "*-model.npz", "filled.parquet", "filled.csv", "report.html", "summary.json", "*.png")
 
 
 def check_target(target: Path, *, force: bool, ours: tuple[str, ...] = OUR_FILES) -> None:

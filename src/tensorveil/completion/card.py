@@ -47,7 +47,7 @@ Together this is the epsilon and delta above.
 
 ## What is not promised
 
-{_limits(guarantee)}
+{chr(10).join(f"- {line}" for line in limits(guarantee))}
 
 ## How to load it
 
@@ -93,15 +93,19 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
     ]
 
 
-def _limits(guarantee: Guarantee) -> str:
+def limits(guarantee: Guarantee) -> tuple[str, ...]:
+    """Say what a guarantee does not promise, one sentence each."""
     positions = {
-        "value": "- Which entries were observed, and the labels of rows, are public in this unit.",
-        "entry": "- One entry is protected, not all entries of a person together.",
-        "slice": "- What a person is shown follows from the person's own entries, too: it is for this person alone.",
-    }.get(guarantee.unit.kind, "- Nothing beyond the unit above.")
-    return f"""{positions}
-- Conclusions that follow from the population, and would without any one {guarantee.unit.kind}, are not prevented.
-- Other releases from the same data add up with this one; a ledger keeps count of them."""
+        "value": "Which entries were observed, and the labels of rows, are public in this unit.",
+        "entry": "One entry is protected, not all entries of a person together.",
+        "slice": "What a person is shown follows from the person's own entries, too: it is for this person alone.",
+    }.get(guarantee.unit.kind, "Nothing beyond the unit above.")
+    unit = guarantee.unit.kind
+    return (
+        positions,
+        f"Conclusions that follow from the population, and would without any one {unit}, are not prevented.",
+        "Other releases from the same data add up with this one; a ledger keeps count of them.",
+    )
 
 
 def _cell(text: str) -> str:

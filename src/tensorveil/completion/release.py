@@ -118,10 +118,12 @@ def write_diagnostics(
     *,
     held_out: ObservedTensor | None = None,
     more: Mapping[str, Any] | None = None,
+    also: Mapping[str, Callable[[Path], None]] | None = None,
 ) -> Path:
     """Write what the data's owner may want to see and nobody else may: errors of the fit, the values' distribution.
 
-    Nothing in it is protected. ``more`` is plain data to add. The folder must be new and lie outside of releases.
+    Nothing in it is protected. ``more`` is plain data to add, ``also`` further files by name. The folder must be new
+    and lie outside of releases.
     """
     _, guarantee = _releasable(estimator)
     assert guarantee.bounds is not None  # private fits declare them
@@ -143,6 +145,8 @@ def write_diagnostics(
     with new_folder(target) as staging:
         mark_do_not_publish(staging)
         (staging / "diagnostics.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        for name, write in (also or {}).items():
+            write(staging / name)
     return target
 
 

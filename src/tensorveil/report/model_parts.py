@@ -1,0 +1,144 @@
+"""Parts that pages about a model share: factors mode by mode, a slice of the predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tensorveil.models import CPModel, TuckerModel
+from tensorveil.privacy import Guarantee
+from tensorveil.privacy.exact import shown_at_least
+from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
+from tensorveil.report.facts import OPEN, Caption, Method
+from tensorveil.report.heat import Slice, chosen_slice, heat_plots, observed_in
+from tensorveil.report.markup import Markup, shortened, tag
+from tensorveil.report.page import Section, figure
+from tensorveil.tensor import ObservedTensor
+
+__all__ = [
+    "Captioner",
+    "about",
+    "factor_section",
+    "kind_of",
+    "open_captions",
+    "release_captions",
+    "sizes",
+    "slice_section",
+]
+
+Model = CPModel | TuckerModel
+# Gives a text the caption of the page that it stands on.
+Captioner = Callable[[str], Caption]
+SEEDED = "The noise was drawn from a seed: not private."
+
+
+def release_captions(guarantee: Guarantee, *, also: str = "") -> Captioner:
+    """Give captions of figures that show one private release, with ``also`` in small print."""
+
+    def caption(text: str) -> Caption:
+        return Caption(
+            text=text,
+            unit=str(guarantee.unit),
+            epsilon=shown_at_least(guarantee.epsilon),
+            delta=guarantee.delta,
+            runs=1,
+            methods=(Method(name=guarantee.mechanism, status=guarantee.status),),
+            small_print=" ".join(filter(None, (also, "" if guarantee.secure_noise else SEEDED))),
+        )
+
+    return caption
+
+
+def open_captions(name: str) -> Captioner:
+    """Give captions of figures that show a model without any protection."""
+
+    def caption(text: str) -> Caption:
+        methods = (Method(name=name, status=OPEN),)
+        return Caption(text=text, unit="none", epsilon="infinite", delta="none", runs=1, methods=methods)
+
+    return caption
+
+
+def kind_of(model: Model) -> str:
+    """Name a model: "CP, rank 8"."""
+    if isinstance(model, TuckerModel):
+        return f"Tucker, rank {' × '.join(map(str, model.rank))}"
+    return f"CP, rank {model.rank}"
+
+
+def about(model: Model) -> str:
+    """Name the modes: "user × film"."""
+    return " × ".join(mode.name for mode in model.modes)
+
+
+def sizes(model: Model) -> str:
+    """Give the sizes of the modes: "943 × 1,682"."""
+    return " × ".join(f"{size:,}" for size in model.shape)
+
+
+def factor_section(model: Model, caption: Captioner) -> Section:
+    """Show what the model holds about every mode."""
+    blocks = [
+        _factor_figure(f"factors-{place + 1}", mode_loadings(model, place), caption)
+        for place in range(len(model.shape))
+    ]
+    if not any(mode_loadings(model, place).names for place in range(len(model.shape))):
+        blocks = [tag("p", "This model is a constant: it tells nothing about any index, and there is nothing to draw.")]
+    return Section(
+        name="factors",
+        title="The factors, mode by mode",
+        lead="A prediction is a constant plus, for every component, the product of one number per mode. "
+        "Indices with similar numbers behave alike. Turning the signs in two modes at once changes nothing.",
+        blocks=tuple(blocks),
+    )
+
+
+def _factor_figure(name: str, loadings: Loadings, caption: Captioner) -> Markup:
+    size, mode = len(loadings.columns), loadings.mode
+    if not loadings.names:
+        return tag("p", f"Mode {mode.name}: the model holds no numbers about it.")
+    text = "Each column is scaled to a largest size of 1; strongest component first."
+    if size > SHORT and mode.labels is not None and mode.labels.dtype.kind == "T":
+        text += f" The {size:,} indices are sorted by each column; named are the highest and the lowest."
+    elif size > SHORT:
+        text += f" The {size:,} indices stand in their own order."
+    if loadings.left_out:
+        text += f" {loadings.left_out} weaker components are not drawn."
+    title = f"Mode {mode.name}"
+    return figure(name, title, loading_plots(loadings), caption(text), numbers=loading_table(loadings))
+
+
+def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | None = None) -> Section | None:
+    """Show a slice of the predictions; with the observed values, which are private, also before.
+
+    None where there is nothing to see: the predictions of a constant.
+    """
+    part = chosen_slice(model)
+    if observed is None and np.ptp(part.predicted) == 0:
+        return None
+    after = ("after: every cell predicted", part.predicted)
+    panels = [after] if observed is None else [("before: as observed", observed_in(part, observed)), after]
+    down, across = model.modes[part.down], model.modes[part.across]
+    where = ", ".join(
+        f"{model.modes[m].name} {index_labels(model.modes[m], 0, np.array([k]))[0]}" for m, k in part.fixed.items()
+    )
+    title = f"{down.name} × {across.name}" + (f" at {where}" if where else "")
+    names = index_labels(down, len(part.rows), part.rows)
+    summary = f"Heat map of {title}: {len(panels)} panel{'s' if len(panels) > 1 else ''} of {len(part.rows)} rows."
+    plots = heat_plots(part, panels, names, _across(part, across.name), summary)
+    text = "Blue is below the model's constant, orange above it. The slice was chosen by the model alone."
+    if part.sorted_columns:
+        text += " Columns are sorted by their mean prediction."
+    return Section(
+        name="slice",
+        title="A slice, before and after" if observed is not None else "A slice of the predictions",
+        lead="",
+        blocks=(figure("heat", title, plots, caption(text)),),
+    )
+
+
+def _across(part: Slice, name: str) -> str:
+    size = part.shown_of[1]
+    shown = f"all {size:,}" if len(part.columns) == size else f"{len(part.columns):,} of {size:,}"
+    return f"{shortened(name, 24)}: {shown}"

@@ -1,0 +1,217 @@
+"""The report of a release, which may be published with it: a function of the model, the guarantee and public numbers.
+
+Guarantee: the release's own; nothing else goes in (docs/guarantees.md#post-processing). The functions here take no
+tensor, so that none can leak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorveil.completion.card import limits
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.models import CPModel, TuckerModel
+from tensorveil.privacy import Gaussian, Guarantee, Pure
+from tensorveil.privacy.events import describe_event
+from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.guarantee import Part
+from tensorveil.report.bars import Bar, bar_plots
+from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
+from tensorveil.report.facts import Caption, Method
+from tensorveil.report.markup import Markup, joined, tag
+from tensorveil.report.model_parts import about, factor_section, kind_of, release_captions, sizes, slice_section
+from tensorveil.report.page import (
+    DO_NOT_PUBLISH,
+    MAY_BE_PUBLISHED,
+    Page,
+    Section,
+    caption_list,
+    data_table,
+    figure,
+    save_page,
+    status_badge,
+)
+from tensorveil.report.scales import number
+
+__all__ = ["key_list", "release_page", "report_writer"]
+
+Model = CPModel | TuckerModel
+ASSUMED = (
+    "The data's own errors are private. These are expected for a typical tensor, from public numbers alone: a standard "
+    "deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; the noise of "
+    "observations is not counted."
+)
+
+
+def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, Model], None]:
+    """Give a writer of the report, for ``write_release(..., also={"report.html": report_writer(...)})``.
+
+    Parameters
+    ----------
+    estimator
+        The fitted private estimator that is released.
+    n_entries
+        How many entries it was fitted to, for the budget explorer; used in unit value, where that is public. None
+        leaves the explorer out.
+
+    Guarantee: the estimator's, as for everything that follows from its model (docs/guarantees.md#post-processing).
+
+    >>> import tensorveil as tv
+    >>> data = tv.synthetic_cp((30, 20, 10), 2, random_state=0).train
+    >>> private = tv.PrivateCP(2, epsilon=5.0, delta=0.0, unit="value", bounds=(-1, 2)).fit(data)
+    >>> write = report_writer(private, n_entries=data.n_entries)
+    """
+    guarantee: Guarantee = estimator.guarantee_
+
+    def write(path: Path, model: Model) -> None:
+        explorer = None
+        if guarantee.unit.kind == "value" and n_entries is not None and guarantee.bounds is not None:
+            explorer = explore(
+                shape=model.shape, n_entries=n_entries, bounds=guarantee.bounds, ranks=estimator._ranks(model.shape),
+                core=isinstance(model, TuckerModel), epsilon=guarantee.epsilon, delta=guarantee.delta,
+                used=estimator.plan_.method,
+            )  # fmt: skip
+        save_page(path, release_page(model, guarantee, explorer=explorer))
+
+    return write
+
+
+def release_page(model: Model, guarantee: Guarantee, *, explorer: Explorer | None = None) -> Page:
+    """Make the page. What is not private says so, at the top and in its title."""
+    caption = release_captions(guarantee)
+    sections = [
+        _buys(explorer, guarantee),
+        _spent(guarantee),
+        factor_section(model, caption),
+        slice_section(model, caption),
+        _explorer_section(explorer, guarantee),
+        _limits(guarantee),
+    ]
+    warning = "" if guarantee.private else "The guarantee of this release is not proven, or its noise was seeded."
+    return Page(
+        kind="Release report",
+        title=f"A {'private model' if guarantee.private else 'model, NOT PRIVATE,'} of {about(model)}",
+        sentence=guarantee.sentence(),
+        mark=MAY_BE_PUBLISHED if guarantee.private else DO_NOT_PUBLISH,
+        warning=warning,
+        hero=(_keys(model, guarantee, explorer),),
+        sections=tuple(section for section in sections if section is not None),
+        data=() if explorer is None else (explorer_data(explorer),),
+    )
+
+
+def _keys(model: Model, guarantee: Guarantee, explorer: Explorer | None) -> Markup:
+    bounds = "" if guarantee.bounds is None else f"values {guarantee.bounds[0]:g} to {guarantee.bounds[1]:g}, declared"
+    facts = [
+        ("released", kind_of(model), f"{', '.join(guarantee.released)}; {sizes(model)}"),
+        ("protected", f"unit {guarantee.unit}", f"neighbours {guarantee.neighbours}; {bounds}".rstrip("; ")),
+        (
+            "budget",
+            f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}",
+            joined(f"{guarantee.mechanism}, ", status_badge(guarantee.status)),
+        ),
+    ]
+    if explorer is not None:
+        ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
+        gained = f"{1 - ours / constant:.0%} less than" if ours < constant else "no less than"
+        told = "this is a constant" if explorer.used == "mean" else f"{gained} a private constant's"
+        facts.append(("expected error", number(ours), f"for a typical tensor; {told}"))
+    return key_list(facts)
+
+
+def key_list(facts: Sequence[tuple[str, str, str | Markup]]) -> Markup:
+    """Give the few facts that a reader sees first: name, value, what it means."""
+    items = (tag("div", tag("dt", name), tag("dd", value, tag("small", small))) for name, value, small in facts)
+    return tag("dl", *items, class_="keys")
+
+
+def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
+    """Compare the expected error with a constant's and with what next to no noise would leave."""
+    if explorer is None:
+        return None
+    title = METHODS[explorer.used].title
+    ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
+    simple = explorer.used == "mean"  # then the release is the constant
+    bars = [
+        *([] if simple else [Bar(name="a constant (private mean)", value=constant, css="bar quiet")]),
+        Bar(name=f"this release: {title}", value=ours),
+        Bar(name="next to no noise, the same model", value=explorer.floor, css="bar quiet"),
+    ]
+    told = ", ".join(f"{bar.name} {number(bar.value)}" for bar in bars)
+    caption = Caption(
+        text="Root mean square error that the planner expects; shorter is better.",
+        unit=str(guarantee.unit),
+        epsilon=shown_at_least(guarantee.epsilon),
+        delta=guarantee.delta,
+        runs=0,
+        methods=(
+            *(() if simple else (Method(name="private mean", status="proven"),)),
+            Method(name=title, status=guarantee.status),
+            Method(name="next to no noise", status="not private"),
+        ),
+    )
+    return Section(
+        name="buys",
+        title="What the budget buys",
+        lead=ASSUMED,
+        blocks=(figure("error", "Expected error", bar_plots(bars, f"Expected error: {told}."), caption),),
+    )
+
+
+def _spent(guarantee: Guarantee) -> Section:
+    """Show on what the budget was spent."""
+    shares = [_share(part) for part in guarantee.composition]
+    rows = [[part.name, part.statistic, describe_event(part.event)] for part in guarantee.composition]
+    table = data_table(
+        "what was computed from the data, and what each part spent", ["part", "statistic", "spent"], rows
+    )
+    known = [share for share in shares if share is not None]
+    caption = release_captions(guarantee)(
+        "Together these are the epsilon and delta above. Everything else follows from them without touching the data."
+    )
+    blocks = (tag("figure", tag("div", table, class_="drawn"), caption_list(caption)),)
+    if known and len(known) == len(shares) and sum(known) > 0:
+        bars = [
+            Bar(name=part.name, value=share / sum(known), told=f"{share / sum(known):.0%}")
+            for part, share in zip(guarantee.composition, known, strict=True)
+        ]
+        told = ", ".join(f"{bar.name} {bar.told}" for bar in bars)
+        plots = bar_plots(bars, f"Shares of the budget: {told}.")
+        blocks = (figure("spending", "Shares of the budget", (*plots, table), caption),)
+    return Section(
+        name="spent",
+        title="What the budget was spent on",
+        lead="Every number that was computed from the data, each with noise of its own.",
+        blocks=blocks,
+    )
+
+
+def _share(part: Part) -> float | None:
+    """Give what a part weighs in the sum: epsilon, or the square of mu; None where they do not add up so."""
+    if isinstance(part.event, Pure):
+        return part.event.epsilon
+    return part.event.mu**2 if isinstance(part.event, Gaussian) else None
+
+
+def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Section:
+    lead = (
+        "Move epsilon and see which mechanism the planner would take and what error it expects. Nothing here was "
+        "measured on the data; looking costs no budget."
+    )
+    if explorer is None:
+        reason = "was not given" if guarantee.unit.kind == "value" else "is private in its unit"
+        why = f"There is none for this release: the planner needs the number of entries, which {reason}."
+        return Section(name="budget-explorer", title="Budget explorer", lead=why, blocks=())
+    return Section(name="budget-explorer", title="Budget explorer", lead=lead, blocks=explorer_blocks(explorer))
+
+
+def _limits(guarantee: Guarantee) -> Section:
+    items = [*limits(guarantee), f"Where the proof stands: {guarantee.proof}.", *guarantee.notes]
+    return Section(
+        name="limits",
+        title="What is not promised",
+        lead="",
+        blocks=(tag("ul", *(tag("li", item) for item in items), class_="plain"),),
+    )

@@ -1,0 +1,99 @@
+"""Models with awkward labels, and a reader that knows whether a page is well formed."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import numpy as np
+
+from tensorveil.models import CPModel, TuckerModel
+from tensorveil.privacy import Guarantee, Part, Pure, Unit
+from tensorveil.tensor import Mode, ObservedTensor
+
+NASTY = "</script><script>alert(1)</script>\"'&<b onclick=x>"
+VOID = {"meta", "input", "br"}
+
+
+class Reader(HTMLParser):
+    """Checks nesting; collects elements, ids and text."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.ids, self.elements, self.words = [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == [], self.open
+        assert len(self.ids) == len(set(self.ids)), "an id occurs twice"
+
+    def handle_starttag(self, tag, attrs):
+        facts = dict(attrs)
+        self.elements.append((tag, facts))
+        if "id" in facts:
+            self.ids.append(facts["id"])
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, tag, **facts):
+        return [a for t, a in self.elements if t == tag and all(a.get(k) == v for k, v in facts.items())]
+
+
+def guarantee(unit="value", *, secure=True, epsilon=2.0):
+    event = Pure(epsilon)
+    return Guarantee.prove(
+        unit=Unit.parse(unit),
+        event=event,
+        epsilon=epsilon,
+        delta=0.0,
+        composition=[Part(name="values", statistic="every value", event=event)],
+        released=["factors of every mode", "offset"],
+        proof="docs/guarantees.md#input",
+        secure_noise=secure,
+        bounds=(1.0, 5.0),
+        mechanism="input perturbation",
+    )
+
+
+def labels(kind, size):
+    if kind == "text":
+        return [f"{NASTY} {k}" for k in range(size)]
+    if kind == "numbers":
+        return np.arange(size) * 10
+    if kind == "dates":
+        return np.datetime64("2024-01-01") + np.arange(size)
+    return None
+
+
+def cp_model(shape, rank=2, *, seed=0, kinds=("text",), scale=1.0, biases=False):
+    rng = np.random.default_rng(seed)
+    modes = [Mode(f"mode {k} <i>", labels(kinds[k % len(kinds)], size)) for k, size in enumerate(shape)]
+    return CPModel(
+        factors=tuple(scale * rng.normal(size=(size, rank)) for size in shape),
+        offset=3.0,
+        biases=tuple(rng.normal(size=size) for size in shape) if biases else None,
+        modes=modes,
+        bounds=(1.0, 5.0),
+    )
+
+
+def tucker_model(shape, ranks, *, seed=0):
+    rng = np.random.default_rng(seed)
+    factors = tuple(rng.normal(size=(size, rank)) for size, rank in zip(shape, ranks, strict=True))
+    return TuckerModel(core=rng.normal(size=ranks), factors=factors, offset=3.0, bounds=(1.0, 5.0))
+
+
+def observed(model, share=0.5, *, seed=0):
+    rng = np.random.default_rng(seed)
+    cells = np.argwhere(rng.random(model.shape) < share)
+    values = np.clip(model.predict(cells) + 0.3 * rng.normal(size=len(cells)), 1.0, 5.0)
+    return ObservedTensor(cells, values, shape=model.shape, modes=model.modes)

@@ -1,0 +1,64 @@
+"""Contrast of the style's colours, which axe cannot judge within drawings (WCAG 2.2, 1.4.3 and 1.4.11)."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+
+import pytest
+
+from tensorveil.report.drawing import SLOTS
+from tensorveil.report.heat import LEVELS
+
+STYLE = resources.files("tensorveil.report").joinpath("assets", "page.css").read_text(encoding="utf-8")
+LIGHT, DARK = (
+    dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
+    for block in re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[:2]
+)
+
+
+def luminance(colour):
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(first, second):
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_contrast_is_that_of_the_standard():
+    assert contrast("#ffffff", "#000000") == pytest.approx(21.0)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_can_be_read(colours):
+    pairs = [("ink", "paper"), ("soft", "paper"), ("accent", "paper"), ("ink", "card"), ("soft", "card")]
+    pairs += [("accent", "card"), ("accent", "wash"), ("soft", "wash")]
+    pairs += [(word, f"{word}-wash") for word in ("good", "fair", "bad")]
+    for front, back in pairs:
+        assert contrast(colours[front], colours[back]) >= 4.5, (front, back)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_curves_and_bars_stand_out(colours):
+    for name in (*(f"s{k + 1}" for k in range(SLOTS)), "good", "bad", "ink", "quiet"):
+        assert contrast(colours[name], colours["paper"]) >= 3.0, name
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_heat_grows_away_from_the_middle(colours):
+    """Both arms leave the middle steadily in lightness, so that they can be read without telling the hues apart."""
+    middle = LEVELS // 2
+    steps = [abs(luminance(colours[f"q{k}"]) - luminance(colours[f"q{middle}"])) for k in range(LEVELS)]
+    assert steps[: middle + 1] == sorted(steps[: middle + 1], reverse=True)
+    assert steps[middle:] == sorted(steps[middle:])
+
+
+def test_both_schemes_name_the_same_colours():
+    assert set(LIGHT) == set(DARK)
+    used = set(re.findall(r"var\(--([\w-]+)\)", STYLE))
+    assert used <= set(LIGHT)
+    assert set(LIGHT) <= used
