@@ -150,7 +150,7 @@ def _report(options: dict[str, Any], estimator: Any, tensor: ObservedTensor) -> 
         return {}
     from tensorveil.report.release_page import report_writer
 
-    return {REPORT: report_writer(estimator, n_entries=tensor.n_entries if options["unit"] == "value" else None)}
+    return {REPORT: report_writer(estimator, n_entries=tensor.n_entries if unit_kind(options) == "value" else None)}
 
 
 def _owner_report(options: dict[str, Any], estimator: Any, tensor: ObservedTensor) -> dict[str, Callable[[Path], None]]:
@@ -160,7 +160,10 @@ def _owner_report(options: dict[str, Any], estimator: Any, tensor: ObservedTenso
     from tensorveil.report.page import save_page
 
     ledger = None if options["ledger"] is None else Ledger.open(options["ledger"])
-    page = owner_page(estimator.model_, estimator.guarantee_, tensor, ledger=ledger)
+    model = estimator.model_
+    if isinstance(model, SharedModel):
+        model = model.personalise(tensor)  # for the owner of all entries alone
+    page = owner_page(model, estimator.guarantee_, tensor, ledger=ledger)
     return {OWNER_REPORT: lambda path: save_page(path, page)}
 
 

@@ -81,7 +81,7 @@ def _make(study: Study, output: Path, *, quick: bool, redraw: bool, jobs: int, r
         "name": study.name,
         "skipped": None,
         "quick": results.quick,
-        "caption": study.caption(results),
+        "caption": str(study.caption(results)),
         "core_minutes": round(results.core_minutes, 2),
         "files": [str(path) for path in files],
     }

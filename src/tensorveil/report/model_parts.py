@@ -15,6 +15,7 @@ from tensorveil.report.heat import Slice, chosen_slice, heat_plots, observed_in
 from tensorveil.report.markup import Markup, shortened, tag
 from tensorveil.report.page import Section, figure
 from tensorveil.tensor import ObservedTensor
+from tensorveil.users import SharedModel
 
 __all__ = [
     "Captioner",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 Model = CPModel | TuckerModel
+AnyModel = Model | SharedModel
 # Gives a text the caption of the page that it stands on.
 Captioner = Callable[[str], Caption]
 SEEDED = "The noise was drawn from a seed: not private."
@@ -60,31 +62,33 @@ def open_captions(name: str) -> Captioner:
     return caption
 
 
-def kind_of(model: Model) -> str:
+def kind_of(model: AnyModel) -> str:
     """Name a model: "CP, rank 8"."""
-    if isinstance(model, TuckerModel):
-        return f"Tucker, rank {' × '.join(map(str, model.rank))}"
-    return f"CP, rank {model.rank}"
+    rank = model.rank
+    kind = f"Tucker, rank {' × '.join(map(str, rank))}" if isinstance(rank, tuple) else f"CP, rank {rank}"
+    return f"{kind}, what users share" if isinstance(model, SharedModel) else kind
 
 
-def about(model: Model) -> str:
+def about(model: AnyModel) -> str:
     """Name the modes: "user × film"."""
     return " × ".join(mode.name for mode in model.modes)
 
 
-def sizes(model: Model) -> str:
+def sizes(model: AnyModel) -> str:
     """Give the sizes of the modes: "943 × 1,682"."""
     return " × ".join(f"{size:,}" for size in model.shape)
 
 
-def factor_section(model: Model, caption: Captioner) -> Section:
-    """Show what the model holds about every mode."""
-    blocks = [
-        _factor_figure(f"factors-{place + 1}", mode_loadings(model, place), caption)
-        for place in range(len(model.shape))
-    ]
-    if not any(mode_loadings(model, place).names for place in range(len(model.shape))):
+def factor_section(model: AnyModel, caption: Captioner) -> Section:
+    """Show what the model holds about every mode; of a protected mode it holds nothing."""
+    drawn, hidden = (model.example(), model.protect) if isinstance(model, SharedModel) else (model, None)
+    loadings = {place: mode_loadings(drawn, place) for place in range(len(model.shape)) if place != hidden}
+    blocks = [_factor_figure(f"factors-{place + 1}", found, caption) for place, found in loadings.items()]
+    if not any(found.names for found in loadings.values()):
         blocks = [tag("p", "This model is a constant: it tells nothing about any index, and there is nothing to draw.")]
+    if hidden is not None:
+        name = model.modes[hidden].name
+        blocks.append(tag("p", f"Mode {name} is protected: the release holds no number about any of its indices."))
     return Section(
         name="factors",
         title="The factors, mode by mode",
@@ -109,11 +113,13 @@ def _factor_figure(name: str, loadings: Loadings, caption: Captioner) -> Markup:
     return figure(name, title, loading_plots(loadings), caption(text), numbers=loading_table(loadings))
 
 
-def slice_section(model: Model, caption: Captioner, observed: ObservedTensor | None = None) -> Section | None:
+def slice_section(model: AnyModel, caption: Captioner, observed: ObservedTensor | None = None) -> Section | None:
     """Show a slice of the predictions; with the observed values, which are private, also before.
 
-    None where there is nothing to see: the predictions of a constant.
+    None where there is nothing to see: the predictions of a constant, or a model that predicts for nobody.
     """
+    if isinstance(model, SharedModel):
+        return None
     part = chosen_slice(model)
     if observed is None and np.ptp(part.predicted) == 0:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from tensorveil.completion.card import limits
 from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.models import CPModel, TuckerModel
+from tensorveil.models import TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
 from tensorveil.privacy.events import describe_event
 from tensorveil.privacy.exact import shown_at_least
@@ -21,7 +21,15 @@ from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Method
 from tensorveil.report.markup import Markup, joined, tag
-from tensorveil.report.model_parts import about, factor_section, kind_of, release_captions, sizes, slice_section
+from tensorveil.report.model_parts import (
+    AnyModel,
+    about,
+    factor_section,
+    kind_of,
+    release_captions,
+    sizes,
+    slice_section,
+)
 from tensorveil.report.page import (
     DO_NOT_PUBLISH,
     MAY_BE_PUBLISHED,
@@ -37,7 +45,6 @@ from tensorveil.report.scales import number
 
 __all__ = ["key_list", "release_page", "report_writer"]
 
-Model = CPModel | TuckerModel
 ASSUMED = (
     "The data's own errors are private. These are expected for a typical tensor, from public numbers alone: a standard "
     "deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; the noise of "
@@ -45,7 +52,7 @@ ASSUMED = (
 )
 
 
-def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, Model], None]:
+def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, AnyModel], None]:
     """Give a writer of the report, for ``write_release(..., also={"report.html": report_writer(...)})``.
 
     Parameters
@@ -65,7 +72,7 @@ def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, M
     """
     guarantee: Guarantee = estimator.guarantee_
 
-    def write(path: Path, model: Model) -> None:
+    def write(path: Path, model: AnyModel) -> None:
         explorer = None
         if guarantee.unit.kind == "value" and n_entries is not None and guarantee.bounds is not None:
             explorer = explore(
@@ -78,7 +85,7 @@ def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, M
     return write
 
 
-def release_page(model: Model, guarantee: Guarantee, *, explorer: Explorer | None = None) -> Page:
+def release_page(model: AnyModel, guarantee: Guarantee, *, explorer: Explorer | None = None) -> Page:
     """Make the page. What is not private says so, at the top and in its title."""
     caption = release_captions(guarantee)
     sections = [
@@ -102,7 +109,7 @@ def release_page(model: Model, guarantee: Guarantee, *, explorer: Explorer | Non
     )
 
 
-def _keys(model: Model, guarantee: Guarantee, explorer: Explorer | None) -> Markup:
+def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> Markup:
     bounds = "" if guarantee.bounds is None else f"values {guarantee.bounds[0]:g} to {guarantee.bounds[1]:g}, declared"
     facts = [
         ("released", kind_of(model), f"{', '.join(guarantee.released)}; {sizes(model)}"),

@@ -60,6 +60,23 @@ class Results:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A caption: what is shown, the unit, epsilon, delta, the number of runs, the standing of every method."""
+
+    shown: str
+    unit: str
+    epsilon: str
+    delta: str
+    runs: str
+    guarantees: str
+    small_print: str
+
+    def __str__(self) -> str:
+        facts = f"Unit: {self.unit}. Epsilon: {self.epsilon}. Delta: {self.delta}. Runs per point: {self.runs}."
+        return f"{self.shown} {facts} {self.guarantees} {self.small_print}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A published figure or table.
 
@@ -72,10 +89,11 @@ class Study:
     compute: a cell's settings to its rows; a pure function of them.
     draw: results to a matplotlib figure.
     page: results to the text of docs/studies/NAME.md between the figure and the way to repeat it.
-    caption: results to one paragraph under the figure.
+    caption: results to the paragraph under the figure.
     settings: everything else that the rows depend on; cells computed under others are not used.
     minutes: about how long it takes on one core, quick and in full.
     dataset: the named dataset that it needs, if any.
+    axis: what rows' places on the horizontal axis are.
     """
 
     name: str
@@ -86,10 +104,11 @@ class Study:
     compute: Callable[[Settings], Iterable[Row]]
     draw: Callable[[Results], Any]
     page: Callable[[Results], str]
-    caption: Callable[[Results], str]
+    caption: Callable[[Results], Stated]
     settings: Settings
     minutes: tuple[float, float]
     dataset: str | None = None
+    axis: str = "epsilon"
 
     def digest(self, cell: Cell, version: str) -> str:
         """Return what a kept cell is recognised by: it changes with the settings and with the program's version."""

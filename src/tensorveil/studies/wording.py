@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from tensorveil.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED, Results
+from tensorveil.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED, Results, Stated
 from tensorveil.studies.summary import Point, methods_of, summarise
 
 MEANINGS = {
@@ -21,14 +21,20 @@ SEEDED = (
 )
 
 
-def caption(results: Results, *, shown: str, unit: str, epsilon: str, delta: str, runs: str = "") -> str:
+def caption(results: Results, *, shown: str, unit: str, epsilon: str, delta: str, runs: str = "") -> Stated:
     """State what is shown, the unit, epsilon, delta, the number of runs, and the status of every method."""
     points = summarise(results.rows)
     numbers = sorted({point.runs for point in points})
     repeats = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
-    told = f"Runs per point: {runs or repeats}{', a quick run' if results.quick else ''}."
-    words = [f"{shown} Unit: {unit}. Epsilon: {epsilon}. Delta: {delta}. {told}", statuses(points), SEEDED]
-    return " ".join(words)
+    return Stated(
+        shown=shown,
+        unit=unit,
+        epsilon=epsilon,
+        delta=delta,
+        runs=f"{runs or repeats}{', a quick run' if results.quick else ''}",
+        guarantees=statuses(points),
+        small_print=SEEDED,
+    )
 
 
 def statuses(points: Sequence[Point]) -> str:

@@ -122,6 +122,15 @@ class SharedModel:
         own[people.ids] = self._solve(people)
         return self._whole(own)
 
+    def example(self) -> CPModel | TuckerModel:
+        """Return the whole model of one made-up person, whose tastes are as strong as users' are on average.
+
+        A function of the release alone, to look at: how strong components are, which signs cancel out.
+        """
+        own = np.sqrt(self.taste_mean**2 + np.diag(self.taste_covariance))
+        own[0] = self.taste_mean[0]
+        return self._whole(own[None, :])
+
     def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
         """Predict at (n, order) coordinates for the people they name, each from the person's own ``entries``.
 

@@ -22,7 +22,7 @@ def test_the_figure(name, tmp_path):
     figure = study.draw(results)
     body, foot = figure.subfigs
     (caption,) = foot.texts
-    assert " ".join(caption.get_text().split()) == " ".join(study.caption(results).split())
+    assert " ".join(caption.get_text().split()) == " ".join(str(study.caption(results)).split())
     figure.draw_without_rendering()
     page = figure.bbox
     words = caption.get_window_extent()

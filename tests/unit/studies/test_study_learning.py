@@ -59,7 +59,7 @@ def test_figure_and_page_are_made_of_results(made, kind):
     figure = study.draw(results)
     assert len(figure.subfigs[0].axes) == len(presenting.panels_of(facts))
     for word in ("Unit: ", "Delta: ", "Guarantees: "):
-        assert word in study.caption(results)
+        assert word in str(study.caption(results))
 
 
 def test_ours_is_best_at_the_same_true_epsilon_and_tldp_leads_by_name_only(made):

@@ -30,7 +30,7 @@ from tensorveil.studies.learning.names import (
     USER,
     WEIGHTED,
 )
-from tensorveil.studies.study import Results
+from tensorveil.studies.study import Results, Stated
 from tensorveil.studies.summary import Point, pick, summarise
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def panels_of(facts: Facts) -> tuple[str, ...]:
     return (NOMINAL, TRUE, USER, RECORD) if facts.kind == "III" else (NOMINAL, TRUE, SAME)
 
 
-def caption(results: Results, facts: Facts) -> str:
+def caption(results: Results, facts: Facts) -> Stated:
     """State what the reader must know."""
     return wording.caption(
         results,
@@ -103,7 +103,7 @@ def draw(results: Results, facts: Facts) -> Any:
     panels = panels_of(facts)
     rows, columns = (2, 2) if len(panels) == 4 else (1, 3)
     figure, body, axes = drawing.new_figure(
-        11.0, 3.9 * rows + 1.4, caption(results, facts), rows=rows, columns=columns, sharey=True
+        11.0, 3.9 * rows + 1.4, str(caption(results, facts)), rows=rows, columns=columns, sharey=True
     )
     lines = [name for name in LINES if pick(points, method=name)]
     for axis, panel in zip(axes.flat, panels, strict=True):

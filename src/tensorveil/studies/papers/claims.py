@@ -10,7 +10,7 @@ from tensorveil.audit.catalogue import subjects
 from tensorveil.audit.claim import Claim
 from tensorveil.audit.subjects.subject import Subject, holds
 from tensorveil.studies import drawing, wording
-from tensorveil.studies.study import CLAIMED, PROVEN, REFUTED, Cell, Results, Row, Settings, Study
+from tensorveil.studies.study import CLAIMED, PROVEN, REFUTED, Cell, Results, Row, Settings, Stated, Study
 from tensorveil.studies.summary import Point, pick, summarise
 
 SEED, CONFIDENCE = 2, 0.999
@@ -84,7 +84,7 @@ def status_of(subject: Subject) -> str:
     return CLAIMED if subject.name.startswith(PUBLISHED) else PROVEN
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know; methods are too many to be named here."""
     points = pick(summarise(results.rows), metric=BOUND)
     numbers = {status: sum(point.status == status for point in points) for status in LOOKS}
@@ -102,7 +102,7 @@ def caption(results: Results) -> str:
 def draw(results: Results) -> Any:
     """Draw one strip per family, one mark per mechanism."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 4.4, caption(results), rows=1, columns=1)
+    figure, body, axes = drawing.new_figure(9.6, 4.4, str(caption(results)), rows=1, columns=1)
     axis = axes[0, 0]
     for place, prefix in enumerate(reversed(FAMILIES)):
         for point in pick(points, panel=prefix, metric=BOUND):

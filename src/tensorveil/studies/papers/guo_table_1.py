@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorveil.studies import drawing, matrix_drawing, planted_matrix, wording
 from tensorveil.studies.planted_matrix import AS_CLAIMED, MEASURED, OURS
-from tensorveil.studies.study import Cell, Results, Row, Settings, Study, seeds_of
+from tensorveil.studies.study import Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil.studies.summary import Point, mean_at, pick, summarise
 
 SIZES = (200, 500, 1000, 2000)
@@ -34,7 +34,7 @@ def compute(settings: Settings) -> Iterator[Row]:
     yield from planted_matrix.matrix_rows(settings["size"], EPSILON, settings["run"], settings["size"])
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know."""
     fit = matrix_drawing.fit_error(summarise(results.rows))
     return wording.caption(
@@ -49,7 +49,7 @@ def caption(results: Results) -> str:
 def draw(results: Results) -> Any:
     """Draw errors left, seconds right."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 4.6, caption(results), rows=1, columns=2)
+    figure, body, axes = drawing.new_figure(9.6, 4.6, str(caption(results)), rows=1, columns=2)
     errors, seconds = axes[0]
     matrix_drawing.draw_errors(errors, points, PRINTED)
     for method, style in matrix_drawing.STYLES.items():
@@ -157,4 +157,5 @@ STUDY = Study(
     caption=caption,
     settings={**planted_matrix.SETTINGS, "sizes": SIZES, "epsilon": EPSILON},
     minutes=(0.5, 2.5),
+    axis="rows and columns",
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorveil.studies import drawing, matrix_drawing, planted_matrix, wording
 from tensorveil.studies.planted_matrix import AS_CLAIMED, CONSTANT, FIT, MEASURED, OURS
-from tensorveil.studies.study import Cell, Results, Row, Settings, Study, seeds_of
+from tensorveil.studies.study import Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil.studies.summary import Point, mean_at, pick, summarise
 
 SIZE = 1000
@@ -30,7 +30,7 @@ def compute(settings: Settings) -> Iterator[Row]:
     yield from planted_matrix.matrix_rows(SIZE, settings["epsilon"], settings["run"], settings["epsilon"])
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know."""
     fit = matrix_drawing.fit_error(summarise(results.rows))
     return wording.caption(
@@ -45,7 +45,7 @@ def caption(results: Results) -> str:
 def draw(results: Results) -> Any:
     """Draw relative errors by epsilon."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(7.4, 4.6, caption(results), rows=1, columns=1)
+    figure, body, axes = drawing.new_figure(7.4, 4.6, str(caption(results)), rows=1, columns=1)
     axis = axes[0, 0]
     matrix_drawing.draw_errors(axis, points, PRINTED)
     drawing.mark_ticks(axis, EPSILONS)

@@ -10,7 +10,7 @@ from tensorveil.published import GradientPerturbation
 from tensorveil.studies import drawing, reference, wording
 from tensorveil.studies.drawing import Style
 from tensorveil.studies.reference import CLAMPED, CONSTANT, DESCENT_LINE, FIT_LINE, GRADIENT, INPUT, KINDS, OURS, OUTPUT
-from tensorveil.studies.study import Cell, Results, Row, Settings, Study, seeds_of
+from tensorveil.studies.study import Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil.studies.summary import Point, mean_at, pick, summarise
 
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
@@ -64,7 +64,7 @@ def compute(settings: Settings) -> Iterator[Row]:
             yield case.fit_published(clipped(clip), epsilon, make, panel=exponential(kind))
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know."""
     return wording.caption(
         results,
@@ -82,7 +82,7 @@ def caption(results: Results) -> str:
 def draw(results: Results) -> Any:
     """Draw published methods, gradient noise at tiny epsilon, and ours in detail; CP left, Tucker right."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 10.2, caption(results), rows=3, columns=2, sharex="row", sharey="row")
+    figure, body, axes = drawing.new_figure(9.6, 10.2, str(caption(results)), rows=3, columns=2, sharex="row", sharey="row")
     for column, kind in enumerate(KINDS):
         title = reference.TITLES[kind]
         first, second, third = axes[:, column]

@@ -8,7 +8,7 @@ from typing import Any
 from tensorveil.studies import drawing, reference, wording
 from tensorveil.studies.drawing import Style
 from tensorveil.studies.reference import CLAMPED, CONSTANT, DESCENT_LINE, FIT_LINE, GRADIENT, KINDS, OUTPUT
-from tensorveil.studies.study import Cell, Results, Row, Settings, Study, seeds_of
+from tensorveil.studies.study import Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil.studies.summary import Point, mean_at, pick, summarise
 
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
@@ -43,7 +43,7 @@ def compute(settings: Settings) -> Iterator[Row]:
     yield from case.proven(METHODS[3:], EPSILONS)
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know."""
     return wording.caption(
         results,
@@ -63,7 +63,7 @@ def draw(results: Results) -> Any:
     """Draw one panel per model and method, a curve per missing ratio."""
     points = summarise(results.rows)
     figure, body, axes = drawing.new_figure(
-        11.6, 6.2, caption(results), rows=2, columns=len(METHODS), sharex=True, sharey=True
+        11.6, 6.2, str(caption(results)), rows=2, columns=len(METHODS), sharex=True, sharey=True
     )
     for row, kind in zip(axes, KINDS, strict=True):
         for axis, method in zip(row, METHODS, strict=True):

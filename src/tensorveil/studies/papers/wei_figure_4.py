@@ -10,7 +10,7 @@ from tensorveil.published import GradientPerturbation, InputPerturbation, Output
 from tensorveil.studies import drawing, reference, wording
 from tensorveil.studies.drawing import Style
 from tensorveil.studies.reference import CLAMPED, CONSTANT, DESCENT_LINE, FIT_LINE, GRADIENT, INPUT, KINDS, OUTPUT, rmse
-from tensorveil.studies.study import NOT_PRIVATE, Cell, Results, Row, Settings, Study, seeds_of
+from tensorveil.studies.study import NOT_PRIVATE, Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil.studies.summary import Point, mean_at, pick, summarise
 from tensorveil.tensor import ObservedTensor, load_dataset
 
@@ -129,7 +129,7 @@ def _ours(kind: str, epsilon: float, seed: int, method: str) -> Any:
     )  # fmt: skip
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know."""
     number = len({row.run for row in results.rows})
     splits = "split ua" if results.quick else "each of two splits (ua, ub)"
@@ -153,7 +153,7 @@ def caption(results: Results) -> str:
 def draw(results: Results) -> Any:
     """Draw published methods above, ours below; CP left, Tucker right."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 7.4, caption(results), rows=2, columns=2, sharex=True, sharey="row")
+    figure, body, axes = drawing.new_figure(9.6, 7.4, str(caption(results)), rows=2, columns=2, sharex=True, sharey="row")
     for above, below, kind in zip(*axes, KINDS, strict=True):
         title = reference.TITLES[kind]
         drawing.draw_panel(above, pick(points, panel=scaled(kind)), STYLES, lines=LINES, curves=tuple(PUBLISHED))

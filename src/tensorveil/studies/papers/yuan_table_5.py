@@ -13,7 +13,7 @@ from tensorveil.noise import SeededSource
 from tensorveil.published.table5 import label_of, table5, table5_mechanisms
 from tensorveil.studies import drawing, wording
 from tensorveil.studies.drawing import Style
-from tensorveil.studies.study import FIRST_RUN, NOT_PRIVATE, PROVEN, Cell, Results, Row, Settings, Study
+from tensorveil.studies.study import FIRST_RUN, NOT_PRIVATE, PROVEN, Cell, Results, Row, Settings, Stated, Study
 from tensorveil.studies.summary import Point, mean_at, pick, summarise
 
 SHAPE, BOUNDS, SPAN, DELTA = (28, 28), (0.0, 255.0), 256.0, 1e-5
@@ -93,7 +93,7 @@ def _rows(method: str, status: str, epsilon: float, values: dict[str, float], dr
         )  # fmt: skip
 
 
-def caption(results: Results) -> str:
+def caption(results: Results) -> Stated:
     """State what the reader must know."""
     draws = next(row.note for row in results.rows if row.metric == MEASURED)
     return wording.caption(
@@ -115,7 +115,7 @@ def caption(results: Results) -> str:
 def draw(results: Results) -> Any:
     """Draw error against true epsilon."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 5.4, caption(results), rows=1, columns=1)
+    figure, body, axes = drawing.new_figure(9.6, 5.4, str(caption(results)), rows=1, columns=1)
     axis = axes[0, 0]
     for method, style in STYLES.items():
         errors, truths = (pick(points, method=method, metric=metric) for metric in (ERROR, TRUE))
