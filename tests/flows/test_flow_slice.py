@@ -107,6 +107,6 @@ def test_labels_are_refused(tmp_path, capsys):
     promise = ["--epsilon", "2", "--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5"]
     shape = ["--private-shape", ",".join(map(str, SHAPE))]
     assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, *shape]) != 0
-    assert "need indices" in capsys.readouterr().err
+    assert "needs indices" in capsys.readouterr().err
     assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, "--indices"]) != 0
     assert "--private-shape" in capsys.readouterr().err

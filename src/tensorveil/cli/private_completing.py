@@ -44,7 +44,7 @@ DEFAULT_RANK: dict[str, int | str] = {"cp": 8, "tucker": 4, "matrix": "auto"}
 TABLES = ("csv", "tsv", "parquet")
 # Numbering the labels that occur would make every index depend on which entries there are.
 NEEDS_INDICES = (
-    "--unit entry and --unit slice need indices: labels that are read off the data tell who is in them. "
+    "this --unit needs indices: labels that are read off the data tell who is in them. "
     "Number the rows by a public list, from 0, and add --indices."
 )
 NO_LEDGER = (

@@ -7,6 +7,7 @@ import pytest
 from tensorveil.cli.complete import complete
 from tensorveil.cli.main import run
 from tensorveil.cli.private import METHODS, PRIVATE, REFUSED
+from tensorveil.completion.slices import SWEEPS
 from tensorveil.mechanisms.catalogue import METHODS as CATALOGUE
 
 PROMISE = ["--epsilon", "1", "--unit", "value", "--bounds", "1", "5"]
@@ -25,8 +26,9 @@ def refused(tmp_path, capsys, *options):
 
 
 def test_the_names_of_methods_are_those_of_the_catalogue():
-    for unit, names in METHODS.items():
-        assert set(names) == {name for name, method in CATALOGUE.items() if method.unit == unit}
+    for unit in ("value", "entry"):
+        assert set(METHODS[unit]) == {name for name, method in CATALOGUE.items() if method.unit == unit}
+    assert {"auto", *METHODS["slice"]} == set(SWEEPS)
 
 
 def test_the_tables_of_options_name_options():
@@ -54,7 +56,7 @@ def test_the_tables_of_options_name_options():
         (ENTRY, "--unit entry needs --private-shape"),
         ([*ENTRY, "--private-shape", "3,3", "--method", "mean"], "--method must be one of auto, gram"),
         ([*ENTRY, "--private-shape", "3,3", "--indices", "--duplicates", "mean"], "one entry"),
-        ([*ENTRY, "--private-shape", "3,3"], "--unit entry needs indices"),
+        ([*ENTRY, "--private-shape", "3,3"], "this --unit needs indices"),
         ([*ENTRY, "--private-shape", "3"], "2 or more modes"),
         ([*ENTRY, "--private-shape", "3,x"], "whole numbers and commas"),
         (["--epsilon", "1", "--unit", "slice", "--bounds", "1", "5"], "unit"),

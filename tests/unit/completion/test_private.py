@@ -103,7 +103,8 @@ def test_a_failing_mechanism_leaves_its_charge(problem, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "slice:user"}, r'unit must be "value" or "entry" here'),
+        ({"unit": "tensor"}, r'unit must be "value", "entry" or "slice" here'),
+        ({"unit": "slice:user"}, r'shape must be declared for unit="slice"'),
         ({"unit": "entry"}, r'shape must be declared for unit="entry"'),
         ({"unit": "entry", "shape": (2, 2, 2)}, r"shape must be the shape of the tensor"),
         ({"bounds": (1.0, 0.0)}, r"bounds must be two finite numbers, the lower one first"),
