@@ -33,7 +33,7 @@ def study(names: tuple[str, ...], list_only: bool, output: Path, as_json: bool, 
     """Make published figures and tables again, with proven methods and plain lines on the same axes.
 
     For every NAME the folder OUTPUT gets NAME.parquet (all numbers), NAME.json (settings, seeds, means), NAME.svg,
-    NAME.png, NAME.md and NAME.html. A study that is interrupted or killed goes on where it was: finished cells are kept.
+    NAME.png, NAME.md and NAME.html. A study that is interrupted or killed goes on where it was.
 
     Noise is seeded here, so that studies can be repeated: nothing in them is private.
 
@@ -91,4 +91,6 @@ def _show(made: list[dict[str, Any]], output: Path) -> None:
             out.print(f"[bold]{name}[/bold] [yellow]skipped[/yellow]: {escape(result['skipped'])}", soft_wrap=True)
         else:
             out.print(f"[bold]{name}[/bold] {escape(result['caption'])}", soft_wrap=True)
-            out.print(f"  {escape(str(output / result['name']))}.html, .md, .svg, .png, .parquet, .json", soft_wrap=True)
+            out.print(
+                f"  {escape(str(output / result['name']))}.html, .md, .svg, .png, .parquet, .json", soft_wrap=True
+            )

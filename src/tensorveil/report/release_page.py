@@ -82,7 +82,16 @@ def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, A
             )  # fmt: skip
         save_page(path, release_page(model, guarantee, explorer=explorer))
 
-    return write
+    def write_anyway(path: Path, model: AnyModel) -> None:
+        try:
+            write(path, model)
+        except Exception:  # the release is paid for: a drawing that fails must not take it along
+            told = "The report could not be drawn. The release is whole without it; its model card has the facts."
+            mark = MAY_BE_PUBLISHED if guarantee.private else DO_NOT_PUBLISH
+            bare = Page(kind="Release report", title=told, sentence=guarantee.sentence(), mark=mark, sections=())
+            save_page(path, bare)
+
+    return write_anyway
 
 
 def release_page(model: AnyModel, guarantee: Guarantee, *, explorer: Explorer | None = None) -> Page:

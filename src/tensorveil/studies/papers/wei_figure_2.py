@@ -82,7 +82,9 @@ def caption(results: Results) -> Stated:
 def draw(results: Results) -> Any:
     """Draw published methods, gradient noise at tiny epsilon, and ours in detail; CP left, Tucker right."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 10.2, str(caption(results)), rows=3, columns=2, sharex="row", sharey="row")
+    figure, body, axes = drawing.new_figure(
+        9.6, 10.2, str(caption(results)), rows=3, columns=2, sharex="row", sharey="row"
+    )
     for column, kind in enumerate(KINDS):
         title = reference.TITLES[kind]
         first, second, third = axes[:, column]

@@ -153,7 +153,9 @@ def caption(results: Results) -> Stated:
 def draw(results: Results) -> Any:
     """Draw published methods above, ours below; CP left, Tucker right."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 7.4, str(caption(results)), rows=2, columns=2, sharex=True, sharey="row")
+    figure, body, axes = drawing.new_figure(
+        9.6, 7.4, str(caption(results)), rows=2, columns=2, sharex=True, sharey="row"
+    )
     for above, below, kind in zip(*axes, KINDS, strict=True):
         title = reference.TITLES[kind]
         drawing.draw_panel(above, pick(points, panel=scaled(kind)), STYLES, lines=LINES, curves=tuple(PUBLISHED))
