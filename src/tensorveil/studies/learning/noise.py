@@ -14,6 +14,7 @@ from tensorveil.studies.learning.names import GAUSSIAN, LAPLACE
 
 DELTA: Final = 1e-5
 SPAN: Final = 256.0  # Delta in tables 2 to 4 of Yuan et al.
+LARGEST: Final = 1000  # entries of tensors whose truth is computed by convolution
 Shape = tuple[int, ...]
 Bounds = tuple[float, float]
 
@@ -72,10 +73,11 @@ class Worth:
 def worth(mechanism: Any, *, width: float | None = None, rounds: int = 1) -> Worth:
     """Say what is true of noise on a tensor whose entries differ by at most ``width``, repeated in rounds.
 
-    In one round and at the mechanism's own width this is its `truth`. Over rounds Gaussian noise composes exactly;
+    In one round and at the mechanism's own width this is its `truth`, which convolves the losses of all entries and takes
+    minutes for colour images. Over rounds, and for large tensors, Gaussian noise composes exactly;
     Laplace noise of ratio r is r-DP and so r^2/2-zCDP per entry (Bun and Steinke 2016), which adds up.
     """
-    if width is None and rounds == 1:
+    if width is None and rounds == 1 and mechanism.size <= LARGEST:
         return Worth(tensor=mechanism.truth("tensor").epsilon, entry=mechanism.truth("local entry").epsilon)
     return Worth(
         tensor=_worth(mechanism, width or mechanism.width, mechanism.size, rounds),
