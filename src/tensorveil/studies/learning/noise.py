@@ -14,6 +14,7 @@ from tensorveil.studies.learning.names import GAUSSIAN, LAPLACE
 
 DELTA: Final = 1e-5
 SPAN: Final = 256.0  # Delta in tables 2 to 4 of Yuan et al.
+LARGEST: Final = 1000  # entries of tensors whose truth is computed by convolution
 Shape = tuple[int, ...]
 Bounds = tuple[float, float]
 
@@ -72,10 +73,11 @@ class Worth:
 def worth(mechanism: Any, *, width: float | None = None, rounds: int = 1) -> Worth:
     """Say what is true of noise on a tensor whose entries differ by at most ``width``, repeated in rounds.
 
-    In one round and at the mechanism's own width this is its `truth`. Over rounds Gaussian noise composes exactly;
-    Laplace noise of ratio r is r-DP and so r^2/2-zCDP per entry (Bun and Steinke 2016), which adds up.
+    In one round and at the mechanism's own width this is its `truth`, which convolves the losses of all entries and
+    takes minutes for colour images. Over rounds, and for large tensors, Gaussian noise composes exactly; Laplace noise
+    of ratio r is r-DP and so r^2/2-zCDP per entry (Bun and Steinke 2016), which adds up.
     """
-    if width is None and rounds == 1:
+    if width is None and rounds == 1 and mechanism.size <= LARGEST:
         return Worth(tensor=mechanism.truth("tensor").epsilon, entry=mechanism.truth("local entry").epsilon)
     return Worth(
         tensor=_worth(mechanism, width or mechanism.width, mechanism.size, rounds),
@@ -85,13 +87,14 @@ def worth(mechanism: Any, *, width: float | None = None, rounds: int = 1) -> Wor
 
 def _worth(mechanism: Any, width: float, entries: int, rounds: int) -> float:
     keep = getattr(mechanism, "keep", 0.0)
-    if -math.expm1(rounds * entries * math.log1p(-keep)) >= DELTA:
+    spare = DELTA + math.expm1(rounds * entries * math.log1p(-keep))  # what kept entries leave of delta
+    if spare <= 0:
         return math.inf
     if isinstance(mechanism, LaplaceNoise) or getattr(mechanism, "noise", "") == "laplace":
         ratio, answers = width / mechanism.scale, entries * rounds
-        return float(min(ratio * answers, epsilon_for(Repeated(ZCDP(0.5 * ratio**2), answers), DELTA)))
+        return float(min(ratio * answers, epsilon_for(Repeated(ZCDP(0.5 * ratio**2), answers), spare)))
     sigma = mechanism.scale if isinstance(mechanism, TLDP) else mechanism.sigma
-    return gdp_epsilon(width * math.sqrt(entries * rounds) / sigma, DELTA)
+    return gdp_epsilon(width * math.sqrt(entries * rounds) / sigma, spare)
 
 
 def nominal_for(make: Callable[[float], Any], target: float, true_of: Callable[[Any], float]) -> float:
