@@ -15,7 +15,13 @@ COSTLY = {
     name for name in SUBJECTS if name.startswith("attack/") or name.endswith("gradient perturbation, secret start")
 }
 COSTLY |= {name for name in SUBJECTS if name.startswith("completion/gradient, tucker") or name.endswith(", delta")}
-QUICK = {"completion/": 40, "one run/": 2_000, "published/output perturbation, secret start": 60, "local/400": 2_000}
+QUICK = {
+    "completion/": 40,
+    "one run/users": 400,
+    "one run/": 2_000,
+    "published/output perturbation, secret start": 60,
+    "local/400": 2_000,
+}
 
 
 def quick_samples(subject):
@@ -48,10 +54,10 @@ def test_the_verdict_is_the_right_one_with_many_draws(name):
     check(subject, subject.audit(samples=subject.many, seed=1))
 
 
-def test_a_million_draws_of_every_noised_primitive():
+def test_a_million_draws_of_every_noised_primitive_and_a_million_canaries_of_every_method():
     """What the slow tests promise: the numbers in the catalogue."""
     for name, subject in SUBJECTS.items():
-        if name.startswith(("noise/", "statistic/", "local/")):
+        if name.startswith(("noise/", "statistic/", "local/", "one run/Private")):
             assert subject.many >= 1_000_000, name
             assert holds(subject), name
 

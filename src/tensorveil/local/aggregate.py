@@ -125,7 +125,9 @@ def low_rank_mean(
     if estimate.mean.ndim < 2:
         raise InputError("a low-rank mean needs tensors of order 2 or more. Use the mean itself.")
     tensor = ObservedTensor.from_dense(estimate.mean)
-    solver = CP(rank, solver="bayes", noise_variance=estimate.noise_variance, random_state=random_state, threads=1)
+    # One random start in a hundred ends where everything is switched off; the second start is the spectrum.
+    options = {"noise_variance": estimate.noise_variance, "random_state": random_state, "threads": 1}
+    solver = CP(rank, solver="bayes", restarts=2, **options)
     model = solver.fit(tensor).model_
     dense = model.dense()
     return LowRankMean(mean=dense if bounds is None else np.clip(dense, *bounds), model=model)

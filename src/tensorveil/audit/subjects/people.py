@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
-from tensorveil.audit.one_run import Canaries
 from tensorveil.audit.subjects.subject import OneRun
 from tensorveil.noise import SeededSource
 from tensorveil.tensor import ObservedTensor
@@ -22,9 +21,8 @@ from tensorveil.users import Recipe, noise_for
 
 Array = NDArray[Any]
 
-_CANARIES = Canaries(count=400, guesses=160)
+_CANARIES, _GUESSED = 400, 0.4
 _DAYS, _OTHERS, _FILMS = 160, 50, 10  # ordinary users rate films of their own
-_SHAPE = (_CANARIES.count + _OTHERS, _CANARIES.count + _FILMS, _DAYS)
 _EPSILON, _DELTA = 2.0, 1e-5
 
 
@@ -37,22 +35,26 @@ def people_subjects() -> Iterator[OneRun]:
             unit="slice:user",
             claim=claim,
             proven=claim,
-            about="one run with 400 canary users",
-            canaries=_CANARIES,
+            about="one run with canary users",
             run=_run(sweeps),
+            samples=_CANARIES,
+            many=_CANARIES,
+            guessed=_GUESSED,
         )
 
 
 def _run(sweeps: int) -> Any:
-    recipe = Recipe(
-        shape=_SHAPE, modes=("user", "film", "day"), protect="user", bounds=(1.0, 5.0), epsilon=_EPSILON, delta=_DELTA,
-        rank=1, contributions=1.0, sweeps=sweeps,
-    )  # fmt: skip
-
     def run(coins: Array, rng: np.random.Generator) -> Array:
+        count = len(coins)
+        shape = (count + _OTHERS, count + _FILMS, _DAYS)
+        recipe = Recipe(
+            shape=shape, modes=("user", "film", "day"), protect="user", bounds=(1.0, 5.0), epsilon=_EPSILON,
+            delta=_DELTA, rank=1, contributions=1.0, sweeps=sweeps,
+        )  # fmt: skip
         source = SeededSource(int(rng.integers(2**60)))
-        people = recipe.people(_tensor([_ordinary(rng), *(_canary(i) for i in np.flatnonzero(coins).tolist())]))
-        alone = [recipe.people(_tensor([_canary(i)])) for i in range(len(coins))]
+        there = [_canary(i, count) for i in np.flatnonzero(coins).tolist()]
+        people = recipe.people(_tensor([_ordinary(rng, count), *there], shape))
+        alone = [recipe.people(_tensor([_canary(i, count)], shape)) for i in range(count)]
         state, scores = recipe.start(), np.zeros(len(coins))
         for step, this in zip(recipe.steps, recipe.rounds, strict=True):
             total = recipe.contribute(state, people, threads=1) + noise_for(this, source)
@@ -68,17 +70,17 @@ def _run(sweeps: int) -> Any:
     return run
 
 
-def _canary(i: int) -> tuple[Array, Array]:
-    films = np.repeat([i, _CANARIES.count], _DAYS)
+def _canary(i: int, count: int) -> tuple[Array, Array]:
+    films = np.repeat([i, count], _DAYS)
     cells = np.column_stack([np.full(2 * _DAYS, i), films, np.tile(np.arange(_DAYS), 2)])
     return cells, np.repeat([5.0, 1.0], _DAYS)
 
 
-def _ordinary(rng: np.random.Generator) -> tuple[Array, Array]:
+def _ordinary(rng: np.random.Generator, count: int) -> tuple[Array, Array]:
     seen = np.argwhere(rng.random((_OTHERS, _FILMS, _DAYS)) < 0.1)
-    return seen + np.array([_CANARIES.count, _CANARIES.count, 0]), rng.integers(1, 6, len(seen)).astype(np.float64)
+    return seen + np.array([count, count, 0]), rng.integers(1, 6, len(seen)).astype(np.float64)
 
 
-def _tensor(parts: list[tuple[Array, Array]]) -> ObservedTensor:
+def _tensor(parts: list[tuple[Array, Array]], shape: tuple[int, ...]) -> ObservedTensor:
     cells, values = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return ObservedTensor(cells, values, shape=_SHAPE, modes=("user", "film", "day"))
+    return ObservedTensor(cells, values, shape=shape, modes=("user", "film", "day"))

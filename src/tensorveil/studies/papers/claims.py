@@ -89,13 +89,20 @@ def caption(results: Results) -> Stated:
     points = pick(summarise(results.rows), metric=BOUND)
     numbers = {status: sum(point.status == status for point in points) for status in LOOKS}
     draws = [row.value or 0.0 for row in results.rows if row.metric == DRAWS]
-    return (
-        f"Audited lower bound over claimed level, {len(points)} mechanisms; right of the line the claim is refuted by "
-        f"experiment, with confidence {CONFIDENCE}. Unit: that of each mechanism, in the table. Epsilon (or mu) and "
-        f"delta: as claimed by each, in the table. Runs: {min(draws):,.0f} to {max(draws):,.0f} draws per neighbour"
-        f"{', a quick run' if results.quick else ''}. Guarantees: {numbers[PROVEN]} proven (circles); "
-        f"{numbers[CLAIMED]} claimed by a paper and true in exact arithmetic (squares); {numbers[REFUTED]} claimed by "
-        f"a paper and refuted (triangles). {wording.SEEDED}"
+    return Stated(
+        shown=(
+            f"Audited lower bound over claimed level, {len(points)} mechanisms; right of the line the claim is refuted "
+            f"by experiment, with confidence {CONFIDENCE}."
+        ),
+        unit="that of each mechanism, in the table",
+        epsilon="(or mu) as claimed by each, in the table",
+        delta="as claimed by each, in the table",
+        runs=f"{min(draws):,.0f} to {max(draws):,.0f} draws per neighbour{', a quick run' if results.quick else ''}",
+        guarantees=(
+            f"Guarantees: {numbers[PROVEN]} proven (circles); {numbers[CLAIMED]} claimed by a paper and true in exact "
+            f"arithmetic (squares); {numbers[REFUTED]} claimed by a paper and refuted (triangles)."
+        ),
+        small_print=wording.SEEDED,
     )
 
 
