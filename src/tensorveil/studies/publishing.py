@@ -34,7 +34,7 @@ def report_of(study: Study, results: Results) -> facts.Study:
     return study_of_rows(
         results.rows,
         title=study.title,
-        finding=stated.shown,
+        finding=stated.shown.split(";")[0].rstrip(".") + ".",  # what follows speaks of the drawn figure
         unit=stated.unit,
         epsilon=stated.epsilon,
         delta=stated.delta,
