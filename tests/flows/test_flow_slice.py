@@ -35,7 +35,7 @@ def test_from_a_table_to_a_release_and_to_answers(tmp_path, capsys, model):
     assert guarantee.private
     assert guarantee.sentence() in " ".join(captured.out.split())
     assert "joint differential privacy" in guarantee.sentence()
-    assert names(output) == ["MODEL_CARD.md", "guarantee.json", "model.npz"]
+    assert names(output) == ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
     assert [charge.status for charge in Ledger.open(ledger).entries()] == ["released"]
     assert_nothing_private(output, captured.out, captured.err)
 

@@ -126,7 +126,7 @@ def test_many_kills_at_random_change_nothing(tmp_path):
 
 def test_everything_is_written(whole, capsys):
     assert sorted(path.name for path in whole.iterdir()) == [
-        f"{SMALL}.{ending}" for ending in ("json", "md", "parquet", "png", "svg")
+        f"{SMALL}.{ending}" for ending in ("html", "json", "md", "parquet", "png", "svg")
     ]
     page = (whole / f"{SMALL}.md").read_text()
     assert f"![{studies()[SMALL].title}]({SMALL}.svg)" in page

@@ -53,7 +53,8 @@ def test_captions_say_everything_that_must_be_said():
         row("classic", status="refuted", x=10.0, run=1), row("classic", status="refuted", x=10.0, run=2),
         row("line", status="not private", run=1), row("line", status="not private", run=2),
     ]  # fmt: skip
-    text = wording.caption(results(rows), shown="Errors.", unit="value", epsilon="on the axis", delta="1e-5")
+    stated = wording.caption(results(rows), shown="Errors.", unit="value", epsilon="on the axis", delta="1e-5")
+    text = str(stated)
     for part in ("Unit: value.", "Epsilon: on the axis.", "Delta: 1e-5.", "Runs per point: 2.", "seeds"):
         assert part in text
     proven, claimed, refuted, open_ = text.split("Guarantees: ")[1].split(" | ")
