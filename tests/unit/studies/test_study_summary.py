@@ -63,7 +63,7 @@ def test_captions_say_everything_that_must_be_said():
     assert claimed.endswith(": classic at 1")
     assert refuted == "claimed by its paper and refuted: theirs; classic at 10"
     assert open_.startswith("not private: line.")
-    assert "a quick run" in wording.caption(results(rows, quick=True), shown="", unit="", epsilon="", delta="")
+    assert "a quick run" in str(wording.caption(results(rows, quick=True), shown="", unit="", epsilon="", delta=""))
 
 
 def test_tables_repeat_lines_at_every_place():
