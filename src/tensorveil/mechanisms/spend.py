@@ -85,7 +85,9 @@ class Spend:
         """
         grid = Grid.for_scale((high - low) / self._parameter)
         sensitivity = contribution_sensitivity([[low]], [[high]], grid, "l1")
-        return self._add(grouped_sum(snap(values, grid), groups, n_groups), grid, sensitivity, sensitivity)
+        # Differences of floats may leave the range by their last bit, and so by a step.
+        kept = np.clip(values, low, high)
+        return self._add(grouped_sum(snap(kept, grid), groups, n_groups), grid, sensitivity, sensitivity)
 
     def linear(self, weights: Array, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
         """Sum weights (n, d) times values by groups; rows of weights must be public or already private.
