@@ -36,7 +36,11 @@ BROKEN = ("violated", "leak found")
     multiple=True,
     help="What to look for in a mechanism of your own; may be repeated [default: everything].",
 )
-@click.option("--samples", type=click.IntRange(min=40), help="Runs on every neighbour [default: the subject's own].")
+@click.option(
+    "--samples",
+    type=click.IntRange(min=40),
+    help="Runs on every neighbour, or canaries in one run [default: the subject's own].",
+)
 @click.option("--confidence", type=float, default=0.999, show_default=True, help="That a true claim is not refuted.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the audit's own draws.")
 @click.option(
