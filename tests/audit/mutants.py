@@ -116,13 +116,14 @@ def l2_for_laplace(patch):
 
 
 def no_clip(patch):
-    """Values are used as they come, whatever bounds were declared."""
+    """Values are used as they come, whatever bounds were declared: neither the fit nor the sums cut them."""
 
     class Numpy:
         def __getattr__(self, name):
             return (lambda values, *_: values) if name == "clip" else getattr(np, name)
 
     patch.setattr(private, "np", Numpy())
+    patch.setattr(spending, "np", Numpy())
 
 
 def forgotten_factor(patch):
