@@ -20,6 +20,7 @@ from tensorveil.noise import (
     laplace_mechanism,
     norm_mechanism,
     snap,
+    snapped_sum,
     sqrt_up,
 )
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
@@ -99,10 +100,7 @@ class Spend:
         width, dimension = (high - low), weights.shape[1]
         longest = float(np.sqrt(np.max(np.einsum("np,np->n", weights, weights)))) * width
         grid = Grid.for_scale(max(longest, 1e-12 * width) / self._parameter)
-        sums = np.zeros((n_groups, dimension), dtype=np.int64)
-        for start in range(0, len(values), 1 << 18):  # chunks keep the temporary arrays small
-            part = slice(start, start + (1 << 18))
-            sums += grouped_sum(snap(weights[part] * values[part, None], grid), groups[part], n_groups)
+        sums = snapped_sum(weights, grid, groups, n_groups, times=values)
         # Rounding moves every coordinate by at most half a step at either end; the allowance is for products in floats.
         allowance = 1 + Fraction(1, 10**9)
         l2 = grid.steps(longest) * allowance + sqrt_up(dimension) * allowance
@@ -116,10 +114,7 @@ class Spend:
         """
         dimension = rows.shape[1]
         grid = Grid.for_scale(l2 / self._parameter)
-        sums = np.zeros((n_groups, dimension), dtype=np.int64)
-        for start in range(0, len(rows), 1 << 18):
-            part = slice(start, start + (1 << 18))
-            sums += grouped_sum(snap(rows[part], grid), groups[part], n_groups)
+        sums = snapped_sum(rows, grid, groups, n_groups)
         half = Fraction(1, 2)
         longest_l1 = grid.steps(l1) + half * dimension
         longest_l2 = grid.steps(l2) + half * sqrt_up(dimension)

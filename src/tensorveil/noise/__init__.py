@@ -21,6 +21,7 @@ from tensorveil.noise.grid import (
     grouped_sum,
     rounded_sensitivity,
     snap,
+    snapped_sum,
     sqrt_up,
     stochastic_round,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "rounded_gaussian_variance",
     "rounded_sensitivity",
     "snap",
+    "snapped_sum",
     "sqrt_up",
     "stochastic_round",
     "uniform_below",

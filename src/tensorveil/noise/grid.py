@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, Literal
@@ -17,6 +18,7 @@ from tensorveil.noise.uniform import LARGEST, Number, fraction
 
 FINEST, COARSEST = -900, 900  # exponents of the step; products with 64-bit integers stay normal floats
 FINENESS: Final = 20  # default: the noise spreads over about 2**20 steps, so rounding adds 2**-40 of its variance
+_WHOLE = 1 << 53
 Norm = Literal["l1", "l2"]
 
 
@@ -65,11 +67,12 @@ class Grid:
 def _scaled(values: ArrayLike, grid: Grid) -> NDArray[np.float64]:
     """Return values / step, exactly, after refusing what has no place on the grid."""
     numbers = np.asarray(values, dtype=np.float64)
-    if not np.all(np.isfinite(numbers)):
+    largest = 0.0 if numbers.size == 0 else max(float(numbers.max()), -float(numbers.min()))  # NaN if one is NaN
+    if not math.isfinite(largest):
         raise InputError("values must be finite. Replace or drop NaN and infinities before rounding to the grid.")
-    if np.any(np.abs(numbers) >= math.ldexp(grid.step, 61)):
+    if largest >= math.ldexp(grid.step, 61):
         raise InputError("values are too large for this grid's 64-bit integers. Clip them or choose a coarser grid.")
-    return np.ldexp(numbers, -grid.exponent)
+    return np.multiply(numbers, math.ldexp(1.0, -grid.exponent))
 
 
 def snap(values: ArrayLike, grid: Grid) -> NDArray[np.int64]:
@@ -104,16 +107,46 @@ def exact_sum(ints: ArrayLike, axis: int | None = None) -> NDArray[np.int64]:
 def grouped_sum(ints: ArrayLike, groups: ArrayLike, n_groups: int) -> NDArray[np.int64]:
     """Return the sums of the integers (or integer rows) of each group, exactly."""
     array = np.asarray(ints, dtype=np.int64)
-    places = np.asarray(groups)
     most = _check_sum(array, len(array))
-    sums = np.zeros((n_groups, *array.shape[1:]), dtype=np.int64)
-    if array.ndim <= 2 and most < 1 << 53:
-        # Whole numbers below 2**53 add up exactly in floating point, and bincount is several times faster.
+    if array.ndim <= 2 and most < _WHOLE:
         columns = array.reshape(len(array), -1).T
-        totals = [np.bincount(places, column, minlength=n_groups) for column in columns]
-        return np.stack(totals, axis=1).astype(np.int64).reshape(sums.shape)
-    np.add.at(sums, places, array)
+        return _by_group(columns, np.asarray(groups), n_groups).reshape(n_groups, *array.shape[1:])
+    sums = np.zeros((n_groups, *array.shape[1:]), dtype=np.int64)
+    np.add.at(sums, np.asarray(groups), array)
     return sums
+
+
+def snapped_sum(
+    rows: NDArray[np.float64],
+    grid: Grid,
+    groups: ArrayLike,
+    n_groups: int,
+    times: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
+    """Return ``grouped_sum(snap(rows, grid), groups, n_groups)``, without a copy of all rows.
+
+    With ``times``, every row is multiplied by its number first.
+
+    >>> from tensorveil.noise import Grid, snapped_sum
+    >>> snapped_sum(np.array([[0.3, 1.0], [0.3, 2.0]]), Grid(0.25), [0, 0], 1, times=np.array([1.0, -1.0])).tolist()
+    [[0, -4]]
+    """
+    places = np.asarray(groups)
+    columns = []
+    for column in rows.T:
+        scaled = _scaled(column if times is None else column * times, grid)
+        np.rint(scaled, out=scaled)
+        if scaled.size and max(float(scaled.max()), -float(scaled.min())) * len(scaled) >= _WHOLE:
+            columns.append(grouped_sum(scaled.astype(np.int64), places, n_groups))
+        else:
+            columns.append(_by_group([scaled], places, n_groups)[:, 0])
+    return np.stack(columns, axis=1)
+
+
+def _by_group(columns: Iterable[NDArray[Any]], groups: NDArray[Any], n_groups: int) -> NDArray[np.int64]:
+    """Sum columns of whole numbers, which add up exactly in floating point while all sums stay below 2**53."""
+    totals = [np.bincount(groups, column, minlength=n_groups) for column in columns]
+    return np.stack(totals, axis=1).astype(np.int64)
 
 
 def _check_sum(array: NDArray[np.int64], terms: int) -> int:
