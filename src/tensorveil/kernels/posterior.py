@@ -47,12 +47,12 @@ class Posterior:
         total: Array = self.second[self.rows(mode)][:, diagonal].sum(axis=0)
         return total
 
-    def put(self, mode: int, start: Array) -> None:
-        """Set the means of the first components; the rest, and all variances, stay."""
+    def put(self, mode: int, start: Array, components: Array) -> None:
+        """Set the means of some components; the rest, and all variances, stay."""
         rank = self.ranks[mode]
         rows, (low, high) = self.rows(mode), np.tril_indices(rank)
         before = self.mean[rows][:, low] * self.mean[rows][:, high]
-        self.mean[rows, : start.shape[1]] = start
+        self.factor(mode)[:, components] = start
         self.second[rows, : len(low)] += self.mean[rows][:, low] * self.mean[rows][:, high] - before
 
     def moment(self, mode: int) -> Array:

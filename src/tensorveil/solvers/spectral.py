@@ -44,15 +44,18 @@ def without_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array
 
 
 def spectrum(
-    columns: Array, values: Array, shape: Sequence[int], ranks: Sequence[int], rng: np.random.Generator
+    columns: Array, values: Array, shape: Sequence[int], ranks: Sequence[int], rng: np.random.Generator, least: int = 0
 ) -> Spectrum | None:
-    """Return the directions that stand out of the noise in every mode, or None where some mode shows none."""
+    """Return the directions that stand out of the noise in every mode, or None where some mode shows none.
+
+    At least the ``least`` leading ones are taken, whether they stand out or not.
+    """
     if len(values) > _MOST_ENTRIES:
         part = rng.integers(len(values), size=_MOST_ENTRIES)
         columns, values = columns[:, part], values[part]
     bases = []
     for mode, rank in enumerate(ranks):
-        basis = _leading(columns, values, shape, mode, min(rank, shape[mode]), rng)
+        basis = _leading(columns, values, shape, mode, min(rank, shape[mode]), rng, least)
         if not basis.shape[1]:
             return None
         bases.append(basis)
@@ -87,7 +90,7 @@ def tucker_factors(found: Spectrum) -> tuple[tuple[Array, ...], Array]:
 
 
 def _leading(
-    columns: Array, values: Array, shape: Sequence[int], mode: int, rank: int, rng: np.random.Generator
+    columns: Array, values: Array, shape: Sequence[int], mode: int, rank: int, rng: np.random.Generator, least: int
 ) -> Array:
     """Return the eigenvectors of the Gram matrix without its diagonal whose eigenvalues stand out."""
     from scipy.sparse import csr_array
@@ -105,7 +108,8 @@ def _leading(
         basis = np.linalg.qr(image)[0]
     order = np.argsort(-small)
     strength = small[order][:rank]
-    kept: Array = found[:, order[:rank]][:, strength > _MARGIN * max(-small.min(), 0.0)]
+    standing = int(np.count_nonzero(strength > _MARGIN * max(-small.min(), 0.0)))
+    kept: Array = found[:, order[: max(standing, least)]]
     return kept
 
 

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
+from tensorveil.solvers import bayes
 from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors
+from tensorveil.solvers.task import Task
+from tensorveil.solvers.watch import Watch
 
 
 def noisy_problem(shape, rank, noise, seed, observed=0.5):
@@ -77,3 +80,35 @@ def test_a_mode_shorter_than_the_rank():
     tensor = tv.ObservedTensor(columns.T, values, shape=(30, 25, 3))
     model = tv.CP(5, baseline="none", restarts=2, random_state=0).fit(tensor)
     assert np.sqrt(np.mean((model.predict(tensor) - clean) ** 2)) < 0.3 * clean.std()
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_a_weak_component_that_the_start_missed_is_revived(seed, monkeypatch):
+    """Holes turn strong components into noise that hides a weak one; the residual shows it."""
+    rng = np.random.default_rng(seed)
+    shape = (60, 50, 40)
+    factors = [rng.standard_normal((size, 3)) for size in shape]
+    columns = np.argwhere(rng.random(shape) < 0.15).T.astype(np.int32)
+    clean = rank_one_sums(factors, columns, [1.0, 0.8, 0.3])
+    values = clean + 0.8 * rng.standard_normal(len(clean))
+    task = Task(
+        columns=columns, values=values, shape=shape, ranks=(3, 3, 3), core=False, baseline="none",
+        dtype=np.dtype(np.float64), threads=1, seed=0,
+    )  # fmt: skip
+
+    def error():
+        watch = Watch(iterations=100, tol=1e-5, patience=1)
+        found = bayes.solve_bayes(task, bayes.Bayes(noise_variance=0.64, start="spectral"), watch)
+        fitted = found.offset + rank_one_sums(found.factors, columns, np.ones(3))
+        return np.sqrt(np.mean((fitted - clean) ** 2)), watch.history[-1].bound
+
+    revived, bound = error()
+    monkeypatch.setattr(bayes, "_revive", lambda *_: False)
+    missed, lower = error()
+    assert missed > 0.25
+    assert revived < 0.13
+    assert bound > lower + 50
+
+
+def rank_one_sums(factors, columns, strengths):
+    return np.prod([f[c] for f, c in zip(factors, columns, strict=True)], axis=0) @ np.asarray(strengths)
