@@ -42,7 +42,7 @@ _INTERACTIONS = SIGNAL - BIASES
 _WORTH = 0.05
 # Components are lost below the first of these clarities, and found above the second; from a start that had less than
 # the whole budget, above the third: what it misses no later step finds.
-_LOST, _CLEAR, _CLEAR_START = 1.0, 1.7, 3.0
+_LOST, _CLEAR, _CLEAR_START = 0.9, 1.7, 3.0
 # Gradient steps go part of the way that solutions go.
 _BEHIND = 1.15
 
