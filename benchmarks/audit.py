@@ -25,8 +25,11 @@ FAMILIES = {
     "noise/": "Noise mechanisms",
     "statistic/": "Noisy statistics of private completion",
     "completion/": "Methods of private completion, whole runs on 2 x 2 matrices",
+    "users/": "Rounds of user-level fits",
     "one run/": "Private completion, one run with canaries",
     "local/": "Local mechanisms",
+    "learning/": "Learning: reports and rounds",
+    "federated/": "Federated runs, as seen by whom they protect against",
     "published/": "Published algorithms",
     "attack/": "The attack on factors, against ours",
 }

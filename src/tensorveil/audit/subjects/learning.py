@@ -161,9 +161,7 @@ def _turned_users() -> list[tuple[Any, Any]]:
 def _gradients(steps: int) -> LearningRounds:
     from tensorveil.learning import PrivateGradients
 
-    return PrivateGradients(
-        **_BUDGET, most_users=1 << 20, network=_plan(), records=3, steps=steps, clip=1.0, rate=0.1
-    )
+    return PrivateGradients(**_BUDGET, most_users=1 << 20, network=_plan(), records=3, steps=steps, clip=1.0, rate=0.1)
 
 
 def _one_record_more() -> list[tuple[Any, Any]]:

@@ -24,5 +24,8 @@ def noisy_sums(this: Round, total: Array, rng: np.random.Generator, n: int) -> A
 
 
 def likelihood_ratio(this: Round, mine: Array, rest: Array) -> float:
-    """Return ln P(rest | with me) - ln P(rest | without me) for Gaussian noise; ``rest`` is the sum less the others'."""
+    """Return the log-likelihood ratio of somebody's being there, who contributes ``mine``.
+
+    ``rest`` is the noisy sum less what everybody else has contributed.
+    """
     return float((mine @ rest - 0.5 * mine @ mine) * (this.mu / this.limit) ** 2)

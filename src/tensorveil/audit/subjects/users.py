@@ -1,7 +1,7 @@
 """The rounds of user-level fits, each with and without one user, drawn in bulk; and whole fits.
 
-The state that a round begins with is that of a noisy run over everybody else, which is public. All that a user may do is
-tried, within one slice and everywhere, with values at the bounds; who contributes most is the one who comes and goes.
+The state that a round begins with is that of a noisy run over everybody else, which is public. All that a user may do
+is tried, within one slice and everywhere, with values at the bounds; who contributes most is who comes and goes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _subject(
 def _recipe() -> Recipe:
     """Return a recipe with rounds of every kind, in which one entry fills a user's share."""
     return Recipe(
-        shape=_SHAPE, modes=("user", "film", "day"), protect="user", bounds=_BOUNDS, epsilon=20.0, delta=1e-5, rank=1,
+        shape=_SHAPE, modes=("user", "film", "day"), protect="user", bounds=_BOUNDS, epsilon=6.0, delta=1e-5, rank=1,
         contributions=1.0, sweeps=1,
     )  # fmt: skip
 

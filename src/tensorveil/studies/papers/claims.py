@@ -20,8 +20,11 @@ FAMILIES = {
     "noise/": "noise",
     "statistic/": "noisy statistics",
     "completion/": "completion, whole runs",
+    "users/": "rounds of user-level fits",
     "one run/": "completion, one run",
     "local/": "local mechanisms",
+    "learning/": "learning",
+    "federated/": "federated runs",
     PUBLISHED: "published algorithms",
     "attack/": "attack on factors",
 }
