@@ -1,6 +1,6 @@
 """Audit every mechanism of the project thoroughly, and write the table of docs/audit.md.
 
-    python -m benchmarks.audit                    everything, with as many draws as the catalogue says: about two hours
+    python -m benchmarks.audit                    everything, with as many draws as the catalogue says: some hours
     python -m benchmarks.audit noise/ local/      some of it; what is not audited keeps its earlier result
     python -m benchmarks.audit --table            the table again, from the results that are there
 

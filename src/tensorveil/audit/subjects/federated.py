@@ -183,13 +183,21 @@ def _parties(folder: Path, trust: Trust, records: Array, classes: int, rng: np.r
     keys = [int(key) for key in rng.integers(2**62, size=trust.clients)]
     clients = []
     for k, key in enumerate(keys):
-        home = folder / f"client-{k}"
-        budget = Budget(epsilon=_EPSILON, delta=_DELTA)
-        Ledger.create(home / "ledger", budget=budget, unit="slice:record", name="audit")
+        home, group = folder / f"client-{k}", first if k == 0 else others
+        ledger = _ledger(home) if trust.kind == "local" else None  # else clients need none
         clients.append(
             Client(
-                agreement=agreement, home=home, data=partial(lambda group: group, first if k == 0 else others),
-                ledger=home / "ledger", source=SeededSource(key),
+                agreement=agreement, home=home, data=partial(_same, group), ledger=ledger, source=SeededSource(key)
             )
         )  # fmt: skip
     return _Parties(agreement=agreement, server=load_identity(folder / "server"), clients=clients, keys=keys)
+
+
+def _same(group: Samples) -> Samples:
+    return group
+
+
+def _ledger(home: Path) -> Path:
+    place, budget = home / "ledger", Budget(epsilon=_EPSILON, delta=_DELTA)
+    Ledger.create(place, budget=budget, unit="slice:record", name="audit")
+    return place

@@ -112,7 +112,7 @@ def caption(results: Results) -> Stated:
 def draw(results: Results) -> Any:
     """Draw one strip per family, one mark per mechanism."""
     points = summarise(results.rows)
-    figure, body, axes = drawing.new_figure(9.6, 4.4, str(caption(results)), rows=1, columns=1)
+    figure, body, axes = drawing.new_figure(9.6, 5.8, str(caption(results)), rows=1, columns=1)
     axis = axes[0, 0]
     for place, prefix in enumerate(reversed(FAMILIES)):
         for point in pick(points, panel=prefix, metric=BOUND):
