@@ -137,7 +137,7 @@ MUTANTS = [
     Mutant("tastes that are not cut", "users/tastes", users_not_cut),
     Mutant("entries of a user that are cut one by one", "users/counts", entries_cut_one_by_one),
     Mutant("half the noise of a round", "users/pairs, film", half_the_noise),
-    Mutant("half the noise of all rounds", "users/whole fit", half_the_noise, samples=140),
+    Mutant("half the noise of all rounds", "users/whole fit", half_the_noise, samples=200),
     Mutant("gradients that are not cut", "learning/private gradients", gradients_not_cut),
     Mutant("gradients that are cut together", "learning/private gradients", gradients_cut_together),
     Mutant("users who are only added", "learning/class means", users_only_added),
