@@ -198,5 +198,5 @@ STUDY = Study(
     page=page,
     caption=caption,
     settings={"seed": SEED, "confidence": CONFIDENCE},
-    minutes=(1, 5),
+    minutes=(2, 8),
 )
