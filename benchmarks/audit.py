@@ -1,6 +1,6 @@
 """Audit every mechanism of the project thoroughly, and write the table of docs/audit.md.
 
-    python -m benchmarks.audit                    everything, with as many draws as the catalogue says: about two hours
+    python -m benchmarks.audit                    everything, with as many draws as the catalogue says: some hours
     python -m benchmarks.audit noise/ local/      some of it; what is not audited keeps its earlier result
     python -m benchmarks.audit --table            the table again, from the results that are there
 
@@ -25,8 +25,11 @@ FAMILIES = {
     "noise/": "Noise mechanisms",
     "statistic/": "Noisy statistics of private completion",
     "completion/": "Methods of private completion, whole runs on 2 x 2 matrices",
+    "users/": "Rounds of user-level fits",
     "one run/": "Private completion, one run with canaries",
     "local/": "Local mechanisms",
+    "learning/": "Learning: reports and rounds",
+    "federated/": "Federated runs, as seen by whom they protect against",
     "published/": "Published algorithms",
     "attack/": "The attack on factors, against ours",
 }

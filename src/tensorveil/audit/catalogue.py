@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from tensorveil.audit.subjects.federated import federated_subjects
+from tensorveil.audit.subjects.learning import learning_subjects
 from tensorveil.audit.subjects.local import local_subjects
 from tensorveil.audit.subjects.methods import method_subjects
 from tensorveil.audit.subjects.noise import noise_subjects
@@ -14,6 +16,7 @@ from tensorveil.audit.subjects.published_local import published_local_subjects
 from tensorveil.audit.subjects.statistics import statistic_subjects
 from tensorveil.audit.subjects.subject import Subject
 from tensorveil.audit.subjects.training import training_subjects
+from tensorveil.audit.subjects.users import user_subjects
 from tensorveil.errors import InputError
 
 FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
@@ -21,8 +24,11 @@ FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
     statistic_subjects,
     method_subjects,
     training_subjects,
+    user_subjects,
     people_subjects,
     local_subjects,
+    learning_subjects,
+    federated_subjects,
     published_completion_subjects,
     published_local_subjects,
 )

@@ -41,6 +41,8 @@ def local_subjects() -> Iterator[BlackBox]:
             "staircase, entry": Staircase(epsilon=epsilon, **_ENTRY),
             "piecewise": Piecewise(shape=(2,), epsilon=epsilon, **_CUBE),
             "hybrid": Hybrid(shape=(3,), epsilon=epsilon, **_CUBE),
+            "hybrid, one entry told": Hybrid(shape=(3,), epsilon=epsilon, coordinates=1, **_CUBE),
+            "staircase, one entry differs": Staircase(shape=(3,), epsilon=epsilon, differ=1, **_CUBE),
             "DTLDP": DTLDP(shape=(2,), epsilon=epsilon, points=4, **_CUBE),
             "DTLDP, entry": DTLDP(epsilon=epsilon, points=256, **_ENTRY),
             "DTLDP, keeping": DTLDP(shape=(1,), epsilon=epsilon, points=4, noise_share=0.5, **_CUBE),
@@ -49,6 +51,10 @@ def local_subjects() -> Iterator[BlackBox]:
             "PrivUnit": PrivUnit(shape=(3,), epsilon=epsilon, unit="tensor", radius=1.0),
             "PrivUnitG": PrivUnitG(shape=(3,), epsilon=epsilon, unit="tensor", radius=1.0),
             "exact Gaussian": ExactGaussian(shape=(2,), epsilon=epsilon, delta=1e-5, **_CUBE),
+            "exact Gaussian, one entry differs": ExactGaussian(
+                shape=(3,), epsilon=epsilon, delta=1e-5, differ=1, **_CUBE
+            ),
+            "exact Gaussian, ball": ExactGaussian(shape=(3,), epsilon=epsilon, delta=1e-5, unit="tensor", radius=1.0),
         }
         named["projected hybrid"] = project(Basis.dct((2, 2), 2), Hybrid, epsilon=epsilon, bounds=_BOUNDS)
         for name, mechanism in named.items():
@@ -106,10 +112,10 @@ def _pairs(mechanism: LocalMechanism) -> Iterator[tuple[Array, Array]]:
 
 
 def _corner(mechanism: LocalMechanism, sign: float) -> Array:
-    """Return one end of what was declared: a corner of the cube, or of the ball's first axis."""
-    x = np.zeros(mechanism.shape)
-    if mechanism.declared_bounds is None:
-        x.flat[0] = sign
-    else:
-        x[...] = sign
-    return x
+    """Return one end of what was declared: a corner of the cube, or of the ball's first axis.
+
+    Where few entries can differ, all the others are in the middle.
+    """
+    x = np.zeros(mechanism.size)
+    x[: 1 if mechanism.declared_bounds is None else getattr(mechanism, "differ", None)] = sign
+    return x.reshape(mechanism.shape)

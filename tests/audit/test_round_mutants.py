@@ -1,0 +1,171 @@
+"""Rounds of users, learning and federated runs, each with one piece broken on purpose: the catalogue's audits find it.
+
+The same audits find nothing against what is not broken (`test_catalogue`). None of this is in the package.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensorveil.audit.catalogue import subjects
+from tensorveil.audit.subjects import users
+from tensorveil.federated import client
+from tensorveil.federated.secure import client as secure_client
+from tensorveil.federated.trust import Trust
+from tensorveil.kernels import learning as compiled_learning
+from tensorveil.kernels import users as compiled_users
+from tensorveil.learning import ClassMeans, ClassMoments, statistics
+from tensorveil.local import PrivUnit
+from tensorveil.noise import SeededSource
+from tensorveil.users import runner
+from users_reference import add_bounded, entry_norms, no_norms
+
+SUBJECTS = subjects()
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A subject of the catalogue, what is broken, and how many draws it takes to see it."""
+
+    name: str
+    subject: str
+    break_it: Callable[[Any], None]
+    samples: int = 20_000
+
+
+# --- users ---------------------------------------------------------------------------------------------------------
+
+
+def users_not_cut(patch):
+    patch.setattr(compiled_users, "add_bounded", functools.partial(add_bounded, broken="no clip"))
+    patch.setattr(compiled_users, "slice_norms", no_norms)
+
+
+def entries_cut_one_by_one(patch):
+    """Lengths are taken of single entries, as if no two fell into one row."""
+    patch.setattr(compiled_users, "add_bounded", functools.partial(add_bounded, broken="linear sums ignored"))
+    patch.setattr(compiled_users, "slice_norms", entry_norms)
+
+
+def half_the_noise(patch):
+    original = runner.rounded_gaussian
+    patch.setattr(runner, "rounded_gaussian", lambda scale, size, source: original(scale / 2, size, source))
+
+
+# --- learning ------------------------------------------------------------------------------------------------------
+
+
+def gradients_not_cut(patch):
+    def bounded_sum(rows, norm, step, total):
+        total += np.rint(rows.astype(float) / step).astype(np.int64).sum(axis=0)
+
+    patch.setattr(compiled_learning, "bounded_sum", bounded_sum)
+
+
+def gradients_cut_together(patch):
+    """The mean gradient is cut, not each record's."""
+
+    def bounded_sum(rows, norm, step, total):
+        mean = rows.astype(float).mean(axis=0)
+        total += np.rint(len(rows) * mean * min(1.0, norm / np.linalg.norm(mean)) / step).astype(np.int64)
+
+    patch.setattr(compiled_learning, "bounded_sum", bounded_sum)
+
+
+def users_only_added(patch):
+    """The limit is that of one user's contribution, where a user may be replaced by the opposite one."""
+    original = ClassMeans.limit.func
+    patch.setattr(ClassMeans, "limit", property(lambda self: original(self) // 2))
+
+
+def means_not_cut(patch):
+    patch.setattr(statistics, "shortened", lambda rows, norm: 2.0 * rows)
+
+
+def parameters_not_cut(patch):
+    from tensorveil.learning import parameters
+
+    patch.setattr(parameters, "shortened", lambda rows, norm: rows)
+
+
+def products_not_charged(patch):
+    """The limit of moments forgets that products are summed too."""
+    patch.setattr(ClassMoments, "limit", property(lambda self: statistics.norm_limit(math.sqrt(1.25), 2.0**-20, 10)))
+
+
+def some_reports_as_they_are(patch):
+    """One report in fifty is not perturbed."""
+    original = PrivUnit.perturb
+
+    def perturb(self, x, *, source=None, out=None):
+        reports = original(self, x, source=source, out=out)
+        kept = SeededSource(int(source.uniform64(1)[0])).uniform64(len(reports)) % np.uint64(50) == 0
+        reports[kept] = x[kept]
+        return reports
+
+    patch.setattr(PrivUnit, "perturb", perturb)
+
+
+# --- federated -----------------------------------------------------------------------------------------------------
+
+
+def parts_too_small(patch):
+    """Each of n clients adds an n-th of the deviation, as if deviations added up, and not variances."""
+    original = client.part_deviation
+    patch.setattr(client, "part_deviation", lambda this, trust: original(this, trust) ** 2 * this.mu / this.limit)
+
+
+def colluding_parts_counted(patch):
+    """Noise that colluding or missing clients should have added is counted on."""
+    patch.setattr(Trust, "counted", property(lambda self: self.clients))
+
+
+def masks_of_32_bits(patch):
+    """The upper half of every word stays as it is."""
+    for name in ("mask", "pairwise"):
+        original = getattr(secure_client, name)
+        patch.setattr(secure_client, name, lambda *given, original=original: original(*given) >> np.uint64(33))
+
+
+MUTANTS = [
+    Mutant("users who are not cut", "users/biases 1", users_not_cut),
+    Mutant("tastes that are not cut", "users/tastes", users_not_cut),
+    Mutant("entries of a user that are cut one by one", "users/counts", entries_cut_one_by_one),
+    Mutant("half the noise of a round", "users/pairs, film", half_the_noise),
+    Mutant("half the noise of all rounds", "users/whole fit", half_the_noise, samples=200),
+    Mutant("gradients that are not cut", "learning/private gradients", gradients_not_cut),
+    Mutant("gradients that are cut together", "learning/private gradients", gradients_cut_together),
+    Mutant("users who are only added", "learning/class means", users_only_added),
+    Mutant("means that are not cut", "learning/class means", means_not_cut),
+    Mutant("parameters that are not cut", "learning/averaged parameters, norm", parameters_not_cut),
+    Mutant("products that are not charged", "learning/class moments", products_not_charged),
+    Mutant("reports left as they are", "learning/reports of directions", some_reports_as_they_are),
+    Mutant("parts of noise that are too small", "federated/secure", parts_too_small),
+    Mutant("masks of half a word", "federated/secure, one masked vector", masks_of_32_bits),
+    Mutant("noise of the absent", "federated/secure, one colluding and one missing", colluding_parts_counted),
+    Mutant("noise of others in a local model", "federated/local", colluding_parts_counted),
+]
+
+
+@pytest.fixture(autouse=True)
+def _known_before():
+    """What is kept between audits, the states of rounds and who is looked for, must not come from a mutant."""
+    users._groups()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_mutant_is_found(mutant, monkeypatch):
+    mutant.break_it(monkeypatch)
+    found = SUBJECTS[mutant.subject].audit(samples=mutant.samples, confidence=0.999)
+    assert found.violated, found.sentence()
+    assert found.confidence == 0.999
+
+
+def test_every_new_family_has_mutants():
+    families = {mutant.subject.split("/")[0] for mutant in MUTANTS}
+    assert families == {"users", "learning", "federated"}
