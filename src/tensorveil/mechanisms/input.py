@@ -14,7 +14,7 @@ from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.margins import private_margins
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import input_gain, input_spreads, mean_share, parameters
+from tensorveil.mechanisms.tradeoffs import input_gain, input_spreads, mean_share, parameters, slope
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
 from tensorveil.solvers.registry import MATRIX_SOLVERS
@@ -24,6 +24,8 @@ from tensorveil.solvers.watch import Watch
 PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#input", "docs/guarantees.md#post-processing")
 _SPREAD_SHARE, _MARGINS_SHARE, _SLOPE_SHARE = 0.03, 0.3, 0.01
 _LEAST_SLOPE = 0.2
+# By so much slopes of data differ from that of a Gaussian law.
+_SLOPES_DIFFER = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +85,11 @@ def _fit_perturbed(
     for_slope, for_values = spend.split(_SLOPE_SHARE, 1 - _SLOPE_SHARE)
     limit = min(spread * input_spreads(spend.noise, gain_of_input(spend, data, form)), data.width)
     residual = data.values - baseline
-    slope = clipping_slope(data, residual, spread, limit, for_slope)
+    left = clipping_slope(data, residual, spread, limit, for_slope)
     noisy = for_values.values(np.clip(residual, -limit, limit), (-limit, limit))
     task = Task(
         columns=data.columns,
-        values=noisy.values / slope,
+        values=noisy.values / left,
         shape=data.shape,
         ranks=form.ranks,
         core=form.core,
@@ -102,21 +104,25 @@ def _fit_perturbed(
     )
     if form.solver != "bayes":
         return _fit_as_asked(task, form), parts
-    return fit_noise_aware(task, noisy.variance / slope**2, form, laplace=spend.epsilon is not None), parts
+    return fit_noise_aware(task, noisy.variance / left**2, form, laplace=spend.epsilon is not None), parts
 
 
 def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: float, spend: Spend) -> float:
     """Return how much of the signal clipping leaves: the mean of r clip(r), over the square of the spread.
 
     For Gaussian residuals this is the slope with which clipped values follow the signal (Bussgang 1952), so dividing
-    by it undoes, on average, the pull of clipping towards zero.
+    by it undoes, on average, the pull of clipping towards zero. The noisy mean is weighed, by its known noise, against
+    the slope of a Gaussian law: of few entries at a small budget noise alone would be left.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     everything = np.zeros(data.n_entries, dtype=np.int64)
     products = np.minimum(np.abs(residual), limit) * np.minimum(np.abs(residual), data.width)
-    total = spend.sums(products, 0.0, limit * data.width, everything, 1).values[0]
-    return float(np.clip(total / data.n_entries / spread**2, _LEAST_SLOPE, 1.0))
+    noisy = spend.sums(products, 0.0, limit * data.width, everything, 1)
+    whole = data.n_entries * spread**2
+    expected, measured, noise = slope(limit / spread), noisy.values[0] / whole, noisy.variance / whole**2
+    weight = _SLOPES_DIFFER**2 / (_SLOPES_DIFFER**2 + noise)
+    return float(np.clip(expected + weight * (measured - expected), _LEAST_SLOPE, 1.0))
 
 
 def gain_of_input(spend: Spend, data: PrivateData, form: Form) -> float:

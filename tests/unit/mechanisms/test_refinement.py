@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
-from tensorveil.mechanisms import refine, tradeoffs
+from tensorveil.mechanisms import margins, refine, tradeoffs
 from tensorveil.mechanisms.data import Form, PrivateData
 from tensorveil.mechanisms.gradient import stepped
 from tensorveil.mechanisms.input import clipping_slope
 from tensorveil.mechanisms.output import run_output, solved
 from tensorveil.mechanisms.refine import RowSums
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.noise import SeededSource
+from tensorveil.noise import Noisy, SeededSource
 
 
 def row_problem(noise, rows=400, rank=3, entries=20, seed=0):
@@ -71,6 +71,36 @@ def test_slope_is_measured():
     )
     spend = Spend(source=SeededSource(0), epsilon=1.0)
     assert clipping_slope(data, values, 1.0, 1.2, spend) == pytest.approx(math.erf(1.2 / math.sqrt(2)), abs=0.01)
+
+
+@pytest.mark.parametrize("shape", [1.0, 0.7])  # a Gaussian law, and a heavier tail
+def test_slope_is_not_left_to_noise(shape):
+    """Of few entries at a small budget the noisy mean says next to nothing: the slope stays near what it can be."""
+    rng = np.random.default_rng(1)
+    normal = rng.standard_normal(3200)
+    values = 0.1 * np.sign(normal) * np.abs(normal) ** (1 / shape)
+    spread = float(np.std(values))
+    data = PrivateData(
+        columns=np.zeros((2, len(values)), dtype=np.int32), values=values, shape=(1, 1), bounds=(-0.75, 0.75)
+    )
+    true = float(np.mean(np.minimum(np.abs(values), spread) * np.abs(values))) / spread**2
+    for seed in range(50):
+        spend = Spend(source=SeededSource(seed), epsilon=0.03)
+        assert clipping_slope(data, values, spread, spread, spend) == pytest.approx(true, abs=0.3)
+
+
+def test_noise_alone_is_not_taken_for_biases():
+    """Twenty Laplace draws vary by chance more than twenty Gaussian ones, and are not biases."""
+    counts, hits, found = np.full(20, 160.0), 0, 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        noise = rng.laplace(scale=20.0 / np.sqrt(2.0), size=20)
+        noisy = Noisy(values=noise, variance=400.0, source_secure=False)
+        hits += margins._significant(noisy, counts, 0.0, 0.01)
+        biased = Noisy(values=noise + 160 * 0.3 * rng.standard_normal(20), variance=400.0, source_secure=False)
+        found += margins._significant(biased, counts, 0.0, 0.01)
+    assert hits <= 12  # three percent; it was one draw in eight with the test for Gaussian noise
+    assert found >= 320
 
 
 def test_weights_limit_the_longest_design():
