@@ -11,8 +11,9 @@ from tensorveil.errors import InputError
 from tensorveil.kernels import learning
 from tensorveil.learning import (
     AveragedParameters,
-    ClassMeans,
+    ClassContrasts,
     ClassMoments,
+    Directions,
     Plan,
     PrivateGradients,
     Samples,
@@ -24,6 +25,8 @@ from tensorveil.learning import (
     share_out,
     weighted_f1,
 )
+from tensorveil.learning.contrasts import evened
+from tensorveil.local import Basis
 from tensorveil.noise import SecureSource, SeededSource
 from tensorveil.privacy import epsilon_for
 
@@ -46,9 +49,9 @@ def moments(**changes):
     return ClassMoments(**(facts | changes))
 
 
-def means(**changes):
+def contrasts(**changes):
     facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
-    return ClassMeans(**(facts | {"clip": 1.0} | changes))
+    return ClassContrasts(**(facts | changes))
 
 
 def users():
@@ -135,12 +138,61 @@ def test_no_record_moves_a_sum_by_more_than_was_declared(make):
     assert largest > 0.99 * recipe.limit * (0.9 if make is gradients else 1)
 
 
-def test_no_user_moves_means_by_more_than_was_declared():
-    recipe = means(clip=0.3)
-    state = recipe.start()
+def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared():
+    """Both rounds, whatever the state says: offsets of scores that are far too large, or not numbers, are cut too."""
+    recipe = contrasts()
     one_class = Samples(x=digits().train.x[:5], y=np.full(5, 7), classes=10)
-    norms = [np.linalg.norm(recipe.contribute(state, group).astype(float)) for group in (*users(), one_class)]
-    assert 0.99 * recipe.limit <= 2 * max(norms) <= recipe.limit
+    groups = (*users(), one_class)
+    first = recipe.start()
+    told = learn_in_rounds(recipe, users(), None)
+    rng = np.random.default_rng(0)
+    wild = first.after(weights=1e200 * rng.normal(size=first["weights"].shape))
+    lost = first.after(weights=np.full(first["weights"].shape, np.nan))
+    second = first.after(middle=told["middle"], weights=told["weights"])
+    largest = 0.0
+    with np.errstate(all="ignore"):
+        for state in (first, second, wild, lost):
+            for group in groups:
+                one = recipe.contribute(state, group)
+                assert one.shape == (recipe.rounds[state.round].size,)
+                assert np.abs(one).max() <= recipe.rounds[state.round].largest
+                norm = math.sqrt(float((one.astype(object) ** 2).sum()))
+                assert 2 * norm <= recipe.rounds[state.round].limit
+                largest = max(largest, norm)
+    assert 2 * largest > 0.99 * recipe.limit
+
+
+def test_contrasts_do_not_depend_on_how_far_classes_lie_apart():
+    """Classes that differ by a hundredth of what they have in common are told as well as those that differ by all."""
+    rng = np.random.default_rng(1)
+    common, apart = np.eye(12)[0], np.eye(12)[1:3]
+    y = np.arange(3000) % 2
+    told = Directions(basis=Basis.dct((12,), 12))
+    scores = []
+    for far in (0.01, 1.0):
+        x = common + far * (apart[y] + 0.5 * rng.normal(size=(len(y), 12)))
+        data = Samples(x=x, y=y, classes=2)
+        recipe = contrasts(directions=told, classes=2, epsilon=256.0)
+        model = recipe.finish(learn_in_rounds(recipe, share_out(data, 3, 0), SeededSource(5)))
+        scores.append(weighted_f1(y, model.predict(x), 2))
+    assert min(scores) > 0.85
+
+
+def test_a_user_s_first_contribution_is_its_mean_and_contrasts():
+    recipe, group = contrasts(), users()[0]
+    rows = directions()(group.x)
+    middle = rows.mean(axis=0)
+    about = np.stack([rows[group.y == c].mean(axis=0) - middle for c in range(10)])
+    expected = np.concatenate([0.5 * middle, (math.sqrt(0.75) * about / np.linalg.norm(about)).reshape(-1)])
+    np.testing.assert_allclose(recipe.contribute(recipe.start(), group) * 2.0**-20, expected, atol=1e-6)
+
+
+def test_offsets_even_out_the_answers():
+    rng = np.random.default_rng(3)
+    y = rng.choice(4, 2000, p=[0.4, 0.3, 0.2, 0.1])
+    scores = rng.normal(size=(2000, 4)) + np.array([5.0, 0.0, -3.0, 1.0])
+    found = np.bincount((scores + evened(scores, y, 4)).argmax(axis=1), minlength=4) / 2000
+    np.testing.assert_allclose(found, np.bincount(y) / 2000, atol=0.02)
 
 
 def test_bounded_sums_against_plain_arithmetic():
@@ -195,13 +247,27 @@ def test_gradients_learn_in_rounds_for_single_records():
     assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.6
 
 
-def test_means_of_few_users_need_a_large_epsilon():
-    low, high = means(epsilon=1.0), means(epsilon=256.0)
-    assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.4
-    assert score(low.finish(learn_in_rounds(low, users(), SeededSource(2)))) < 0.4
+def test_few_users_need_a_large_epsilon_and_below_it_no_class_is_preferred():
+    high = contrasts(epsilon=256.0)
+    assert high.tells
+    assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.6
+    low = contrasts(epsilon=1.0)
+    assert not low.tells
+    model = low.finish(learn_in_rounds(low, users(), SeededSource(2)))
+    answers = np.bincount(model.predict(digits().train.x), minlength=10) / len(digits().train)
+    assert 0.07 < answers.min() <= answers.max() < 0.13
+    assert np.array_equal(model.predict(digits().test.x[:9]), model.predict(digits().test.x)[:9])
 
 
-@pytest.mark.parametrize("make", [averaged, gradients, moments, means])
+def test_what_contrasts_promise():
+    recipe = contrasts(epsilon=8.0)
+    promise = promise_of(recipe, SecureSource())
+    assert promise.private
+    assert (promise.epsilon, str(promise.unit), len(promise.composition)) == (8.0, "slice:user", 2)
+    assert epsilon_for(promise.event, 1e-5) <= 8.0
+
+
+@pytest.mark.parametrize("make", [averaged, gradients, moments, contrasts])
 def test_recipes_travel_as_plain_data(make):
     import json
 
@@ -236,7 +302,8 @@ def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads():
         (gradients, {"momentum": 1.0}, "momentum must be"),
         (gradients, {"steps": 0}, "steps and records"),
         (moments, {"classes": 1}, "classes must be at least 2"),
-        (means, {"clip": -1.0}, "clip must be above 0"),
+        (contrasts, {"classes": 1}, "classes must be at least 2"),
+        (contrasts, {"users": 4}, "users must be between 1 and most_users"),
         (moments, {"most_users": 0}, "most_users must be at least 1"),
     ],
 )

@@ -8,7 +8,7 @@ from tensorveil.privacy.gdp import gdp_epsilon
 from tensorveil.studies.learning import names, presenting
 from tensorveil.studies.learning.building import Facts, learning_study
 from tensorveil.studies.learning.noise import DELTA, MAKERS, nominal_for, worth
-from tensorveil.studies.learning.sizes import FEATURES, IMAGES, ROUNDS
+from tensorveil.studies.learning.sizes import FEATURES, IMAGES, QUICK, ROUNDS
 from tensorveil.studies.study import Results
 from tensorveil.studies.summary import mean_at, summarise
 
@@ -27,9 +27,9 @@ def made():
         facts = Facts(
             name=f"digits-{kind}", title="Digits", figure=1, kind=kind, data="digits", minutes=(1, 1), **places
         )
-        study = learning_study(facts, sizes["digits"])
-        rows = [row for cell in study.cells(1, True) for row in study.compute(cell.settings)]
-        found[kind] = (facts, study, Results(rows=rows, quick=True))
+        study = learning_study(facts, sizes["digits"], QUICK["digits"])
+        rows = [row for cell in study.cells(1, False) for row in study.compute(cell.settings)]
+        found[kind] = (facts, study, Results(rows=rows, quick=False))
     return found
 
 
@@ -44,7 +44,7 @@ def test_every_method_is_there_with_its_status_and_worth(made, kind):
     assert statuses["Laplace"] == "claimed"
     assert {statuses[name] for name in statuses if name.startswith("ours")} == {"proven"}
     assert "TLDP-L" not in {row.method for row in results.rows if row.panel == names.TRUE}
-    again = next(cell for cell in study.cells(1, True) if cell.settings["piece"] == "TLDP-L")
+    again = next(cell for cell in study.cells(1, False) if cell.settings["piece"] == "TLDP-L")
     first = [row for row in results.rows if row.method == "TLDP-L" and row.run == again.settings["run"]]
     assert list(study.compute(again.settings)) == first
 
@@ -66,7 +66,7 @@ def test_ours_is_best_at_the_same_true_epsilon_and_tldp_leads_by_name_only(made)
     for kind, panel, ours in (
         ("I", names.SAME, names.PRIVUNIT),
         ("II", names.SAME, names.PRIVUNIT),
-        ("III", names.USER, names.MEANS),
+        ("III", names.USER, names.CONTRASTS),
         ("III", names.RECORD, names.MOMENTS),
     ):
         facts, _, results = made[kind]

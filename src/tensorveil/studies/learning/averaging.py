@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorveil.learning import (
     AveragedParameters,
-    ClassMeans,
+    ClassContrasts,
     ClassMoments,
     Directions,
     LearningRounds,
@@ -32,11 +32,11 @@ from tensorveil.privacy.gdp import gdp_mu
 from tensorveil.published import DPHSGD, LLAGP
 from tensorveil.studies.learning.names import (
     CLEAN,
+    CONTRASTS,
     DESCENT,
     F1,
     FAMILIES,
     MAJORITY,
-    MEANS,
     NOMINAL,
     RECORD,
     TRUE,
@@ -56,7 +56,8 @@ class Case:
     """Three users' records of one run, the network that they train, and what ours tells of a record.
 
     ``network`` and ``rows`` are for averaged parameters; ``small`` and ``small_rows`` for methods that need a gradient
-    per record; ``directions`` and ``told_rows`` for ours. Each pair of rows is (train, test) in a public form.
+    per record, ours with so many ``steps`` of that length (``descent``); ``directions`` and ``told_rows`` for our
+    moments; ``contrasts`` gives both for a user's contrasts, by the true epsilon. Rows are public forms of tensors.
     """
 
     run: int
@@ -69,6 +70,9 @@ class Case:
     directions: Directions
     told_rows: Callable[[Any], Any]
     products: bool
+    contrasts: Callable[[float], tuple[Directions, Callable[[Any], Any]]]
+    steps: int
+    descent: float
     epochs: int
     span: float = SPAN
     rate: float = 0.001
@@ -148,27 +152,34 @@ class Case:
 
     def ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
         """Ours at true epsilons."""
-        rows = self.small_rows if method == DESCENT else self.told_rows
-        groups, test = self._groups(rows), rows(self.test.x)
         for number, budget in enumerate(budgets):
-            recipe = self._recipe(method, budget)
-            model = recipe.finish(learn_in_rounds(recipe, groups, SeededSource(1000 * self.run + number)))
+            recipe, rows = self._recipe(method, budget)
+            model = recipe.finish(learn_in_rounds(recipe, self._groups(rows), SeededSource(1000 * self.run + number)))
+            test = rows(self.test.x)
             predicted = predict(model, test) if method == DESCENT else model.predict(test)
             note = f"nominal = true: {recipe.protect} {budget:g} at delta {DELTA:g}"
-            yield self._row(USER if method == MEANS else RECORD, method, PROVEN, budget, predicted, note)
-            if method == MEANS:
+            yield self._row(USER if method == CONTRASTS else RECORD, method, PROVEN, budget, predicted, note)
+            if method == CONTRASTS:
                 yield self._row(TRUE, method, PROVEN, budget, predicted, note)
 
-    def _recipe(self, method: str, budget: float) -> LearningRounds:
+    def _recipe(self, method: str, budget: float) -> tuple[LearningRounds, Callable[[Any], Any]]:
+        """Give the recipe, and the form of the tensors that it takes."""
         common: dict[str, Any] = {"epsilon": budget, "delta": DELTA}
         if method == DESCENT:
-            return PrivateGradients(
-                **common, most_users=10**6, network=self.small, records=len(self.train), steps=15, clip=1.0, rate=8.0
-            )
-        told: dict[str, Any] = {"directions": self.directions, "classes": self.train.classes}
-        if method == MEANS:
-            return ClassMeans(**common, **told, most_users=USERS, users=USERS, clip=1.0)
-        return ClassMoments(**common, **told, most_users=10**6, products=self.products)
+            recipe = PrivateGradients(
+                **common, most_users=10**6, network=self.small, records=len(self.train), steps=self.steps, clip=1.0,
+                rate=self.descent,
+            )  # fmt: skip
+            return recipe, self.small_rows
+        classes = self.train.classes
+        if method == CONTRASTS:
+            directions, rows = self.contrasts(budget)
+            return ClassContrasts(
+                **common, most_users=USERS, users=USERS, directions=directions, classes=classes
+            ), rows  # fmt: skip
+        return ClassMoments(
+            **common, most_users=10**6, directions=self.directions, classes=classes, products=self.products
+        ), self.told_rows  # fmt: skip
 
 
 def _descend(case: Case, method: str, budget: float, number: int) -> Any:

@@ -13,13 +13,13 @@ from tensorveil.studies.learning.names import (
     BASELINES,
     CLEAN,
     CLEAN_OURS,
+    CONTRASTS,
     DESCENT,
     FAMILIES,
     GAUSSIAN,
     HYBRID,
     LAPLACE,
     MAJORITY,
-    MEANS,
     MOMENTS,
     NOMINAL,
     PRIVUNIT,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tensorveil.studies.learning.building import Facts
 
 LINES = (MAJORITY, CLEAN, CLEAN_OURS, PUBLIC_ALONE)
-OURS = (PRIVUNIT, HYBRID, MEANS, MOMENTS, DESCENT)
+OURS = (PRIVUNIT, HYBRID, CONTRASTS, MOMENTS, DESCENT)
 STYLES = {
     "Laplace": Style(colour=drawing.PURPLE, marker="s"),
     "Gaussian": Style(colour=drawing.GREY, marker="D"),
@@ -55,7 +55,7 @@ STYLES = {
     list(FAMILIES)[1]: Style(colour=drawing.VERMILION, marker="^", width=1.2),
     PRIVUNIT: Style(colour=drawing.GREEN, marker="*", width=2.2),
     HYBRID: Style(colour=drawing.GREEN, marker="p", width=1.2),
-    MEANS: Style(colour=drawing.GREEN, marker="*", width=2.2),
+    CONTRASTS: Style(colour=drawing.GREEN, marker="*", width=2.2),
     MOMENTS: Style(colour=drawing.GREEN, marker="*", width=2.2),
     DESCENT: Style(colour=drawing.GREEN, marker="p", width=1.2),
     MAJORITY: Style(colour=drawing.GREY, width=1.3, stroke=(0, (6, 2))),

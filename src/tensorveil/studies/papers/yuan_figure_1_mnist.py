@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorveil.studies.learning.building import Facts, learning_study
-from tensorveil.studies.learning.sizes import IMAGES
+from tensorveil.studies.learning.sizes import IMAGES, QUICK
 
 STUDY = learning_study(
     Facts(
@@ -17,4 +17,5 @@ STUDY = learning_study(
         minutes=(4, 12),
     ),
     IMAGES["mnist"],
+    QUICK["mnist"],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorveil.studies.learning.building import Facts, learning_study
-from tensorveil.studies.learning.sizes import ROUNDS
+from tensorveil.studies.learning.sizes import QUICK, ROUNDS
 
 STUDY = learning_study(
     Facts(
@@ -18,4 +18,5 @@ STUDY = learning_study(
         minutes=(5, 15),
     ),
     ROUNDS["mnist"],
+    QUICK["mnist"],
 )
