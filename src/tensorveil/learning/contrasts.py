@@ -27,9 +27,9 @@ __all__ = ["ClassContrasts", "signal_of_users"]
 STEP = 2.0**-20  # of contributions of length 1
 SHARE = 0.8  # of mu squared for the contrasts; the rest is for the offsets
 MIDDLE = 0.5  # the length of the mean's part of a contribution, where rows are all alike
-REACH = 0.7  # the longest offsets, in typical lengths of the scores of a row
+SPREAD = 0.6  # of an offset, in deviations of a row's score: what rows have in common is about so long
 TURNS = 60  # steps to even answers
-LEAST = 2.0  # deviations of noise that all users together must move one number by, or nothing is read from it
+LEAST = 3.0  # deviations of noise that all users together must move one number by, or nothing is read from it
 
 
 def signal_of_users(users: int, mu: float) -> float:
@@ -49,7 +49,7 @@ class ClassContrasts(LearningRounds):
 
     In the second round each user gives the offsets with which the noisy contrasts would answer its own records as often
     with each class as they have it. If noise is so large that not one number could be told by all users together
-    (`signal_of_users` below 2), the classifier says so by answering every class as often as any other.
+    (`signal_of_users` below 3), the classifier says so by answering every class as often as any other.
 
     Parameters
     ----------
@@ -153,8 +153,14 @@ class ClassContrasts(LearningRounds):
         return (self.limit * STEP / self.rounds[number].mu / self.users) ** 2
 
     def _reach(self, weights: Array) -> float:
-        """The longest offsets: public, from what the first round told."""
-        return REACH * math.sqrt(float(np.mean(np.square(weights))) * self.classes)
+        """The longest offsets: public, from what the first round told.
+
+        Their length is about that of classes - 1 numbers. The less noise there is, the more deviations beyond it: two
+        where all users together move a number by twenty.
+        """
+        beyond = min(signal_of_users(self.users, self.mu) / 10, 2.0)
+        deviation = math.sqrt(float(np.mean(np.square(weights))))
+        return SPREAD * (math.sqrt(self.classes - 1) + beyond) * deviation
 
     def finish(self, state: State) -> Linear:
         """Give the classifier; one that knows nothing if the budget lets nothing be told."""

@@ -36,6 +36,7 @@ from tensorveil.studies.learning.names import (
     DESCENT,
     F1,
     FAMILIES,
+    GUESS,
     MAJORITY,
     NOMINAL,
     RECORD,
@@ -93,9 +94,11 @@ class Case:
         )  # fmt: skip
 
     def lines(self) -> Iterator[Row]:
-        """The most frequent class, and averaging without noise."""
+        """The most frequent class, a guess, and averaging without noise."""
         value = majority_f1(self.train.y, self.test.y, self.test.classes)
         yield Row(panel="", method=MAJORITY, status=NOT_PRIVATE, run=self.run, metric=F1, value=value)
+        guess = np.random.default_rng([self.run, 1]).integers(self.test.classes, size=len(self.test))
+        yield self._row("", GUESS, NOT_PRIVATE, None, guess)
         yield self._row("", CLEAN, NOT_PRIVATE, None, self._average(lambda mean, _: mean))
 
     def _average(self, noised: Callable[[Any, int], Any]) -> Any:
@@ -125,7 +128,7 @@ class Case:
             found = self._perturbed(mechanism, number)
             true = worth(mechanism, width=WIDTH, rounds=self.epochs)
             note = f"{true.note(epsilon)}; record: no better than tensor"
-            status = mechanism.guarantee("tensor").status
+            status = mechanism.status("tensor")
             yield self._row(NOMINAL, method, status, epsilon, found, note)
             if np.isfinite(true.tensor):
                 yield self._row(TRUE, method, status, true.tensor, found, note)
@@ -139,7 +142,7 @@ class Case:
         for number, budget in enumerate(budgets):
             nominal = nominal_for(lambda e: self._mechanism(FAMILIES[family], e), budget, true_of)
             mechanism = self._mechanism(FAMILIES[family], nominal)
-            found, status = self._perturbed(mechanism, 100 + number), mechanism.guarantee("tensor").status
+            found, status = self._perturbed(mechanism, 100 + number), mechanism.status("tensor")
             note = f"nominal {nominal:.4g} per round; true for one user {budget:g} at delta {DELTA:g}"
             yield self._row(USER, family, status, budget, found, note)
 

@@ -7,7 +7,7 @@ from typing import Final
 NOMINAL, TRUE, SAME = "nominal epsilon", "true epsilon", "same true epsilon"
 USER, RECORD = "same true epsilon, user", "same true epsilon, record"
 MAJORITY, CLEAN, CLEAN_OURS = "most frequent class", "no noise, network", "no noise, discriminant"
-PUBLIC_ALONE = "public data alone"
+PUBLIC_ALONE, GUESS = "public data alone", "even guess"
 PRIVUNIT, HYBRID = "ours, PrivUnit", "ours, hybrid"
 CONTRASTS, MOMENTS, DESCENT = "ours, class contrasts", "ours, class moments", "ours, private gradients"
 GRADIENTS = ("LLAGP", "DPHSGD")

@@ -17,6 +17,7 @@ from tensorveil.studies.learning.names import (
     DESCENT,
     FAMILIES,
     GAUSSIAN,
+    GUESS,
     HYBRID,
     LAPLACE,
     MAJORITY,
@@ -36,7 +37,7 @@ from tensorveil.studies.summary import Point, pick, summarise
 if TYPE_CHECKING:
     from tensorveil.studies.learning.building import Facts
 
-LINES = (MAJORITY, CLEAN, CLEAN_OURS, PUBLIC_ALONE)
+LINES = (MAJORITY, GUESS, CLEAN, CLEAN_OURS, PUBLIC_ALONE)
 OURS = (PRIVUNIT, HYBRID, CONTRASTS, MOMENTS, DESCENT)
 STYLES = {
     "Laplace": Style(colour=drawing.PURPLE, marker="s"),
@@ -62,6 +63,7 @@ STYLES = {
     CLEAN: Style(colour=drawing.BLACK, width=1.3),
     CLEAN_OURS: Style(colour=drawing.GREEN, width=1.0),
     PUBLIC_ALONE: Style(colour=drawing.SKY, width=1.0),
+    GUESS: Style(colour=drawing.PURPLE, width=1.0),
 }
 UNITS = {
     "I": "tensor (a record's whole tensor, without a trusted collector; classes are public)",

@@ -51,7 +51,7 @@ ROUNDS: Final[Sizes] = {
 # Fewer records for a look.
 QUICK: Final[Sizes] = {
     "digits": {"train": 400, "test": 200},
-    "mnist": {"train": 1_500, "test": 500},
-    "cifar10-subset": {"train": 1_000, "test": 500},
+    "mnist": {"train": 1_200, "test": 500},
+    "cifar10-subset": {"train": 400, "test": 300},
     "imdb": {"train": 900, "test": 500},
 }
