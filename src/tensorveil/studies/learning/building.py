@@ -26,7 +26,7 @@ from tensorveil.studies.learning.names import (
 )
 from tensorveil.studies.study import NOT_PRIVATE, Cell, Results, Row, Settings, Study, seeds_of
 
-OURS, EQUAL, WHOLE = "lines and ours", "same", "all"  # cells that compute more than one published method
+OWN, EQUAL, WHOLE = "lines and ours", "same", "all"  # cells that compute more than one published method
 PAPER = "Yuan, Tang, Huang, Wu and Wang, Local Differential Privacy for Tensors in Distributed Computing Systems"
 
 
@@ -64,9 +64,9 @@ class Facts:
     def pieces(self) -> tuple[str, ...]:
         """What cells compute, one each; texts take long to read, so that their cells are larger."""
         if self.data == "imdb":
-            return (OURS, "+".join(BASELINES), "+".join(AS_PRINTED), f"{LAPLACE}+{GAUSSIAN}", "+".join(GRADIENTS),
+            return (OWN, "+".join(BASELINES), "+".join(AS_PRINTED), f"{LAPLACE}+{GAUSSIAN}", "+".join(GRADIENTS),
                     EQUAL)  # fmt: skip
-        return (OURS, *self.methods, EQUAL)
+        return (OWN, *self.methods, EQUAL)
 
 
 def cells(facts: Facts, runs: int, sizes: Mapping[str, Any]) -> list[Cell]:
@@ -98,7 +98,7 @@ def _reports(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any
     else:
         case, alone = cases.feature_case(facts.data, run, sizes)
     for piece in pieces:
-        if piece == OURS:
+        if piece == OWN:
             yield from case.lines()
             if alone is not None:
                 yield case.row("", PUBLIC_ALONE, NOT_PRIVATE, None, alone)
@@ -117,7 +117,7 @@ def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]
     make = cases.text_rounds if facts.data == "imdb" else cases.image_rounds
     case = make(facts.data, run, sizes)
     for piece in pieces:
-        if piece == OURS:
+        if piece == OWN:
             yield from case.lines()
             yield from case.ours(CONTRASTS, facts.budgets)
             yield from case.ours(MOMENTS, facts.record_budgets)

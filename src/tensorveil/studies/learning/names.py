@@ -10,6 +10,7 @@ MAJORITY, CLEAN, CLEAN_OURS = "most frequent class", "no noise, network", "no no
 PUBLIC_ALONE, GUESS = "public data alone", "even guess"
 PRIVUNIT, HYBRID = "ours, PrivUnit", "ours, hybrid"
 CONTRASTS, MOMENTS, DESCENT = "ours, class contrasts", "ours, class moments", "ours, private gradients"
+OURS = (PRIVUNIT, HYBRID, CONTRASTS, MOMENTS, DESCENT)
 GRADIENTS = ("LLAGP", "DPHSGD")
 BASELINES = ("Laplace", "Gaussian", "MVG", "IDN")
 AS_PRINTED = ("TLDP-L", "TLDP-G")
