@@ -48,10 +48,10 @@ ROUNDS: Final[Sizes] = {
         "descent": 4.0,
     },
 }
-# Fewer records for a look.
+# Fewer records for a look, and less of what takes long.
 QUICK: Final[Sizes] = {
     "digits": {"train": 400, "test": 200},
     "mnist": {"train": 1_200, "test": 500},
     "cifar10-subset": {"train": 400, "test": 300},
-    "imdb": {"train": 900, "test": 500},
+    "imdb": {"train": 450, "test": 300, "epochs": 3, "steps": 10},
 }
