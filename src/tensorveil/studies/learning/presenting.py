@@ -67,6 +67,7 @@ UNITS = {
     "III": "user (all that one of three users holds, replaced), and record (added or removed) where said; whoever "
     "averages is trusted",
 }
+DATA = {"mnist": "MNIST", "cifar10-subset": "CIFAR-10 subset", "imdb": "IMDB", "digits": "digits"}
 SHOWN = {
     "I": "Private data: every record's tensor is perturbed, a server learns from the reports.",
     "II": "Private features: features of a public network are perturbed, a server learns a classifier.",
@@ -84,14 +85,14 @@ def caption(results: Results, facts: Facts) -> Stated:
     return wording.caption(
         results,
         shown=(
-            f"{SHOWN[facts.kind]} Weighted F1 on clean test records, {facts.data}; bands: one standard deviation over "
-            "runs. Nominal: epsilon as the paper counts. True: what holds for the unit at this delta, over all rounds; "
-            "methods without any finite one are not in the panel. Same true: noise of every method scaled to be worth "
-            "that epsilon."
+            f"{SHOWN[facts.kind]} Weighted F1 on clean test records, {DATA[facts.data]}; bands: one standard deviation "
+            "over runs. Nominal: epsilon as the paper counts. True: what holds for the unit at this delta, over all "
+            "rounds; methods without any finite one are not in the panel. Same true: noise of every method scaled to be "
+            "worth that epsilon."
         ),
         unit=UNITS[facts.kind],
         epsilon="horizontal axes",
-        delta="1e-5; 0 for ours by PrivUnit and hybrid",
+        delta="1e-5" if facts.kind == "III" else "1e-5; 0 for ours by PrivUnit and hybrid",
     )
 
 
@@ -111,7 +112,10 @@ def draw(results: Results, facts: Facts) -> Any:
         for name in dict.fromkeys(point.method for point in own):
             drawing.draw_curve(axis, pick(own, method=name), STYLES[name])
         axis.set(xscale="log", ylim=(0.0, 1.0), xlabel=panel)
-        axis.set_title(f"{facts.data}, type {facts.kind}: {panel}", fontsize=10)
+        axis.tick_params(which="minor", labelbottom=False)
+        if panel in (SAME, USER, RECORD):
+            drawing.mark_ticks(axis, sorted({point.x for point in own if point.x is not None}))
+        axis.set_title(f"{DATA[facts.data]}, type {facts.kind}: {panel}", fontsize=10)
     for axis in axes[:, 0]:
         axis.set_ylabel("weighted F1", fontsize=9)
     drawing.shared_legend(body, list(axes.flat), columns=3)
