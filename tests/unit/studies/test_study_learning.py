@@ -1,14 +1,17 @@
 """The studies of learning, on digits: every type from cell to page, and what noise is worth."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from tensorveil.privacy.gdp import gdp_epsilon
+from tensorveil.studies.catalogue import find_study
 from tensorveil.studies.learning import findings, names, presenting
 from tensorveil.studies.learning.building import Facts, learning_study
 from tensorveil.studies.learning.noise import DELTA, MAKERS, nominal_for, worth
 from tensorveil.studies.learning.sizes import FEATURES, IMAGES, QUICK, ROUNDS
+from tensorveil.studies.store import read_results
 from tensorveil.studies.study import Results
 from tensorveil.studies.summary import Point, mean_at, summarise
 
@@ -116,6 +119,21 @@ def test_ours_is_compared_with_the_best_published_method_at_each_epsilon():
     assert first.lead == pytest.approx(-0.01)
     assert first.band == pytest.approx(2 * math.sqrt(2) * 0.01)
     assert (second.budget, second.lead) == (2.0, pytest.approx(0.4))
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "studies"
+STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_in_the_stored_results_ours_loses_to_no_published_method(name):
+    """On the mean over runs, at every true epsilon and for every unit; what is within two standard errors is a tie."""
+    points = summarise(read_results(find_study(name), DOCS).rows)
+    found = [each for panel in (names.SAME, names.USER, names.RECORD) for each in findings.standings(points, panel)]
+    assert len(found) >= 5
+    assert all(each.ours.runs >= 3 and each.theirs.runs >= 3 for each in found)
+    for each in found:
+        assert each.lead >= -each.band, (each.budget, each.ours, each.theirs)
 
 
 def test_worth_in_one_round_is_the_mechanism_s_truth():

@@ -87,8 +87,8 @@ def caption(results: Results, facts: Facts) -> Stated:
         shown=(
             f"{SHOWN[facts.kind]} Weighted F1 on clean test records, {DATA[facts.data]}; bands: one standard deviation "
             "over runs. Nominal: epsilon as the paper counts. True: what holds for the unit at this delta, over all "
-            "rounds; methods without any finite one are not in the panel. Same true: noise of every method scaled to be "
-            "worth that epsilon."
+            "rounds; methods without any finite one are not in the panel. Same true: noise of every method scaled to "
+            "be worth that epsilon."
         ),
         unit=UNITS[facts.kind],
         epsilon="horizontal axes",
