@@ -63,6 +63,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "users": ("tensorveil.users.recipe", "Recipe"),
     "averaged parameters": ("tensorveil.learning.parameters", "AveragedParameters"),
     "private gradients": ("tensorveil.learning.gradients", "PrivateGradients"),
+    "class means": ("tensorveil.learning.statistics", "ClassMeans"),
     "class contrasts": ("tensorveil.learning.contrasts", "ClassContrasts"),
     "class moments": ("tensorveil.learning.statistics", "ClassMoments"),
 }

@@ -22,7 +22,7 @@ from tensorveil.learning.reports import Reports, learn_from_directions, report
 from tensorveil.learning.rounds import LearningRounds, learn_in_rounds, promise_of
 from tensorveil.learning.samples import Samples, share_out, subset
 from tensorveil.learning.scores import majority_f1, weighted_f1
-from tensorveil.learning.statistics import ClassMoments
+from tensorveil.learning.statistics import ClassMeans, ClassMoments
 
 if TYPE_CHECKING:
     from tensorveil.learning.features import Extractor, train_extractor
@@ -47,6 +47,7 @@ _NEED_TORCH = {
 __all__ = [
     "AveragedParameters",
     "ClassContrasts",
+    "ClassMeans",
     "ClassMoments",
     "Directions",
     "Discriminant",

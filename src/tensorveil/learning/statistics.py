@@ -1,6 +1,7 @@
 """Type III in one round: classes' means and second moments as noisy sums, and a discriminant that knows the noise.
 
-What a network learns in many noisy rounds, these sums tell in one.
+What a network learns in many noisy rounds, these sums tell in one. `ClassMoments` protects single records, `ClassMeans`
+all that a user holds.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.learning.discriminant import Discriminant, Moments, fit_discriminant
 from tensorveil.learning.encoding import Directions
-from tensorveil.learning.rounds import Array, LearningRounds, norm_limit
+from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
 from tensorveil.learning.samples import Samples
 from tensorveil.users import State
 
-__all__ = ["ClassMoments"]
+__all__ = ["ClassMeans", "ClassMoments"]
 
 STEP = 2.0**-20  # of rows of length 1
 COUNT = 0.5  # how much a record counts beside its row and their products, each of length 1
@@ -159,3 +160,79 @@ class ClassMoments(_Statistics):
             # and n n'; records themselves differ by less than 1 / k in every direction.
             second_errors=0.5 * noise + 2 * lengths * noise / k + noise**2 + (1 - lengths) ** 2 / (k * k * counts),
         )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassMeans(_Statistics):
+    """Every user's class means about the mean of all, bounded in norm, averaged with noise once.
+
+    For few users: what one user of three tells is a third of everything, and only a few numbers can be told of it.
+
+    Parameters
+    ----------
+    users: how many take part; public.
+    clip: the largest norm of one user's centred class means together.
+    others: as for `ClassMoments`; most_users is the number of users.
+
+    Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
+    (docs/guarantees.md#learning-in-rounds).
+    """
+
+    users: int
+    clip: float
+
+    protect: ClassVar[str] = "user"
+    statistic: ClassVar[str] = "the users' centred class means, bounded in norm, added up"
+    label: ClassVar[str] = "means of classes, Gaussian noise once"
+    proof: ClassVar[str] = "docs/guarantees.md#learning-in-rounds"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (math.isfinite(self.clip) and 0 < self.clip <= 1e3):
+            raise InputError(f"clip must be above 0 and at most 1000; got {self.clip}. Try clip=1.0.")
+        if not 1 <= self.users <= self.most_users:
+            raise InputError(f"users must be between 1 and most_users; got {self.users}. Try users=3.")
+
+    @cached_property
+    def size(self) -> int:
+        """One row for all records, one per class."""
+        return (1 + self.classes) * self.directions.dimension
+
+    @cached_property
+    def limit(self) -> int:
+        """Twice the longest contribution: a user's may be replaced by the opposite one."""
+        return 2 * norm_limit(self.clip, STEP, self.size)
+
+    @property
+    def largest(self) -> int:
+        """All in one number."""
+        return math.ceil(self.clip / STEP) + 2
+
+    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
+        """Give one user's mean and centred class means; a class that the user has not is nothing."""
+        rows = self.directions(group.x)
+        means = np.zeros((1 + self.classes, rows.shape[1]))
+        means[0] = rows.mean(axis=0)
+        for c in np.unique(group.y).tolist():
+            means[1 + c] = rows[group.y == c].mean(axis=0) - means[0]
+        bounded = shortened(means.reshape(1, -1), self.clip)[0]
+        out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
+        return out
+
+    def finish(self, state: State) -> Discriminant:
+        """Give the nearest mean, with means shrunk by the share of their squared norm that noise would give."""
+        k = self.directions.dimension
+        found = state["sums"].reshape(1 + self.classes, k) / self.users
+        noise = (self.deviation / self.users) ** 2
+        middle, means = _less_noisy(found[:1], noise), _less_noisy(found[1:], noise)
+        share = np.full(self.classes, 1 / self.classes)
+        return Discriminant(
+            shares=share, means=middle + means, covariances=np.stack([np.eye(k)] * self.classes), encode=self.directions
+        )
+
+
+def _less_noisy(rows: Array, noise: float) -> Array:
+    """Shrink rows towards 0 (James and Stein 1961, noise known), a little of them always being left."""
+    total = float(np.einsum("ij,ij->", rows, rows))
+    out: Array = rows * max(1 - noise * rows.size / max(total, 1e-300), 0.05)
+    return out

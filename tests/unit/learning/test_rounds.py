@@ -12,6 +12,7 @@ from tensorveil.kernels import learning
 from tensorveil.learning import (
     AveragedParameters,
     ClassContrasts,
+    ClassMeans,
     ClassMoments,
     Directions,
     Plan,
@@ -47,6 +48,11 @@ def gradients(**changes):
 def moments(**changes):
     facts = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "directions": directions(), "classes": 10}
     return ClassMoments(**(facts | changes))
+
+
+def means(**changes):
+    facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
+    return ClassMeans(**(facts | {"clip": 1.0} | changes))
 
 
 def contrasts(**changes):
@@ -136,6 +142,14 @@ def test_no_record_moves_a_sum_by_more_than_was_declared(make):
         assert max(abs(number) for number in move) <= recipe.largest
         largest = max(largest, norm)
     assert largest > 0.99 * recipe.limit * (0.9 if make is gradients else 1)
+
+
+def test_no_user_moves_means_by_more_than_was_declared():
+    recipe = means(clip=0.3)
+    state = recipe.start()
+    one_class = Samples(x=digits().train.x[:5], y=np.full(5, 7), classes=10)
+    norms = [np.linalg.norm(recipe.contribute(state, group).astype(float)) for group in (*users(), one_class)]
+    assert 0.99 * recipe.limit <= 2 * max(norms) <= recipe.limit
 
 
 def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared():
@@ -243,6 +257,12 @@ def test_gradients_learn_in_rounds_for_single_records():
     assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.6
 
 
+def test_means_of_few_users_need_a_large_epsilon():
+    low, high = means(epsilon=1.0), means(epsilon=256.0)
+    assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.4
+    assert score(low.finish(learn_in_rounds(low, users(), SeededSource(2)))) < 0.4
+
+
 def test_few_users_need_a_large_epsilon_and_below_it_no_class_is_preferred():
     high = contrasts(epsilon=256.0)
     assert high.tells
@@ -263,7 +283,7 @@ def test_what_contrasts_promise():
     assert epsilon_for(promise.event, 1e-5) <= 8.0
 
 
-@pytest.mark.parametrize("make", [averaged, gradients, moments, contrasts])
+@pytest.mark.parametrize("make", [averaged, gradients, moments, means, contrasts])
 def test_recipes_travel_as_plain_data(make):
     import json
 
@@ -298,6 +318,7 @@ def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads():
         (gradients, {"momentum": 1.0}, "momentum must be"),
         (gradients, {"steps": 0}, "steps and records"),
         (moments, {"classes": 1}, "classes must be at least 2"),
+        (means, {"clip": -1.0}, "clip must be above 0"),
         (contrasts, {"classes": 1}, "classes must be at least 2"),
         (contrasts, {"users": 4}, "users must be between 1 and most_users"),
         (moments, {"most_users": 0}, "most_users must be at least 1"),
