@@ -30,8 +30,9 @@ TLDP; MVG and IDN take the range itself. Noise is added to the average in every 
 in the paper. LLAGP and DPHSGD need a gradient per record and train a linear model, over disjoint batches. Ours for
 records: moments of classes once, or bounded gradients of the same linear model. Ours for users: contrasts of
 classes, then offsets; where three users together cannot tell one number at that epsilon, which is known beforehand,
-it answers with every class alike. Its constants, and the steps of gradients on IMDB, were chosen on training records
-that were held out and on digits; the number of coefficients on other subsets with the same test records in view.""",
+it answers with every class alike, by a hash of the record: a guess, and the same one in every run. Its constants,
+and the steps of gradients on IMDB, were chosen on training records that were held out and on digits; the number of
+coefficients on other subsets with the same test records in view.""",
 }
 NETWORKS = {
     "mnist": f"{MOBILENET}, and has more parameters for noise to fall on.",
