@@ -44,7 +44,7 @@ contrasts see fewer groups where epsilon is small.""",
 
 def settings_text(facts: Facts, sizes: dict[str, Any]) -> str:
     """Give the part of a page that tells its settings."""
-    told = ", ".join(f"{name} {value:,}" for name, value in sizes.items())
+    told = ", ".join(f"{name} {value:,g}" for name, value in sizes.items())
     networks = NETWORKS.get(facts.data, "") if facts.kind == "III" else ""
     return (
         f"## Settings\n\nSizes: {told}. {TOLD[facts.kind]} {networks} The paper's text does not give the range of its "
