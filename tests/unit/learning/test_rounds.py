@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from learning_cases import digits, directions
 
 from tensorveil.errors import InputError
@@ -174,6 +177,24 @@ def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared():
                 assert 2 * norm <= recipe.rounds[state.round].limit
                 largest = max(largest, norm)
     assert 2 * largest > 0.99 * recipe.limit
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    x=arrays(np.float64, (6, 5), elements=st.floats(-1e9, 1e9)),
+    y=st.lists(st.integers(0, 2), min_size=6, max_size=6),
+    weights=arrays(np.float64, (3, 4), elements=st.floats(-1e100, 1e100)),
+    middle=arrays(np.float64, 4, elements=st.floats(-1e100, 1e100)),
+)
+def test_any_user_at_any_state_keeps_the_bound_of_contrasts(x, y, weights, middle):
+    recipe = contrasts(directions=Directions(basis=Basis.dct((5,), 4)), classes=3)
+    group = Samples(x=x, y=np.array(y), classes=3)
+    first = recipe.start()
+    for state in (first, first.after(weights=weights, middle=middle)):
+        with np.errstate(all="ignore"):
+            one = recipe.contribute(state, group).astype(object)
+        assert 4 * (one**2).sum() <= recipe.rounds[state.round].limit ** 2
+        assert np.abs(one).max() <= recipe.rounds[state.round].largest
 
 
 def test_contrasts_are_sent_at_full_length_however_close_classes_lie():
