@@ -57,15 +57,7 @@ def test_a_quick_run_is_a_part_of_the_full_one(name):
     assert {study.digest(cell, "1") for cell in study.cells(study.runs[0], True)} <= full
 
 
-# Studies that have not been run in full yet. Strict: whoever adds a page takes its name off.
-AWAITED = {"yuan-figure-3-imdb"}
-WITH_PAGES = [
-    pytest.param(name, marks=[pytest.mark.xfail(strict=True, reason="not run in full yet")] * (name in AWAITED))
-    for name in NAMES
-]
-
-
-@pytest.mark.parametrize("name", WITH_PAGES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_page_stands_in_the_docs(name):
     assert name in WRITTEN
     assert f"[{name}]({name}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")

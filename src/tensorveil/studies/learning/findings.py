@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tensorveil.studies import wording
-from tensorveil.studies.learning.names import AS_PRINTED, BASELINES, NOMINAL, OURS, RECORD, SAME, USER
+from tensorveil.studies.learning.names import AS_PRINTED, BASELINES, GUESS, NOMINAL, OURS, RECORD, SAME, USER
 from tensorveil.studies.study import Results
 from tensorveil.studies.summary import Point, pick
 
@@ -27,29 +27,32 @@ def findings(results: Results, points: Sequence[Point], facts: Facts) -> str:
 
 
 def _ordering(points: Sequence[Point], facts: Facts) -> str:
-    """Say where TLDP stands above the plain mechanisms by nominal epsilon, and which of them it does not pass."""
+    """Say where TLDP stands above the plain mechanisms by nominal epsilon, and which of them it does not pass.
+
+    Scores below that of a guess are those of networks at random, and none of them is called better than another.
+    """
     words = []
+    guess = max((point.mean or 0.0 for point in points if point.method == GUESS), default=0.0)
     for name in AS_PRINTED:
         above: list[float] = []
         others: dict[str, list[str]] = {}
         for epsilon in facts.epsilons:
             own = _mean(points, NOMINAL, name, epsilon)
             rivals = {other: _mean(points, NOMINAL, other, epsilon) for other in BASELINES}
-            if own > max(rivals.values()) + CLEARLY:
+            if own > max(guess, *rivals.values()) + CLEARLY:
                 above.append(epsilon)
-            for other in (other for other, value in rivals.items() if value > own + CLEARLY):
+            for other in (other for other, value in rivals.items() if value > max(own, guess) + CLEARLY):
                 others.setdefault(other, []).append(f"{epsilon:g} ({rivals[other]:.3f} against {own:.3f})")
         passed = "".join(f"; {other} is that far above it at {', '.join(where)}" for other, where in others.items())
         words.append(
             f"{name} is more than {CLEARLY:g} above Laplace, Gaussian, MVG and IDN {wording.at_epsilons(above)}{passed}"
         )
+    below = f" Below an even guess, {guess:.3f}, scores are not compared." if guess else ""
     gaps = []
     for epsilon in facts.epsilons:
         best = [max(_mean(points, NOMINAL, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
         gaps.append(f"{epsilon:g}: {best[0]:.3f} against {best[1]:.3f}")
-    return (
-        f"- By nominal epsilon, {'. '.join(words)}. The better of both against the best of the four: {'; '.join(gaps)}."
-    )
+    return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {'; '.join(gaps)}."
 
 
 def _reason(results: Results, facts: Facts) -> str:
