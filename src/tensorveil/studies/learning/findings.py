@@ -52,7 +52,8 @@ def _ordering(points: Sequence[Point], facts: Facts) -> str:
     for epsilon in facts.epsilons:
         best = [max(_mean(points, NOMINAL, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
         gaps.append(f"{epsilon:g}: {best[0]:.3f} against {best[1]:.3f}")
-    return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {'; '.join(gaps)}."
+    found = "; ".join(gaps)
+    return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {found}."
 
 
 def _reason(results: Results, facts: Facts) -> str:
