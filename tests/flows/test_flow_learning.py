@@ -17,6 +17,7 @@ from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust
 from tensorveil.learning import (
     AveragedParameters,
+    ClassContrasts,
     ClassMoments,
     Directions,
     Plan,
@@ -50,6 +51,12 @@ def moments(**changes):
     return ClassMoments(**(facts | changes))
 
 
+def contrasts(**changes):
+    told = Directions(basis=Basis.dct((8, 8), 20), centre=-1.0)
+    facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "users": 3, "directions": told, "classes": 10}
+    return ClassContrasts(**(facts | changes))
+
+
 def agreed(folder, recipe, **trust):
     server, clients = make_parties(folder, 3)
     made = Agreement.make(
@@ -68,7 +75,7 @@ def in_one_process(folder, agreement, groups, **options):
     return run_server(agreement, load_identity(folder / "server"), transport, **options)
 
 
-@pytest.mark.parametrize("make", [averaged, moments])
+@pytest.mark.parametrize("make", [averaged, moments, contrasts])
 @pytest.mark.parametrize("kind", ["aggregator", "secure"])
 def test_the_engine_gives_the_same_as_one_place(tmp_path, make, kind):
     train, _ = data()

@@ -64,6 +64,7 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "averaged parameters": ("tensorveil.learning.parameters", "AveragedParameters"),
     "private gradients": ("tensorveil.learning.gradients", "PrivateGradients"),
     "class means": ("tensorveil.learning.statistics", "ClassMeans"),
+    "class contrasts": ("tensorveil.learning.contrasts", "ClassContrasts"),
     "class moments": ("tensorveil.learning.statistics", "ClassMoments"),
 }
 

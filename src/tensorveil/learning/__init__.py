@@ -14,8 +14,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tensorveil.errors import MissingDependencyError
+from tensorveil.learning.contrasts import ClassContrasts, signal_of_users
 from tensorveil.learning.discriminant import Discriminant, Moments, fit_discriminant, moments_of_reports
 from tensorveil.learning.encoding import Directions, principal_directions
+from tensorveil.learning.linear import Linear
 from tensorveil.learning.reports import Reports, learn_from_directions, report
 from tensorveil.learning.rounds import LearningRounds, learn_in_rounds, promise_of
 from tensorveil.learning.samples import Samples, share_out, subset
@@ -44,12 +46,14 @@ _NEED_TORCH = {
 
 __all__ = [
     "AveragedParameters",
+    "ClassContrasts",
     "ClassMeans",
     "ClassMoments",
     "Directions",
     "Discriminant",
     "Extractor",
     "LearningRounds",
+    "Linear",
     "Moments",
     "Plan",
     "PrivateGradients",
@@ -68,6 +72,7 @@ __all__ = [
     "record_gradients",
     "report",
     "share_out",
+    "signal_of_users",
     "subset",
     "train",
     "train_extractor",

@@ -40,7 +40,7 @@ def new_figure(
     width: float, height: float, caption: str, *, rows: int, columns: int, **options: Any
 ) -> tuple[Any, Any, Any]:
     """Return a figure with its caption, the part for axes and legend, and the axes as a 2-D array."""
-    lines = textwrap.wrap(caption, int(width * 17))
+    lines = textwrap.wrap(caption, int(width * 17), break_on_hyphens=False)
     foot_inches = INCHES_PER_LINE * len(lines) + 0.12
     figure = figure_class()(figsize=(width, height + foot_inches), dpi=130, layout="constrained")
     body, foot = figure.subfigures(2, 1, height_ratios=[height, foot_inches])

@@ -5,14 +5,19 @@ import math
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from learning_cases import digits, directions
 
 from tensorveil.errors import InputError
 from tensorveil.kernels import learning
 from tensorveil.learning import (
     AveragedParameters,
+    ClassContrasts,
     ClassMeans,
     ClassMoments,
+    Directions,
     Plan,
     PrivateGradients,
     Samples,
@@ -24,6 +29,8 @@ from tensorveil.learning import (
     share_out,
     weighted_f1,
 )
+from tensorveil.learning.contrasts import evened
+from tensorveil.local import Basis
 from tensorveil.noise import SecureSource, SeededSource
 from tensorveil.privacy import epsilon_for
 
@@ -49,6 +56,11 @@ def moments(**changes):
 def means(**changes):
     facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
     return ClassMeans(**(facts | {"clip": 1.0} | changes))
+
+
+def contrasts(**changes):
+    facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
+    return ClassContrasts(**(facts | changes))
 
 
 def users():
@@ -143,6 +155,77 @@ def test_no_user_moves_means_by_more_than_was_declared():
     assert 0.99 * recipe.limit <= 2 * max(norms) <= recipe.limit
 
 
+def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared():
+    """Both rounds, whatever the state says: offsets of scores that are far too large, or not numbers, are cut too."""
+    recipe = contrasts()
+    one_class = Samples(x=digits().train.x[:5], y=np.full(5, 7), classes=10)
+    groups = (*users(), one_class)
+    first = recipe.start()
+    told = learn_in_rounds(recipe, users(), None)
+    rng = np.random.default_rng(0)
+    wild = first.after(weights=1e200 * rng.normal(size=first["weights"].shape))
+    lost = first.after(weights=np.full(first["weights"].shape, np.nan))
+    second = first.after(middle=told["middle"], weights=told["weights"])
+    largest = 0.0
+    with np.errstate(all="ignore"):
+        for state in (first, second, wild, lost):
+            for group in groups:
+                one = recipe.contribute(state, group)
+                assert one.shape == (recipe.rounds[state.round].size,)
+                assert np.abs(one).max() <= recipe.rounds[state.round].largest
+                norm = math.sqrt(float((one.astype(object) ** 2).sum()))
+                assert 2 * norm <= recipe.rounds[state.round].limit
+                largest = max(largest, norm)
+    assert 2 * largest > 0.99 * recipe.limit
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    x=arrays(np.float64, (6, 5), elements=st.floats(-1e9, 1e9)),
+    y=st.lists(st.integers(0, 2), min_size=6, max_size=6),
+    weights=arrays(np.float64, (3, 4), elements=st.floats(-1e100, 1e100)),
+    middle=arrays(np.float64, 4, elements=st.floats(-1e100, 1e100)),
+)
+def test_any_user_at_any_state_keeps_the_bound_of_contrasts(x, y, weights, middle):
+    recipe = contrasts(directions=Directions(basis=Basis.dct((5,), 4)), classes=3)
+    group = Samples(x=x, y=np.array(y), classes=3)
+    first = recipe.start()
+    for state in (first, first.after(weights=weights, middle=middle)):
+        with np.errstate(all="ignore"):
+            one = recipe.contribute(state, group).astype(object)
+        assert 4 * (one**2).sum() <= recipe.rounds[state.round].limit ** 2
+        assert np.abs(one).max() <= recipe.rounds[state.round].largest
+
+
+def test_contrasts_are_sent_at_full_length_however_close_classes_lie():
+    rng = np.random.default_rng(1)
+    y = np.arange(3000) % 2
+    recipe = contrasts(directions=Directions(basis=Basis.dct((12,), 12)), classes=2)
+    noise = rng.normal(size=(len(y), 12))
+    for far in (0.001, 0.01, 1.0):
+        data = Samples(x=1 + far * (np.eye(12)[y] + 0.3 * noise), y=y, classes=2)
+        told = recipe.contribute(recipe.start(), data).reshape(3, 12) * 2.0**-20
+        assert np.linalg.norm(told[1:]) == pytest.approx(math.sqrt(0.75), abs=1e-4)
+        assert (told[1] - told[2]) @ recipe.directions.basis.analyse(np.eye(12)[:1] - np.eye(12)[1:2])[0] > 1.0
+
+
+def test_a_user_s_first_contribution_is_its_mean_and_contrasts():
+    recipe, group = contrasts(), users()[0]
+    rows = directions()(group.x)
+    middle = rows.mean(axis=0)
+    about = np.stack([rows[group.y == c].mean(axis=0) - middle for c in range(10)])
+    expected = np.concatenate([0.5 * middle, (math.sqrt(0.75) * about / np.linalg.norm(about)).reshape(-1)])
+    np.testing.assert_allclose(recipe.contribute(recipe.start(), group) * 2.0**-20, expected, atol=1e-6)
+
+
+def test_offsets_even_out_the_answers():
+    rng = np.random.default_rng(3)
+    y = rng.choice(4, 2000, p=[0.4, 0.3, 0.2, 0.1])
+    scores = rng.normal(size=(2000, 4)) + np.array([5.0, 0.0, -3.0, 1.0])
+    found = np.bincount((scores + evened(scores, y, 4)).argmax(axis=1), minlength=4) / 2000
+    np.testing.assert_allclose(found, np.bincount(y) / 2000, atol=0.02)
+
+
 def test_bounded_sums_against_plain_arithmetic():
     rows = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
     rows[3] = np.nan
@@ -201,7 +284,27 @@ def test_means_of_few_users_need_a_large_epsilon():
     assert score(low.finish(learn_in_rounds(low, users(), SeededSource(2)))) < 0.4
 
 
-@pytest.mark.parametrize("make", [averaged, gradients, moments, means])
+def test_few_users_need_a_large_epsilon_and_below_it_no_class_is_preferred():
+    high = contrasts(epsilon=256.0)
+    assert high.tells
+    assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.6
+    low = contrasts(epsilon=1.0)
+    assert not low.tells
+    model = low.finish(learn_in_rounds(low, users(), SeededSource(2)))
+    answers = np.bincount(model.predict(digits().train.x), minlength=10) / len(digits().train)
+    assert 0.07 < answers.min() <= answers.max() < 0.13
+    assert np.array_equal(model.predict(digits().test.x[:9]), model.predict(digits().test.x)[:9])
+
+
+def test_what_contrasts_promise():
+    recipe = contrasts(epsilon=8.0)
+    promise = promise_of(recipe, SecureSource())
+    assert promise.private
+    assert (promise.epsilon, str(promise.unit), len(promise.composition)) == (8.0, "slice:user", 2)
+    assert epsilon_for(promise.event, 1e-5) <= 8.0
+
+
+@pytest.mark.parametrize("make", [averaged, gradients, moments, means, contrasts])
 def test_recipes_travel_as_plain_data(make):
     import json
 
@@ -237,6 +340,8 @@ def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads():
         (gradients, {"steps": 0}, "steps and records"),
         (moments, {"classes": 1}, "classes must be at least 2"),
         (means, {"clip": -1.0}, "clip must be above 0"),
+        (contrasts, {"classes": 1}, "classes must be at least 2"),
+        (contrasts, {"users": 4}, "users must be between 1 and most_users"),
         (moments, {"most_users": 0}, "most_users must be at least 1"),
     ],
 )

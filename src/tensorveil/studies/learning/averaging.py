@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorveil.learning import (
     AveragedParameters,
-    ClassMeans,
+    ClassContrasts,
     ClassMoments,
     Directions,
     LearningRounds,
@@ -32,11 +32,12 @@ from tensorveil.privacy.gdp import gdp_mu
 from tensorveil.published import DPHSGD, LLAGP
 from tensorveil.studies.learning.names import (
     CLEAN,
+    CONTRASTS,
     DESCENT,
     F1,
     FAMILIES,
+    GUESS,
     MAJORITY,
-    MEANS,
     NOMINAL,
     RECORD,
     TRUE,
@@ -56,7 +57,8 @@ class Case:
     """Three users' records of one run, the network that they train, and what ours tells of a record.
 
     ``network`` and ``rows`` are for averaged parameters; ``small`` and ``small_rows`` for methods that need a gradient
-    per record; ``directions`` and ``told_rows`` for ours. Each pair of rows is (train, test) in a public form.
+    per record, ours with so many ``steps`` of that length (``descent``); ``directions`` and ``told_rows`` for our
+    moments; ``contrasts`` gives both for a user's contrasts, by the true epsilon. Rows are public forms of tensors.
     """
 
     run: int
@@ -69,6 +71,9 @@ class Case:
     directions: Directions
     told_rows: Callable[[Any], Any]
     products: bool
+    contrasts: Callable[[float], tuple[Directions, Callable[[Any], Any]]]
+    steps: int
+    descent: float
     epochs: int
     span: float = SPAN
     rate: float = 0.001
@@ -89,9 +94,11 @@ class Case:
         )  # fmt: skip
 
     def lines(self) -> Iterator[Row]:
-        """The most frequent class, and averaging without noise."""
+        """The most frequent class, a guess, and averaging without noise."""
         value = majority_f1(self.train.y, self.test.y, self.test.classes)
         yield Row(panel="", method=MAJORITY, status=NOT_PRIVATE, run=self.run, metric=F1, value=value)
+        guess = np.random.default_rng([self.run, 1]).integers(self.test.classes, size=len(self.test))
+        yield self._row("", GUESS, NOT_PRIVATE, None, guess)
         yield self._row("", CLEAN, NOT_PRIVATE, None, self._average(lambda mean, _: mean))
 
     def _average(self, noised: Callable[[Any, int], Any]) -> Any:
@@ -121,7 +128,7 @@ class Case:
             found = self._perturbed(mechanism, number)
             true = worth(mechanism, width=WIDTH, rounds=self.epochs)
             note = f"{true.note(epsilon)}; record: no better than tensor"
-            status = mechanism.guarantee("tensor").status
+            status = mechanism.status("tensor")
             yield self._row(NOMINAL, method, status, epsilon, found, note)
             if np.isfinite(true.tensor):
                 yield self._row(TRUE, method, status, true.tensor, found, note)
@@ -135,7 +142,7 @@ class Case:
         for number, budget in enumerate(budgets):
             nominal = nominal_for(lambda e: self._mechanism(FAMILIES[family], e), budget, true_of)
             mechanism = self._mechanism(FAMILIES[family], nominal)
-            found, status = self._perturbed(mechanism, 100 + number), mechanism.guarantee("tensor").status
+            found, status = self._perturbed(mechanism, 100 + number), mechanism.status("tensor")
             note = f"nominal {nominal:.4g} per round; true for one user {budget:g} at delta {DELTA:g}"
             yield self._row(USER, family, status, budget, found, note)
 
@@ -148,27 +155,34 @@ class Case:
 
     def ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
         """Ours at true epsilons."""
-        rows = self.small_rows if method == DESCENT else self.told_rows
-        groups, test = self._groups(rows), rows(self.test.x)
         for number, budget in enumerate(budgets):
-            recipe = self._recipe(method, budget)
-            model = recipe.finish(learn_in_rounds(recipe, groups, SeededSource(1000 * self.run + number)))
+            recipe, rows = self._recipe(method, budget)
+            model = recipe.finish(learn_in_rounds(recipe, self._groups(rows), SeededSource(1000 * self.run + number)))
+            test = rows(self.test.x)
             predicted = predict(model, test) if method == DESCENT else model.predict(test)
             note = f"nominal = true: {recipe.protect} {budget:g} at delta {DELTA:g}"
-            yield self._row(USER if method == MEANS else RECORD, method, PROVEN, budget, predicted, note)
-            if method == MEANS:
+            yield self._row(USER if method == CONTRASTS else RECORD, method, PROVEN, budget, predicted, note)
+            if method == CONTRASTS:
                 yield self._row(TRUE, method, PROVEN, budget, predicted, note)
 
-    def _recipe(self, method: str, budget: float) -> LearningRounds:
+    def _recipe(self, method: str, budget: float) -> tuple[LearningRounds, Callable[[Any], Any]]:
+        """Give the recipe, and the form of the tensors that it takes."""
         common: dict[str, Any] = {"epsilon": budget, "delta": DELTA}
         if method == DESCENT:
-            return PrivateGradients(
-                **common, most_users=10**6, network=self.small, records=len(self.train), steps=15, clip=1.0, rate=8.0
-            )
-        told: dict[str, Any] = {"directions": self.directions, "classes": self.train.classes}
-        if method == MEANS:
-            return ClassMeans(**common, **told, most_users=USERS, users=USERS, clip=1.0)
-        return ClassMoments(**common, **told, most_users=10**6, products=self.products)
+            recipe = PrivateGradients(
+                **common, most_users=10**6, network=self.small, records=len(self.train), steps=self.steps, clip=1.0,
+                rate=self.descent,
+            )  # fmt: skip
+            return recipe, self.small_rows
+        classes = self.train.classes
+        if method == CONTRASTS:
+            directions, rows = self.contrasts(budget)
+            return ClassContrasts(
+                **common, most_users=USERS, users=USERS, directions=directions, classes=classes
+            ), rows  # fmt: skip
+        return ClassMoments(
+            **common, most_users=10**6, directions=self.directions, classes=classes, products=self.products
+        ), self.told_rows  # fmt: skip
 
 
 def _descend(case: Case, method: str, budget: float, number: int) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,6 +16,7 @@ from tensorveil.learning import (
     Training,
     predict,
     principal_directions,
+    signal_of_users,
     subset,
     train,
     train_extractor,
@@ -21,8 +24,10 @@ from tensorveil.learning import (
 from tensorveil.learning.features import Extractor
 from tensorveil.learning.loaders import Parts, load_samples
 from tensorveil.local import Basis
+from tensorveil.privacy.gdp import gdp_mu
 from tensorveil.studies.learning import averaging, reporting
-from tensorveil.studies.learning.sizes import FEATURES, IMAGES, ROUNDS
+from tensorveil.studies.learning.averaging import USERS
+from tensorveil.studies.learning.noise import DELTA
 
 PUBLIC = 400  # digits that play the public data where digits are the private ones too
 IMDB_SPAN = 400_001.0  # Delta for IMDB in table 4 of Yuan et al.
@@ -45,9 +50,8 @@ def _network(train_on: Samples, test_x: Any, plan: Plan, how: Training, seed: in
     return predict(train(plan.make(seed), bounded, how, seed=seed), test_x)
 
 
-def image_case(name: str, run: int) -> reporting.Case:
+def image_case(name: str, run: int, sizes: dict[str, Any]) -> reporting.Case:
     """Type I: images as they are, in the bounds of their format."""
-    sizes = IMAGES[name]
     low, high = parts_of(name).bounds
     private, test = _records(name, sizes, run)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
@@ -94,9 +98,8 @@ def extractor_for(shape: tuple[int, ...]) -> Extractor:
     return train_extractor(public, Training(epochs=epochs, batch=32, rate=0.003), seed=0, width=width)
 
 
-def feature_case(name: str, run: int) -> tuple[reporting.Case, Any]:
+def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reporting.Case, Any]:
     """Type II: features of a public network; also what that network answers by itself, without private data."""
-    sizes = FEATURES[name]
     low, high = parts_of(name).bounds
     private, test = _records(name, sizes, run)
     if name == "digits":
@@ -121,9 +124,8 @@ def feature_case(name: str, run: int) -> tuple[reporting.Case, Any]:
     return case, predict(extractor.network, scaled(test.x))
 
 
-def image_rounds(name: str, run: int) -> averaging.Case:
+def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
     """Type III on images: a network of one hidden layer, on images of half the side where they are large."""
-    sizes = ROUNDS[name]
     low, high = parts_of(name).bounds
     private, test = _records(name, sizes, run)
     fold = 2 if private.shape == (28, 28) else 1
@@ -149,6 +151,9 @@ def image_rounds(name: str, run: int) -> averaging.Case:
         directions=told,
         told_rows=lambda x: x,
         products=True,
+        contrasts=lambda epsilon: (uneven(told.basis), lambda x: x),
+        steps=sizes["steps"],
+        descent=sizes["descent"],
         epochs=sizes["epochs"],
         rate=sizes["rate"],
     )
@@ -162,15 +167,42 @@ def bag_of_words(x: Any, words: int) -> Any:
     return np.sqrt(counts)
 
 
-def text_rounds(name: str, run: int) -> averaging.Case:
+def uneven(basis: Basis) -> Directions:
+    """Tell all of a basis of images but its first vector, the even one: it is much the same for all, and tells little.
+
+    What all records have in common only costs where noise is large: noise along it is one for all of them.
+    """
+    return Directions(basis=Basis.own(basis.synthesise(np.eye(basis.keep))[1:], basis.shape), centre=0.0)
+
+
+def uneven_groups(groups: int) -> Directions:
+    """Tell how often groups of words occur, but for what is the same for all groups (Helmert's basis)."""
+    from scipy.linalg import helmert
+
+    return Directions(basis=Basis.own(helmert(groups), (groups,)), centre=0.0)
+
+
+def groups_for(epsilon: float, most: int) -> int:
+    """Return how many groups of words a user tells of at a true epsilon: public, a power of two.
+
+    Eight for each that could be told by itself: with more, noise hides them all; with fewer, words are mixed up.
+    """
+    signal = signal_of_users(USERS, gdp_mu(epsilon, DELTA))
+    return int(min(max(2 ** math.floor(math.log2(8 * signal**2)), 64), most))
+
+
+def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
     """Type III on texts: a BiLSTM over the first words; groups of words for the methods that are not recurrent."""
-    sizes = ROUNDS[name]
     private, test = _records(name, sizes, run)
     words, length = sizes["words"], sizes["length"]
-    told = Directions(basis=Basis.own(np.eye(words), (words,)), centre=0.0)
+    told = uneven_groups(words)
 
     def rows(x: Any) -> Any:
         return told(bag_of_words(x, words))
+
+    def contrasts(epsilon: float) -> tuple[Directions, Callable[[Any], Any]]:
+        groups = groups_for(epsilon, words)
+        return uneven_groups(groups), lambda x: bag_of_words(x, groups)
 
     return averaging.Case(
         run=run,
@@ -178,11 +210,14 @@ def text_rounds(name: str, run: int) -> averaging.Case:
         test=test,
         network=Plan(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
         rows=lambda x: np.asarray(x)[:, :length],
-        small=Plan(kind="mlp", sizes={"inputs": words, "classes": 2}),
+        small=Plan(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
         small_rows=rows,
         directions=told,
         told_rows=lambda x: bag_of_words(x, words),
         products=False,
+        contrasts=contrasts,
+        steps=sizes["steps"],
+        descent=sizes["descent"],
         epochs=sizes["epochs"],
         span=IMDB_SPAN,
         rate=sizes["rate"],

@@ -7,9 +7,10 @@ from typing import Final
 NOMINAL, TRUE, SAME = "nominal epsilon", "true epsilon", "same true epsilon"
 USER, RECORD = "same true epsilon, user", "same true epsilon, record"
 MAJORITY, CLEAN, CLEAN_OURS = "most frequent class", "no noise, network", "no noise, discriminant"
-PUBLIC_ALONE = "public data alone"
+PUBLIC_ALONE, GUESS = "public data alone", "even guess"
 PRIVUNIT, HYBRID = "ours, PrivUnit", "ours, hybrid"
-MEANS, MOMENTS, DESCENT = "ours, class means", "ours, class moments", "ours, private gradients"
+CONTRASTS, MOMENTS, DESCENT = "ours, class contrasts", "ours, class moments", "ours, private gradients"
+OURS = (PRIVUNIT, HYBRID, CONTRASTS, MOMENTS, DESCENT)
 GRADIENTS = ("LLAGP", "DPHSGD")
 BASELINES = ("Laplace", "Gaussian", "MVG", "IDN")
 AS_PRINTED = ("TLDP-L", "TLDP-G")

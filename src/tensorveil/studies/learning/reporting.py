@@ -74,7 +74,7 @@ class Case:
         """A published method at nominal epsilons; the same score stands at the true one, where it is finite."""
         for number, epsilon in enumerate(epsilons):
             mechanism = MAKERS[method](self.train.shape, epsilon, self.bounds, SPAN)
-            found, status = self._perturbed(mechanism, number), mechanism.guarantee("tensor").status
+            found, status = self._perturbed(mechanism, number), mechanism.status("tensor")
             true = worth(mechanism)
             row = self.row(NOMINAL, method, status, epsilon, found, true.note(epsilon))
             yield row
@@ -91,7 +91,7 @@ class Case:
             nominal = nominal_for(make, budget, lambda each: worth(each).tensor)
             mechanism = make(nominal)
             found = self._perturbed(mechanism, 100 + number)
-            status, note = mechanism.guarantee("tensor").status, worth(mechanism).note(nominal)
+            status, note = mechanism.status("tensor"), worth(mechanism).note(nominal)
             yield self.row(SAME, family, status, budget, found, note)
 
     def _perturbed(self, mechanism: Any, number: int) -> Any:

@@ -17,7 +17,41 @@ FEATURES: Final[Sizes] = {
     "mnist": {"train": 20_000, "test": 5_000, "keep": 32, "epochs": 5},
 }
 ROUNDS: Final[Sizes] = {
-    "digits": {"train": 1347, "test": 450, "keep": 24, "hidden": 16, "epochs": 3, "rate": 0.005},
-    "mnist": {"train": 12_000, "test": 5_000, "keep": 64, "hidden": 32, "epochs": 5, "rate": 0.001},
-    "imdb": {"train": 6_000, "test": 4_000, "length": 80, "words": 512, "epochs": 5, "rate": 0.003},
+    "digits": {
+        "train": 1347,
+        "test": 450,
+        "keep": 24,
+        "hidden": 16,
+        "epochs": 3,
+        "rate": 0.005,
+        "steps": 15,
+        "descent": 8.0,
+    },
+    "mnist": {
+        "train": 12_000,
+        "test": 5_000,
+        "keep": 64,
+        "hidden": 32,
+        "epochs": 5,
+        "rate": 0.001,
+        "steps": 15,
+        "descent": 8.0,
+    },
+    "imdb": {
+        "train": 6_000,
+        "test": 4_000,
+        "length": 80,
+        "words": 512,
+        "epochs": 5,
+        "rate": 0.003,
+        "steps": 30,
+        "descent": 4.0,
+    },
+}
+# Fewer records for a look, and less of what takes long.
+QUICK: Final[Sizes] = {
+    "digits": {"train": 400, "test": 200},
+    "mnist": {"train": 1_200, "test": 500},
+    "cifar10-subset": {"train": 400, "test": 300},
+    "imdb": {"train": 450, "test": 300, "epochs": 3, "steps": 10},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorveil.studies.learning.building import Facts, learning_study
-from tensorveil.studies.learning.sizes import IMAGES
+from tensorveil.studies.learning.sizes import IMAGES, QUICK
 
 STUDY = learning_study(
     Facts(
@@ -14,7 +14,8 @@ STUDY = learning_study(
         data="cifar10-subset",
         epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
         budgets=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        minutes=(7, 20),
+        minutes=(0.2, 7),
     ),
     IMAGES["cifar10-subset"],
+    QUICK["cifar10-subset"],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorveil.studies.learning.building import Facts, learning_study
-from tensorveil.studies.learning.sizes import FEATURES
+from tensorveil.studies.learning.sizes import FEATURES, QUICK
 
 STUDY = learning_study(
     Facts(
@@ -14,7 +14,8 @@ STUDY = learning_study(
         data="mnist",
         epsilons=(3.0, 30.0, 100.0, 300.0, 1000.0),
         budgets=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        minutes=(5, 15),
+        minutes=(0.4, 7),
     ),
     FEATURES["mnist"],
+    QUICK["mnist"],
 )

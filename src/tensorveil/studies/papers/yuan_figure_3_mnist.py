@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorveil.studies.learning.building import Facts, learning_study
-from tensorveil.studies.learning.sizes import ROUNDS
+from tensorveil.studies.learning.sizes import QUICK, ROUNDS
 
 STUDY = learning_study(
     Facts(
@@ -15,7 +15,8 @@ STUDY = learning_study(
         epsilons=(1e2, 1e3, 1e4, 1e5, 1e6, 1e7),
         budgets=(1.0, 4.0, 16.0, 64.0, 256.0),
         record_budgets=(0.5, 1.0, 2.0, 4.0, 8.0),
-        minutes=(5, 15),
+        minutes=(0.2, 8),
     ),
     ROUNDS["mnist"],
+    QUICK["mnist"],
 )

@@ -1,0 +1,208 @@
+"""Type III for few users: in which directions the classes lie from the mean of all, and offsets that make it fair.
+
+What one user of three tells is a third of everything, so only a few numbers can be told of it. Lengths are not among
+them: a user's contrasts are sent at full length, however close the classes lie to each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.learning.encoding import Directions
+from tensorveil.learning.linear import Linear
+from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
+from tensorveil.learning.samples import Samples
+from tensorveil.privacy import split_gaussian
+from tensorveil.users import Round, State
+
+__all__ = ["ClassContrasts", "signal_of_users"]
+
+STEP = 2.0**-20  # of contributions of length 1
+SHARE = 0.8  # of mu squared for the contrasts; the rest is for the offsets
+MIDDLE = 0.5  # the length of the mean's part of a contribution, where rows are all alike
+SPREAD = 0.6  # of an offset, in deviations of a row's score: what rows have in common is about so long
+TURNS = 60  # steps to even answers
+LEAST = 3.0  # deviations of noise that all users together must move one number by, or nothing is read from it
+
+
+def signal_of_users(users: int, mu: float) -> float:
+    """Return by how many deviations of the noise all users, if they agree, move one number: public.
+
+    A contribution has length 1 and may be replaced by its opposite, so the deviation is 2 / mu.
+
+    >>> signal_of_users(3, 2.0)
+    3.0
+    """
+    return users * mu / 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassContrasts(LearningRounds):
+    """Every user's contrasts of class means, of length 1 together, averaged with noise; then offsets for these.
+
+    In the second round each user gives the offsets with which the noisy contrasts would answer its own records as often
+    with each class as they have it. If noise is so large that not one number could be told by all users together
+    (`signal_of_users` below 3), the classifier says so by answering every class as often as any other.
+
+    Parameters
+    ----------
+    directions: what is told of a record: public.
+    classes: how many there are.
+    users: how many take part; public.
+    others: as for `LearningRounds`; most_users is the number of users.
+
+    Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
+    (docs/guarantees.md#learning-in-rounds).
+
+    >>> from tensorveil.local import Basis
+    >>> told = Directions(basis=Basis.dct((8, 8), 10))
+    >>> recipe = ClassContrasts(epsilon=64.0, delta=1e-5, most_users=3, users=3, directions=told, classes=4)
+    >>> [this.size for this in recipe.rounds], recipe.tells
+    ([50, 4], True)
+    """
+
+    directions: Directions
+    classes: int
+    users: int
+
+    protect: ClassVar[str] = "user"
+    statistic: ClassVar[str] = "the users' contrasts of classes, then offsets for them, bounded in norm, added up"
+    label: ClassVar[str] = "contrasts of classes, Gaussian noise in two rounds"
+    proof: ClassVar[str] = "docs/guarantees.md#learning-in-rounds"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes < 2:
+            raise InputError(f"classes must be at least 2; got {self.classes}. Try classes=10.")
+        if not 1 <= self.users <= self.most_users:
+            raise InputError(f"users must be between 1 and most_users; got {self.users}. Try users=3.")
+
+    @property
+    def tells(self) -> bool:
+        """Whether the budget lets anything be told of so few users; public."""
+        return signal_of_users(self.users, self.mu) >= LEAST
+
+    @property
+    def turns(self) -> int:
+        """Two: contrasts and offsets."""
+        return 2
+
+    @cached_property
+    def size(self) -> int:
+        """One row for all records, one per class; fewer numbers in the second round."""
+        return (1 + self.classes) * self.directions.dimension
+
+    @cached_property
+    def limit(self) -> int:
+        """Twice the longest contribution: a user's may be replaced by the opposite one."""
+        return 2 * norm_limit(1.0, STEP, self.size)
+
+    @property
+    def largest(self) -> int:
+        """All in one number."""
+        return math.ceil(1 / STEP) + 2
+
+    @cached_property
+    def rounds(self) -> tuple[Round, ...]:
+        """The two rounds, with what each spends."""
+        shares = split_gaussian(self.mu, [SHARE, 1 - SHARE])
+        sizes = (self.size, self.classes)
+        return tuple(
+            Round(name=name, size=size, limit=self.limit, largest=self.largest, mu=mu, statistic=self.statistic)
+            for name, size, mu in zip(("contrasts", "offsets"), sizes, shares, strict=True)
+        )
+
+    def start(self) -> State:
+        """Nothing is known."""
+        k = self.directions.dimension
+        nothing = {"middle": np.zeros(k), "weights": np.zeros((self.classes, k)), "offsets": np.zeros(self.classes)}
+        return State(round=0, arrays=nothing)
+
+    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
+        """Give one user's mean and contrasts, or its offsets, of length 1 at most."""
+        rows = self.directions(group.x)
+        if state.round == 0:
+            found = _contrasts(rows, group.y, self.classes)
+        else:
+            scores = (rows - state["middle"]) @ state["weights"].T
+            found = evened(scores, group.y, self.classes) / max(self._reach(state["weights"]), 1e-300)
+        bounded = shortened(found.reshape(1, -1), 1.0)[0]
+        out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
+        return out
+
+    def advance(self, state: State, total: NDArray[np.int64]) -> State:
+        """Read means of users; the middle is shrunk by the share of its squared length that noise would give."""
+        found, noise = total * (STEP / self.users), self._noise(state.round)
+        if state.round == 0:
+            rows = found.reshape(1 + self.classes, -1)
+            middle = _less_noisy(rows[0], noise) / MIDDLE
+            return state.after(middle=middle, weights=rows[1:] - rows[1:].mean(axis=0))
+        # The longest offsets have length 1 here; more of them is noise.
+        kept = 1 / (1 + noise * (self.classes - 1))
+        return state.after(offsets=kept * self._reach(state["weights"]) * (found - found.mean()))
+
+    def _noise(self, number: int) -> float:
+        """The variance of a number of the users' mean."""
+        return (self.limit * STEP / self.rounds[number].mu / self.users) ** 2
+
+    def _reach(self, weights: Array) -> float:
+        """The longest offsets: public, from what the first round told.
+
+        Their length is about that of classes - 1 numbers. The less noise there is, the more deviations beyond it: two
+        where all users together move a number by twenty.
+        """
+        beyond = min(signal_of_users(self.users, self.mu) / 10, 2.0)
+        deviation = math.sqrt(float(np.mean(np.square(weights))))
+        return SPREAD * (math.sqrt(self.classes - 1) + beyond) * deviation
+
+    def finish(self, state: State) -> Linear:
+        """Give the classifier; one that knows nothing if the budget lets nothing be told."""
+        known = float(self.tells)
+        weights, offsets = known * state["weights"], known * state["offsets"]
+        return Linear(weights=weights, offsets=offsets - weights @ state["middle"], encode=self.directions)
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
+        return content | {"directions": Directions.from_json(content["directions"])}
+
+
+def _contrasts(rows: Array, y: Array, classes: int) -> Array:
+    """Return the mean, and the class means about it at full length; a class that is not there is nothing."""
+    out = np.zeros((1 + classes, rows.shape[1]))
+    middle = rows.mean(axis=0)
+    for c in np.unique(y).tolist():
+        out[1 + c] = rows[y == c].mean(axis=0) - middle
+    length = float(np.linalg.norm(out))
+    out *= math.sqrt(1 - MIDDLE**2) / length if length > 0 else 0.0
+    out[0] = MIDDLE * middle
+    return out
+
+
+def evened(scores: Array, y: Array, classes: int) -> Array:
+    """Return offsets that make the best score fall on each class about as often as the class occurs; their sum is 0.
+
+    >>> scores = np.array([[3.0, 0.0], [2.0, 0.0], [1.5, 0.0], [1.0, 0.0]])
+    >>> found = evened(scores, np.array([0, 0, 1, 1]), 2)
+    >>> (scores + found).argmax(axis=1).tolist()
+    [0, 0, 1, 1]
+    """
+    wanted = np.bincount(y, minlength=classes) / len(y)
+    offsets, stride = -scores.mean(axis=0), 0.5 * float(scores.std()) * math.sqrt(classes)
+    for turn in range(TURNS):
+        answered = np.bincount((scores + offsets).argmax(axis=1), minlength=classes) / len(y)
+        offsets = offsets + stride * 0.97**turn * (wanted - answered)
+    out: Array = offsets - offsets.mean()
+    return out
+
+
+def _less_noisy(row: Array, noise: float) -> Array:
+    """Shrink towards 0 by what noise gives (James and Stein 1961, noise known)."""
+    out: Array = row * max(1 - noise * row.size / max(float(row @ row), 1e-300), 0.0)
+    return out
