@@ -19,7 +19,7 @@ from tensorveil.federated.secure import client as secure_client
 from tensorveil.federated.trust import Trust
 from tensorveil.kernels import learning as compiled_learning
 from tensorveil.kernels import users as compiled_users
-from tensorveil.learning import ClassMeans, ClassMoments, statistics
+from tensorveil.learning import ClassMeans, ClassMoments, contrasts, statistics
 from tensorveil.local import PrivUnit
 from tensorveil.noise import SeededSource
 from tensorveil.users import runner
@@ -83,6 +83,10 @@ def users_only_added(patch):
     patch.setattr(ClassMeans, "limit", property(lambda self: original(self) // 2))
 
 
+def contrasts_not_cut(patch):
+    patch.setattr(contrasts, "shortened", lambda rows, norm: 2.0 * rows)
+
+
 def means_not_cut(patch):
     patch.setattr(statistics, "shortened", lambda rows, norm: 2.0 * rows)
 
@@ -142,6 +146,8 @@ MUTANTS = [
     Mutant("gradients that are cut together", "learning/private gradients", gradients_cut_together),
     Mutant("users who are only added", "learning/class means", users_only_added),
     Mutant("means that are not cut", "learning/class means", means_not_cut),
+    Mutant("contrasts that are not cut", "learning/class contrasts", contrasts_not_cut),
+    Mutant("offsets that are not cut", "learning/class contrasts, offsets", contrasts_not_cut),
     Mutant("parameters that are not cut", "learning/averaged parameters, norm", parameters_not_cut),
     Mutant("products that are not charged", "learning/class moments", products_not_charged),
     Mutant("reports left as they are", "learning/reports of directions", some_reports_as_they_are),

@@ -16,9 +16,19 @@ from numpy.typing import NDArray
 from tensorveil.audit.claim import Claim
 from tensorveil.audit.subjects.rounds import noisy_sums
 from tensorveil.audit.subjects.subject import BlackBox, source
-from tensorveil.learning import ClassMeans, ClassMoments, Directions, LearningRounds, Samples, learn_in_rounds, report
+from tensorveil.learning import (
+    ClassContrasts,
+    ClassMeans,
+    ClassMoments,
+    Directions,
+    LearningRounds,
+    Samples,
+    learn_in_rounds,
+    report,
+)
 from tensorveil.local import Basis, Hybrid, PrivUnit
 from tensorveil.privacy import gaussian_mu
+from tensorveil.users import State
 
 Array = NDArray[Any]
 Users = list[Samples]  # what each of them holds
@@ -36,6 +46,7 @@ def learning_subjects() -> Iterator[BlackBox]:
     yield from _report_subjects()
     yield _subject("learning/class moments", "slice:record", _moment_pairs, _moments, about="noisy sums of a class")
     yield _round("learning/class means", "user", _class_means, _turned_means)
+    yield from _contrast_subjects()
     for kind in ("max", "norm"):
         yield _round(f"learning/averaged parameters, {kind}", "user", partial(_averaged, kind, 1), _turned_users)
     yield _round("learning/private gradients", "record", partial(_gradients, 1), _one_record_more)
@@ -91,23 +102,35 @@ def _feature_report(records: Samples, bits: Any) -> Any:
 # --- rounds ----------------------------------------------------------------------------------------------------------
 
 
-def _round(name: str, protect: str, make: Callable[[], LearningRounds], neighbours: Pairs) -> BlackBox:
-    """Return the subject of one round: what all users contribute, with the noise of the round."""
+def _round(
+    name: str,
+    protect: str,
+    make: Callable[[], LearningRounds],
+    neighbours: Pairs,
+    *,
+    after: State | None = None,
+    claim: Claim | None = None,
+) -> BlackBox:
+    """Return the subject of one round: what all users contribute, with the noise of the round.
+
+    It is the first one unless a state that earlier rounds have found is given; its claim is all of the budget, unless
+    another is given.
+    """
 
     def mechanism(users: Users, rng: np.random.Generator, n: int) -> Array:
         recipe = make()
-        state = recipe.start()
+        state = after or recipe.start()
         total = np.sum([recipe.contribute(state, each) for each in users], axis=0)
-        return noisy_sums(recipe.rounds[0], total, rng, n)
+        return noisy_sums(recipe.rounds[state.round], total, rng, n)
 
-    return _subject(name, f"slice:{protect}", neighbours, mechanism, about="noisy sums of a round")
+    return _subject(name, f"slice:{protect}", neighbours, mechanism, about="noisy sums of a round", claim=claim)
 
 
 def _whole(name: str, protect: str, make: Callable[[], LearningRounds], neighbours: Pairs) -> BlackBox:
     """Return the subject of all rounds, in which each begins with what the one before has found."""
 
     def mechanism(users: Users, rng: np.random.Generator) -> Array:
-        return np.concatenate(list(learn_in_rounds(make(), users, source(rng)).arrays.values()))
+        return np.concatenate([array.ravel() for array in learn_in_rounds(make(), users, source(rng)).arrays.values()])
 
     options = {"about": "whole runs", "batched": False, "samples": 200, "many": 4_000}
     return _subject(name, f"slice:{protect}", neighbours, mechanism, **options)
@@ -127,6 +150,37 @@ def _moment_pairs() -> list[tuple[Any, Any]]:
 
 def _class_means() -> LearningRounds:
     return ClassMeans(**_BUDGET, most_users=2, directions=_DIRECTIONS, classes=2, users=2, clip=1.0)
+
+
+def _class_contrasts() -> LearningRounds:
+    return ClassContrasts(**_BUDGET, most_users=2, directions=_DIRECTIONS, classes=2, users=2)
+
+
+def _contrast_subjects() -> Iterator[BlackBox]:
+    """Yield both rounds of contrasts, each with what it spends, and whole runs."""
+    recipe, name = _class_contrasts(), "learning/class contrasts"
+    first, second = (Claim(mu=this.mu) for this in recipe.rounds)
+    begun = recipe.start()
+    found = recipe.advance(begun, 2 * recipe.contribute(begun, _turned_means()[0][0][0]))
+    yield _round(name, "user", _class_contrasts, _turned_contrasts, claim=first)
+    yield _round(f"{name}, offsets", "user", _class_contrasts, _turned_offsets, after=found, claim=second)
+    yield _whole(f"{name}, whole run", "user", _class_contrasts, _turned_contrasts)
+
+
+def _turned_contrasts() -> list[tuple[Any, Any]]:
+    """Return two users, of whom one has its records mirrored, and so all that it tells."""
+    first = _turned_means()[0][0][0]
+    x = np.array([[9.0, 2.0, -1.0, 3.0], [7.0, -2.0, 4.0, 1.0]])
+    second, turned = (Samples(x=sign * x, y=[0, 1], classes=2) for sign in (1.0, -1.0))
+    return [([first, second], [first, turned])]
+
+
+def _turned_offsets() -> list[tuple[Any, Any]]:
+    """Return two users, of whom one has records of the one class alone, or of the other."""
+    first = _turned_means()[0][0][0]
+    x = np.array([[1.0, 2.0, -1.0, 0.5], [-1.0, -2.0, 1.0, -0.5]])
+    second, turned = (Samples(x=x, y=[label] * 2, classes=2) for label in (0, 1))
+    return [([first, second], [first, turned])]
 
 
 def _turned_means() -> list[tuple[Any, Any]]:
