@@ -26,7 +26,7 @@ INTERRUPTED = 130
     help="Folder for results, figures and pages; what is finished there is not computed again.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes [default: one per core].")
-@click.option("--runs", type=click.IntRange(min=1), help="Runs per point [default: as many as the paper has].")
+@click.option("--runs", type=click.IntRange(min=1), help="Runs per point [default: the study's own number].")
 @click.option("--redraw", is_flag=True, help="Compute nothing: figures and pages from the results in OUTPUT.")
 @common_options
 def study(names: tuple[str, ...], list_only: bool, output: Path, as_json: bool, **options: Any) -> None:

@@ -84,7 +84,7 @@ class Study:
     ----------
     name, title: what `tensorveil study` takes; one line.
     source: the paper, and which figure or table of it.
-    runs: seeds per point in a quick run, and in full (as many as the paper has).
+    runs: seeds per point in a quick run, and in full.
     cells: the cells for so many runs; the second argument is True for a quick run.
     compute: a cell's settings to its rows; a pure function of them.
     draw: results to a matplotlib figure.
