@@ -14,8 +14,10 @@ The variance starts well below that of the data and, like the relevances, is hel
 components are explained away as noise before they have found their direction, and do not come back.
 
 A spectral start misses components that are much weaker than others, because holes turn the strong ones into noise. When
-such a fit has converged, components that were switched off get the leading directions of the residual, and keep them if
-the bound rises. On planted tensors this took up to half of the error away where components just show.
+such a fit has converged, components that were switched off get what the leading directions of the residual show
+together, and keep it if the bound rises; otherwise another number of directions is tried. A component too weak to lead
+in any one mode still shows where weak directions of all modes meet. On planted tensors this took up to half of the
+error away where components just show.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ _LARGEST_ALPHA = 1e8
 _SMALLEST_VARIANCE = 1e-10
 # A component of this variance, of values' one, is switched off.
 _OFF = 1e-5
+# So many leading directions of the residual are searched for components that the start missed; the second number is
+# tried where the first finds nothing.
+_LOOKS = (16, 8)
 # The core's covariance has this number squared of elements.
 LARGEST_CORE = 1024
 
@@ -91,7 +96,8 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
         _start_spectrally(state, task, values)
     n = len(values)
     # CP fits look again for components that the start missed.
-    looking, before, free = spectral and not task.core, (-np.inf, state), _HELD_SWEEPS
+    search = _Search(task, values, settings.tol * n) if spectral and not task.core else None
+    free = _HELD_SWEEPS
     pending = settings.laplace and settings.noise_variance > 0 and not task.core
     for sweep in range(settings.sweeps):
         _sweep(state, rows, task.threads)
@@ -109,22 +115,22 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
         # What stands still while it is held has not converged.
         criterion = np.nan if held else bound
         done = watch.step(train_rmse=float(error), criterion=criterion, size=n, bound=bound, solution=solution)
-        if done and looking:
-            if bound <= before[0] + settings.tol * n:
-                state, looking = before[1], False
-                continue
-            before = bound, copy.deepcopy(state)
-            looking = _revive(state, task, values, np.random.default_rng([task.seed, 2]))
+        if done and search is not None:
+            state, looking = search.go_on(state, bound)
             if looking:
                 free = sweep + 1 + _HELD_SWEEPS
-                continue
+            else:
+                search = None
+            continue
         if pending and (done or 2 * (sweep + 1) >= settings.sweeps):
             # Weights that follow from residuals mislead a fit that has not found its directions: they come second.
-            state.laplace, pending, looking = float(np.sqrt(floor / 2)), False, False
+            if search is not None:
+                state, search = search.better(state, bound), None
+            state.laplace, pending = float(np.sqrt(floor / 2)), False
         elif done:
             break
-    if looking and bound < before[0]:  # no sweeps were left to see whether what was revived stays
-        state = before[1]
+    if search is not None:  # no sweeps were left to see whether what was revived stays
+        state = search.better(state, bound)
     return watch.result(partial(_solution, state, scaling))
 
 
@@ -167,8 +173,33 @@ def _start_spectrally(state: _State, task: Task, values: Array) -> None:
         state.posterior.put(mode, start, np.arange(start.shape[1]))
 
 
-def _revive(state: _State, task: Task, values: Array, rng: np.random.Generator) -> bool:
-    """Give components that were switched off the directions that the residual shows; return whether it shows any."""
+class _Search:
+    """Looks for components that a start missed, as long as some look raises the bound."""
+
+    def __init__(self, task: Task, values: Array, least_gain: float) -> None:
+        self.task, self.values, self.least_gain = task, values, least_gain
+        self.rng = np.random.default_rng([task.seed, 2])
+        self.bound, self.tried = -np.inf, 0
+        self.state: _State | None = None
+
+    def better(self, state: _State, bound: float) -> _State:
+        """Return the state with the higher bound: this one, or the one that the last look began from."""
+        return state if self.state is None or bound >= self.bound else self.state
+
+    def go_on(self, state: _State, bound: float) -> tuple[_State, bool]:
+        """Take a converged state; return where to go on, and whether there is anything to see there."""
+        if bound > self.bound + self.least_gain:
+            self.bound, self.state, self.tried = bound, state, 0
+        assert self.state is not None
+        while self.tried < len(_LOOKS):
+            state, self.tried = copy.deepcopy(self.state), self.tried + 1
+            if _revive(state, self.task, self.values, _LOOKS[self.tried - 1], self.rng):
+                return state, True
+        return self.state, False
+
+
+def _revive(state: _State, task: Task, values: Array, width: int, rng: np.random.Generator) -> bool:
+    """Give components that were switched off what the residual shows; return whether it shows anything."""
     posterior = state.posterior
     factors = [posterior.factor(mode) for mode in range(task.order)]
     strength = np.prod([np.mean(factor**2, axis=0) for factor in factors], axis=0)
@@ -182,7 +213,8 @@ def _revive(state: _State, task: Task, values: Array, rng: np.random.Generator) 
     if state.beta is not None:
         for mode, column in enumerate(task.columns):
             residual -= posterior.bias[posterior.rows(mode)][column]
-    found = spectrum(task.columns, residual, task.shape, (len(off),) * task.order, rng, least=1)
+    width = max(width, len(off))
+    found = spectrum(task.columns, residual, task.shape, (width,) * task.order, rng, least=width)
     if found is None:
         return False
     for mode, start in enumerate(cp_factors(found, len(off), rng)):
