@@ -42,7 +42,7 @@ _INTERACTIONS = SIGNAL - BIASES
 _WORTH = 0.05
 # Components are lost below the first of these clarities, and found above the second; from a start that had less than
 # the whole budget, above the third: what it misses no later step finds.
-_LOST, _CLEAR, _CLEAR_START = 0.9, 1.7, 3.0
+_LOST, _CLEAR, _CLEAR_START = 0.8, 1.7, 3.0
 # Gradient steps go part of the way that solutions go.
 _BEHIND = 1.15
 
@@ -182,18 +182,26 @@ def _margins(case: _Case) -> float:
     return _INTERACTIONS + found + sum_bending(spreads) + case.side_noise
 
 
-def _start(case: _Case, clear: float) -> tuple[float, float]:
-    """Return the error of the directions that input perturbation finds, and the share of the signal that they are."""
-    found = min(max(math.log(case.clarity / _LOST) / math.log(clear / _LOST), 0.0), 1.0)
+def _start(case: _Case) -> float:
+    """Return the error of input perturbation where it finds the components."""
     spreads = input_spreads(case.noise, case.input_gain)
     per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
-    return _shrunk(SIGNAL, per_value) + bending(spreads), found
+    return _shrunk(SIGNAL, per_value) + bending(spreads)
+
+
+def _overall(case: _Case, error: float, clear: float) -> float:
+    """Return the error that is expected where components may be lost: biases, which are found all the same, remain."""
+    found = min(max(math.log(case.clarity / _LOST) / math.log(clear / _LOST), 0.0), 1.0)
+    count = float(sum(case.shape))
+    spreads = input_spreads(case.noise, case.input_gain)
+    per_value = clipped_noise(input_gain(case.noise, case.n, count), spreads) + (1 - BIASES) * count / case.n
+    lost = _INTERACTIONS + _shrunk(BIASES, per_value) + sum_bending(spreads)
+    return found * error + (1 - found) * min(lost, SIGNAL)
 
 
 def _input(case: _Case) -> float:
     case = case.part(0.94)  # the rest is for mean, spread and slope
-    error, found = _start(case, _CLEAR)
-    return found * error + (1 - found) * SIGNAL + case.side_noise
+    return _overall(case, _start(case), _CLEAR) + case.side_noise
 
 
 def _margins_input(case: _Case) -> float:
@@ -204,13 +212,14 @@ def _margins_input(case: _Case) -> float:
 def _refined(case: _Case, sweeps: int) -> float:
     """Predict the error after steps that follow a start from perturbed values."""
     share = refinement_share(case.input_gain, case.clarity)
-    start, found = _start(case.part(0.93 * (1 - share)), _CLEAR_START)
+    first = case.part(0.93 * (1 - share))
+    start = _start(first)
     gain = case.part(share).row_gains(sweeps * (len(case.shape) + case.core))
     spreads = best_spreads(gain)
     left = 1 - SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
     steps = left * clipped_noise(gain, spreads) + (1 - SIGNAL) * case.parameters / case.n
     error = _shrunk(start, steps) + left * bending(spreads)
-    return found * error + (1 - found) * SIGNAL + case.side_noise
+    return _overall(first, error, _CLEAR_START) + case.side_noise
 
 
 def _output(case: _Case) -> float:

@@ -90,13 +90,11 @@ def clarity(noise: float, n: int, shape: tuple[int, ...], ranks: tuple[int, ...]
     """Return how far components stand out when every value is perturbed: below 1 they are lost, from about 3 on found.
 
     A component of strength s shows in the spectrum of an unfolding once n s / variance exceeds the square root of the
-    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005). From four modes on it
-    was measured to take more, because directions of every mode must be found at once.
+    number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005).
     """
     component = SIGNAL / (sum(ranks) / len(ranks))
     variance = clipped_noise(noise, input_spreads(noise, gain)) + (1 - SIGNAL)
-    modes = max(1.0, (len(shape) - 1) / 2)
-    return n * component / (modes * variance * math.prod(math.sqrt(size) for size in shape))
+    return n * component / (variance * math.prod(math.sqrt(size) for size in shape))
 
 
 def refinement_share(gain: float, clear: float) -> float:
