@@ -26,7 +26,7 @@ _SEARCH = 0.8
 # With this much noise in a start, steps that follow it get this share of the budget, within these limits; but a start
 # must stay this clear, or it misses directions that no step finds again.
 _NOISY_START, _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.1, 0.5
-_CLEAR_START = 9.0
+_CLEAR_START = 4.0
 # The shares of the variance that are signal, and biases among it.
 SIGNAL = 0.6
 BIASES = 0.25
