@@ -1,5 +1,7 @@
 """The spectral start sees directions that a random start misses, and nothing where there is nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,32 +84,68 @@ def test_a_mode_shorter_than_the_rank():
     assert np.sqrt(np.mean((model.predict(tensor) - clean) ** 2)) < 0.3 * clean.std()
 
 
-@pytest.mark.parametrize("seed", [1, 3])
-def test_a_weak_component_that_the_start_missed_is_revived(seed, monkeypatch):
-    """Holes turn strong components into noise that hides a weak one; the residual shows it."""
+def weak_components(shape, n, strengths, noise, seed):
+    """Return a task with components of these strengths, and the clean values."""
     rng = np.random.default_rng(seed)
-    shape = (60, 50, 40)
     factors = [rng.standard_normal((size, 3)) for size in shape]
-    columns = np.argwhere(rng.random(shape) < 0.15).T.astype(np.int32)
-    clean = rank_one_sums(factors, columns, [1.0, 0.8, 0.3])
-    values = clean + 0.8 * rng.standard_normal(len(clean))
+    columns = np.unique(np.stack([rng.integers(size, size=n) for size in shape]).astype(np.int32), axis=1)
+    clean = rank_one_sums(factors, columns, strengths)
     task = Task(
-        columns=columns, values=values, shape=shape, ranks=(3, 3, 3), core=False, baseline="none",
-        dtype=np.dtype(np.float64), threads=1, seed=0,
+        columns=columns, values=clean + noise * rng.standard_normal(len(clean)), shape=shape,
+        ranks=(3,) * len(shape), core=False, baseline="none", dtype=np.dtype(np.float64), threads=1, seed=0,
     )  # fmt: skip
+    return task, clean
 
-    def error():
-        watch = Watch(iterations=100, tol=1e-5, patience=1)
-        found = bayes.solve_bayes(task, bayes.Bayes(noise_variance=0.64, start="spectral"), watch)
-        fitted = found.offset + rank_one_sums(found.factors, columns, np.ones(3))
-        return np.sqrt(np.mean((fitted - clean) ** 2)), watch.history[-1].bound
 
-    revived, bound = error()
+def error_and_bound(task, clean, noise):
+    watch = Watch(iterations=100, tol=1e-5, patience=1)
+    found = bayes.solve_bayes(task, bayes.Bayes(noise_variance=noise**2, start="spectral"), watch)
+    fitted = found.offset + rank_one_sums(found.factors, task.columns, np.ones(3))
+    return np.sqrt(np.mean((fitted - clean) ** 2)), watch.history[-1].bound
+
+
+def test_weak_components_that_the_start_missed_are_found(monkeypatch):
+    """Holes turn strong components into noise that hides a weak one; the residual shows it."""
+    task, clean = weak_components((25,) * 4, 20_000, [1.0, 0.7, 0.5], 2.0, seed=2)
+    found, bound = error_and_bound(task, clean, 2.0)
     monkeypatch.setattr(bayes, "_revive", lambda *_: False)
-    missed, lower = error()
-    assert missed > 0.25
-    assert revived < 0.13
+    missed, lower = error_and_bound(task, clean, 2.0)
+    assert found < 0.3 < 0.7 < missed
     assert bound > lower + 50
+
+
+def test_many_directions_together_show_what_no_leading_one_shows(monkeypatch):
+    task, clean = weak_components((25,) * 4, 20_000, [1.0, 0.7, 0.5], 2.0, seed=1)
+    found, _ = error_and_bound(task, clean, 2.0)
+    monkeypatch.setattr(bayes, "_LOOKS", (1,))
+    missed, _ = error_and_bound(task, clean, 2.0)
+    assert found < 0.27 < 0.35 < missed
+
+
+def test_a_component_that_follows_chance_is_searched_for_anew(monkeypatch):
+    """No component is switched off, but the weakest is none of the planted ones."""
+    task, clean = weak_components((60, 50, 40), 18_000, [1.0, 0.7, 0.5], 1.3, seed=7)
+    found, _ = error_and_bound(task, clean, 1.3)
+    original = bayes._revive
+
+    def only_if_off(state, *rest):
+        factors = [state.posterior.factor(mode) for mode in range(3)]
+        strength = np.prod([np.mean(factor**2, axis=0) for factor in factors], axis=0)
+        return bool(np.any(strength < bayes._OFF)) and original(state, *rest)
+
+    monkeypatch.setattr(bayes, "_revive", only_if_off)
+    missed, _ = error_and_bound(task, clean, 1.3)
+    assert found < 0.24 < 0.35 < missed
+
+
+def test_a_search_that_finds_nothing_leaves_the_fit_as_it_was():
+    """Of rank 1 there is no second weakest component to try."""
+    task, clean = weak_components((20, 18, 16), 3_000, [1.0, 0.0, 0.0], 0.5, seed=0)
+    task = replace(task, ranks=(1, 1, 1))
+    watch = Watch(iterations=60, tol=1e-5, patience=1)
+    found = bayes.solve_bayes(task, bayes.Bayes(sweeps=60, start="spectral"), watch)
+    fitted = found.offset + rank_one_sums(found.factors, task.columns, np.ones(1))
+    assert np.sqrt(np.mean((fitted - clean) ** 2)) < 0.15 * clean.std()
 
 
 def rank_one_sums(factors, columns, strengths):
