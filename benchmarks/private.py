@@ -262,7 +262,12 @@ def grid(seeds=3, first=0):
     The planner predicts means, so means over draws of data and noise are compared; "least" and "most" are single draws
     of the choice against the method that is best on average.
     """
-    rows = choices([row for seed in range(first, first + seeds) for row in measure_grid(seed, seed == first)])
+    measured = []
+    for seed in range(first, first + seeds):
+        measured += measure_grid(seed, seed == first)
+        # kept, so that choices can be looked at again without computing
+        (RESULTS / "private-grid-runs.json.tmp").write_text(json.dumps(measured))
+    rows = choices(measured)
     write("grid", [row | {"first seed": first} for row in rows])
     summarise(rows)
 
