@@ -44,7 +44,7 @@ _WORTH = 0.05
 # the whole budget, above the third: what it misses no later step finds.
 _LOST, _CLEAR, _CLEAR_START = 0.8, 1.7, 3.0
 # Each mode is moved once, along directions of the others that are not yet moved: this much over the square root of the
-# entries per row is the share of a start's error that stays. Measured on planted tensors of 130 to 3000 entries per row.
+# entries per row is the share of a start's error that stays. Measured on planted tensors, 130 to 3000 entries per row.
 _STAYS = 5.0
 # Gradient steps go part of the way that solutions go.
 _BEHIND = 1.15
