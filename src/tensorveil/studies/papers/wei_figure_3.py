@@ -166,5 +166,5 @@ STUDY = Study(
     page=page,
     caption=caption,
     settings={**reference.SETTINGS, "epsilons": EPSILONS, "missing": MISSING, "methods": METHODS},
-    minutes=(1.3, 13),
+    minutes=(1.3, 7),
 )

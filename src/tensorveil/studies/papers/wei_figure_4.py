@@ -256,6 +256,6 @@ STUDY = Study(
         "ranks of ours": OURS_RANK,
         "ranks of the fits": FIT_RANK,
     },
-    minutes=(3.7, 36),
+    minutes=(3.7, 32),
     dataset=DATASET,
 )
