@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tensorveil.audit.catalogue import find_subjects, subjects
-from tensorveil.audit.subjects.subject import Subject, holds
+from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
+from tensorveil_evidence.subjects.subject import Subject, holds
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"

@@ -34,7 +34,7 @@ from tensorveil.local import (
     choose,
     mean_of,
 )
-from tensorveil.published import TLDP
+from tensorveil_evidence.published import TLDP
 
 RESULTS = Path(__file__).parent / "results"
 PARTS = ("errors", "speed", "million", "weights")

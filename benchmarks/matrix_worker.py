@@ -13,7 +13,7 @@ import tensorveil as tv
 from tensorveil.solvers.registry import MATRIX_SOLVERS
 from tensorveil.solvers.task import Task
 from tensorveil.solvers.watch import Watch
-from tensorveil.studies.planted_matrix import RANK, observed, planted, rse
+from tensorveil_evidence.studies.planted_matrix import RANK, observed, planted, rse
 
 # The tests' dense reference is the dense form that is timed.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

@@ -27,7 +27,7 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.models import CPModel
 from tensorveil.noise import Noisy, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Unit, gaussian_mu
-from tensorveil.studies.reference import CONSTANT, FIT_LINE, PROVEN_BOUNDS, Reference, rmse
+from tensorveil_evidence.studies.reference import CONSTANT, FIT_LINE, PROVEN_BOUNDS, Reference, rmse
 
 WORKERS = int(os.environ.get("WORKERS", "2"))
 RESULTS = Path(__file__).parent / "results"

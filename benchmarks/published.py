@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.published import InputPerturbation
-from tensorveil.studies.reference import DESCENT, KINDS, LIPSCHITZ, PUBLISHED_BOUNDS, RANK, Reference
-from tensorveil.studies.study import seeds_of
+from tensorveil_evidence.published import InputPerturbation
+from tensorveil_evidence.studies.reference import DESCENT, KINDS, LIPSCHITZ, PUBLISHED_BOUNDS, RANK, Reference
+from tensorveil_evidence.studies.study import seeds_of
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

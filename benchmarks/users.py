@@ -16,8 +16,8 @@ import tensorveil as tv
 from benchmarks.private import write
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Gaussian, epsilon_for, gaussian_mu
-from tensorveil.studies.reference import rmse
-from tensorveil.users import Recipe, SharedModel, State, noise_for
+from tensorveil.rounds import Recipe, SharedModel, State, noise_for
+from tensorveil_evidence.studies.reference import rmse
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 5.0, 10.0, 20.0)

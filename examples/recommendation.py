@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.completion.release import write_release
+from tensorveil.release.release import write_release
 
 BUDGETS = (1.0, 5.0, 10.0)
 

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 
 from tensorveil.audit import Claim
-from tensorveil.audit.subjects.methods import entry_neighbours, released, value_neighbours
-from tensorveil.audit.subjects.subject import source
 from tensorveil.completion import PrivateCP, private
 from tensorveil.mechanisms import input as input_method
 from tensorveil.mechanisms import spend as spending
@@ -25,6 +23,8 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import Grid, SeededSource
 from tensorveil.privacy import gaussian_mu
 from tensorveil.tensor import ObservedTensor
+from tensorveil_evidence.subjects.methods import entry_neighbours, released, value_neighbours
+from tensorveil_evidence.subjects.subject import source
 
 NOISED = ("laplace_mechanism", "gaussian_mechanism", "norm_mechanism", "bounded_values_mechanism")
 

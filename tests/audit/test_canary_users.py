@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from tensorveil.audit.subjects.people import canary_users
 from tensorveil.kernels import users as compiled
+from tensorveil_evidence.subjects.people import canary_users
 from users_reference import add_bounded, entry_norms, no_norms
 
 # Many days, so that entries which add up in a row weigh much more than they would if they stood apart.

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tensorveil.audit.catalogue import find_subjects, subjects
-from tensorveil.audit.subjects.subject import holds
 from tensorveil.errors import InputError
 from tensorveil.federated.recipes import KINDS as RECIPES
 from tensorveil.federated.trust import KINDS as TRUST_KINDS
@@ -15,7 +13,9 @@ from tensorveil.local.storage import MECHANISMS as LOCAL_MECHANISMS
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import __all__ as noise_names
-from tensorveil.users.recipe import _STAGES as STAGES
+from tensorveil.rounds.recipe import _STAGES as STAGES
+from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
+from tensorveil_evidence.subjects.subject import holds
 
 ROOT = Path(__file__).parents[2]
 SUBJECTS = subjects()

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorveil.audit.catalogue import subjects
-from tensorveil.audit.subjects import users
 from tensorveil.federated import client
 from tensorveil.federated.secure import client as secure_client
 from tensorveil.federated.trust import Trust
@@ -22,7 +20,9 @@ from tensorveil.kernels import users as compiled_users
 from tensorveil.learning import ClassMeans, ClassMoments, contrasts, statistics
 from tensorveil.local import PrivUnit
 from tensorveil.noise import SeededSource
-from tensorveil.users import runner
+from tensorveil.rounds import runner
+from tensorveil_evidence.subjects import users
+from tensorveil_evidence.subjects.catalogue import subjects
 from users_reference import add_bounded, entry_norms, no_norms
 
 SUBJECTS = subjects()

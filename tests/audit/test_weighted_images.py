@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tensorveil.audit import Claim, audit
-from tensorveil.audit.subjects.subject import source
 from tensorveil.local import DTLDP
-from tensorveil.published import TLDP
+from tensorveil_evidence.published import TLDP
+from tensorveil_evidence.subjects.subject import source
 
 
 def small_digits():

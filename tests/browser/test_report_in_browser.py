@@ -17,8 +17,8 @@ from tensorveil.report.facts import Caption, Chart, Level, Method, Series, Study
 from tensorveil.report.owner_page import open_page, owner_page
 from tensorveil.report.page import save_page
 from tensorveil.report.release_page import report_writer
-from tensorveil.report.study_page import study_page
 from tensorveil.tensor import Mode, ObservedTensor, load_dataset, random_split
+from tensorveil_evidence.studies.study_page import study_page
 
 LOOKS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
 NASTY = "<img src=x onerror=alert(1)> \"long\" 'label' & <script>alert(2)</script>"

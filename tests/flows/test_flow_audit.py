@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorveil.audit.catalogue import subjects
-from tensorveil.audit.subjects.subject import holds
 from tensorveil.cli.main import run
+from tensorveil_evidence.subjects.catalogue import subjects
+from tensorveil_evidence.subjects.subject import holds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 OWN = re.search(r"(def noisy_mean.*?)\n\n", PAGE, re.DOTALL)[1]

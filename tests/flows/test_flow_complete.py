@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 from flow_cases import SHAPE, complete, planted_tensor, summary_of, written
 
-from tensorveil.cli.completing import plain
 from tensorveil.cli.main import run
 from tensorveil.models import CPModel, TuckerModel, load_model
+from tensorveil.runs.complete import plain
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".parquet", ".tns", ".npz"])

@@ -5,13 +5,14 @@ import json
 import pyarrow.csv
 import pytest
 
-from tensorveil.cli import demonstration, private_demonstration
 from tensorveil.cli.main import run
-from tensorveil.completion.release import load_release
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.models import load_model
 from tensorveil.privacy import Ledger
+from tensorveil.release.release import load_release
 from tensorveil.report.pictures import Tried, save_trade_off
+from tensorveil.runs import demo as demonstration
+from tensorveil.runs import private_demo as private_demonstration
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tensorveil.cli import demonstration, private_demonstration
 from tensorveil.cli.main import run
+from tensorveil.runs import demo as demonstration
+from tensorveil.runs import private_demo as private_demonstration
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 from flow_cases import complete, written
 
-from tensorveil.cli import completing
 from tensorveil.cli.main import run
+from tensorveil.runs import complete as completing
 
 GOOD = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\nbob,Cube,2\n"
 
@@ -87,7 +87,8 @@ def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(tmp_path, capsy
 
 STUCK = """
 import sys, time
-from tensorveil.cli import completing, main
+from tensorveil.cli import main
+from tensorveil.runs import complete as completing
 def stuck(folder, *rest):
     (folder / "model.npz").write_bytes(b"half")
     print("half-way", flush=True)

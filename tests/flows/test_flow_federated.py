@@ -9,12 +9,12 @@ import pytest
 from federated_parties import PROMISE, Parties, ratings, run, write_certificates
 
 from tensorveil.cli.main import run as run_here
-from tensorveil.completion.release import load_release
 from tensorveil.errors import DataNotFoundError
 from tensorveil.federated.agreement import Agreement
 from tensorveil.privacy import Budget, Ledger
+from tensorveil.release.release import load_release
+from tensorveil.rounds import run_recipe
 from tensorveil.tensor import load_dataset
-from tensorveil.users import run_recipe
 
 
 def create_ledger(path):

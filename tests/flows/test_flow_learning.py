@@ -29,7 +29,7 @@ from tensorveil.learning import (
 from tensorveil.learning.loaders import load_samples
 from tensorveil.local import Basis
 from tensorveil.noise import SeededSource
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 PARTY = Path(__file__).with_name("learning_party.py")
 

@@ -15,7 +15,7 @@ from private_cases import complete as complete_privately
 
 import tensorveil as tv
 from tensorveil.cli.main import run
-from tensorveil.completion.release import load_release
+from tensorveil.release.release import load_release
 from tensorveil.tensor.files.images import write_image
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

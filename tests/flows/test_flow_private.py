@@ -23,11 +23,11 @@ from private_cases import (
     write_table,
 )
 
-from tensorveil.cli import private_completing
 from tensorveil.cli.main import run
 from tensorveil.completion import PrivateCP
-from tensorveil.completion.release import load_release
 from tensorveil.privacy import Ledger
+from tensorveil.release.release import load_release
+from tensorveil.runs import private_complete as private_completing
 from tensorveil.tensor import Mode, read, write
 
 
@@ -245,7 +245,8 @@ def test_a_failing_write_keeps_the_charge_and_leaves_nothing(tmp_path, capsys, m
 
 STUCK = """
 import sys, time
-from tensorveil.cli import main, private_completing
+from tensorveil.cli import main
+from tensorveil.runs import private_complete as private_completing
 def stuck(estimator, *rest, **options):
     print("charged", flush=True)
     time.sleep(60)

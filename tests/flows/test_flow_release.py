@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tensorveil.completion import CP, PrivateCP, PrivateTucker
-from tensorveil.completion.release import load_release, write_diagnostics, write_release
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.privacy import Budget, Ledger, LedgerError
+from tensorveil.release.release import load_release, write_diagnostics, write_release
 from tensorveil.tensor import Mode, ObservedTensor
 
 FILES = ["MODEL_CARD.md", "guarantee.json", "model.npz"]

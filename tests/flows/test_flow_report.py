@@ -11,9 +11,9 @@ import pytest
 from private_cases import RELEASE, SECRET, assert_nothing_private, complete, names, new_ledger, write_table
 
 from tensorveil.cli.main import run
-from tensorveil.completion.release import load_release, write_release
 from tensorveil.privacy import Ledger
-from tensorveil.report.names import OWNER_REPORT, REPORT
+from tensorveil.release.names import OWNER_REPORT, REPORT
+from tensorveil.release.release import load_release, write_release
 
 PAGE = Path(__file__).parents[2] / "docs" / "report.md"
 

@@ -8,8 +8,8 @@ import pytest
 from private_cases import SECRET, SHAPE, assert_nothing_private, names, write_table
 
 from tensorveil.cli.main import run
-from tensorveil.completion.release import load_release
 from tensorveil.privacy import Ledger
+from tensorveil.release.release import load_release
 from tensorveil.tensor import read
 
 

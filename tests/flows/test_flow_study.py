@@ -13,9 +13,9 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from tensorveil.cli import studying
 from tensorveil.cli.main import run
-from tensorveil.studies.catalogue import studies
+from tensorveil_evidence.studies import making as studying
+from tensorveil_evidence.studies.catalogue import studies
 
 SMALL = "yuan-table-5"
 
@@ -153,7 +153,7 @@ def test_redrawing_computes_nothing(whole, tmp_path, monkeypatch, capsys):
 
 
 def test_a_smaller_run_does_not_replace_a_larger_one(tmp_path, capsys, monkeypatch):
-    from tensorveil.studies import running
+    from tensorveil_evidence.studies import running
 
     monkeypatch.setattr(running, "cells_in_results", lambda *_: 13)
     assert run(["study", SMALL, "-o", str(tmp_path)]) == 2

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tensorveil.kernels import users as compiled
 from tensorveil.noise import SeededSource
+from tensorveil.rounds import LIMIT, Recipe, noise_for
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import LIMIT, Recipe, noise_for
 from users_reference import add_bounded, entry_norms, no_norms
 
 SHAPE, MODES, BOUNDS = (12, 16, 4), ("user", "film", "day"), (1.0, 5.0)
@@ -118,7 +118,7 @@ def test_mutants_are_caught(broken, monkeypatch):
     if broken == "no clip":
         monkeypatch.setattr(compiled, "slice_norms", no_norms)
     if broken == "mean charged too little":
-        from tensorveil.users import counts
+        from tensorveil.rounds import counts
 
         monkeypatch.setattr(counts, "_reach", lambda made: made.reach)
     assert longest(3, user, **few).max() > 1.03

@@ -53,7 +53,7 @@ def recover(leak: Leak, bounds: tuple[float, float]) -> float:
     """Return the value, within bounds, at which the rows that the hidden entry touches are most nearly stationary.
 
     >>> import tensorveil as tv
-    >>> from tensorveil.published import OutputPerturbation
+    >>> from tensorveil_evidence.published import OutputPerturbation
     >>> data = tv.paper_problem("cp", random_state=0).train
     >>> fit = OutputPerturbation("cp", 3, epsilon=0.1, lipschitz=0.05, random_state=1, verbose=False).fit(data)
     >>> leak = Leak(columns=data.columns, values=data.values, hidden=7, factors=fit.model_.factors,

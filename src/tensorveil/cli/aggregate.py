@@ -33,6 +33,6 @@ def aggregate(reports: tuple[Path, ...], output: Path, as_json: bool, **options:
       tensorveil aggregate monday.npy tuesday.npy -o mean.npz --low-rank 3 --clip
       tensorveil aggregate reports.npy -o mean.npz --shuffled --delta 1e-6
     """
-    from tensorveil.cli.aggregating import aggregate_files
+    from tensorveil.runs.aggregate import aggregate_files
 
     aggregate_files(reports, output, options, as_json=as_json)

@@ -73,7 +73,7 @@ def audit(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
       tensorveil audit mine.py:mechanism --epsilon 1 --neighbours a.npy b.npy --samples 50000 --plot curve.png
       tensorveil audit release --data ratings.csv
     """
-    from tensorveil.cli import auditing
+    from tensorveil.runs import audit as auditing
 
     if options["list_only"]:
         facts = auditing.listed()

@@ -11,7 +11,7 @@ from tensorveil.cli.common import common_options, console, print_json, reading_o
 from tensorveil.cli.private import private_options, refuse_private_options, wants_privacy
 
 if TYPE_CHECKING:
-    from tensorveil.cli.completing import Plan
+    from tensorveil.runs.complete import Plan
 
 READING = ("modes", "value", "file_format", "indices", "no_header", "variable")
 FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "threads")
@@ -113,12 +113,12 @@ def complete(as_json: bool, **options: Any) -> None:
     if options["at"] and options["filled_format"] == "png":
         raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
     if wants_privacy(options):
-        from tensorveil.cli.private_completing import complete_privately
+        from tensorveil.runs.private_complete import complete_privately
 
         complete_privately(options, as_json=as_json)
         return
     refuse_private_options(options)
-    from tensorveil.cli.completing import run_completion
+    from tensorveil.runs.complete import run_completion
 
     plan = make_plan(options)
     summary = run_completion(plan)
@@ -130,7 +130,7 @@ def complete(as_json: bool, **options: Any) -> None:
 
 def make_plan(options: dict[str, Any]) -> Plan:
     """Sort the options by what they concern."""
-    from tensorveil.cli.completing import Plan
+    from tensorveil.runs.complete import Plan
 
     fit = {name: options[name] for name in FIT_OPTIONS} | {
         "rank": options["rank"],

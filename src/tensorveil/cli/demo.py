@@ -39,7 +39,7 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
     Example:
       tensorveil demo --output demo-output
     """
-    from tensorveil.cli.demonstration import run_demo
+    from tensorveil.runs.demo import run_demo
 
     out = console(as_json=as_json)
     if not as_json:
@@ -56,7 +56,7 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
 def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
     from rich.markup import escape
 
-    from tensorveil.report.names import OWNER_REPORT
+    from tensorveil.release.names import OWNER_REPORT
 
     out.print(f"{summary['hidden']:,} of {summary['entries']:,} entries hidden, then predicted from the others.\n")
     out.print(_private_table(summary))

@@ -90,7 +90,7 @@ def keys(**options: Any) -> None:
     Examples:
       tensorveil federate keys home
     """
-    from tensorveil.cli.federating import show_keys
+    from tensorveil.runs.federate import show_keys
 
     show_keys(**options)
 
@@ -114,7 +114,7 @@ def agree(**options: Any) -> None:
           --shape 943,1682,212 --modes user,film,day --bounds 1 5 --epsilon 5 --delta 1e-5 \\
           --trust secure --drop-outs 1 --output agreement.json
     """
-    from tensorveil.cli.federating import write_agreement
+    from tensorveil.runs.federate import write_agreement
 
     write_agreement(**options)
 
@@ -139,7 +139,7 @@ def server(**options: Any) -> None:
       tensorveil federate server agreement.json --home home --listen sums.example.org:18000 \\
           --ca ca.pem --certificate server.pem --key server.key --output release
     """
-    from tensorveil.cli.federating import run_as_server
+    from tensorveil.runs.federate import run_as_server
 
     run_as_server(**options)
 
@@ -166,7 +166,7 @@ def client(**options: Any) -> None:
       tensorveil federate client agreement.json mine.csv --indices --home home --server sums.example.org:18000 \\
           --ca ca.pem --ledger mine.ledger
     """
-    from tensorveil.cli.federating import run_as_client
+    from tensorveil.runs.federate import run_as_client
 
     run_as_client(**options)
 
@@ -205,6 +205,6 @@ def simulate(**options: Any) -> None:
         raise click.UsageError("give either FILE or --dataset.")
     if options["processes"] and options["ray"]:
         raise click.UsageError("--processes and --ray exclude each other.")
-    from tensorveil.cli.federate_simulating import run_simulation
+    from tensorveil.runs.simulate import run_simulation
 
     run_simulation(**options)

@@ -51,8 +51,8 @@ def info(file: str, as_json: bool, **reading: Any) -> None:
 
 def _read_leniently(file: str, reading: dict[str, Any]) -> tuple[ObservedTensor, list[str]]:
     """Read strictly if possible; else leniently, saying which flaws that took."""
-    from tensorveil.cli.inputs import read_tensor
     from tensorveil.errors import InputError
+    from tensorveil.runs.reading import read_tensor
 
     first_error: InputError | None = None
     for policies in LENIENT:

@@ -29,8 +29,8 @@ from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.predict import predict
-from tensorveil.cli.study import study
 from tensorveil.errors import TensorveilError
+from tensorveil_evidence.cli.study import study
 
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 

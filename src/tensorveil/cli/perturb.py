@@ -79,6 +79,6 @@ def perturb(source: Path, target: Path, as_json: bool, **options: Any) -> None:
       tensorveil perturb people.npy reports.npy --owners --epsilon 4 --unit tensor --bounds -1 1
       tensorveil perturb people.npy reports.npy --owners --epsilon 2 --unit tensor --bounds 0 1 --basis dct:64
     """
-    from tensorveil.cli.perturbing import perturb_file
+    from tensorveil.runs.perturb import perturb_file
 
     perturb_file(source, target, options, as_json=as_json)

@@ -49,7 +49,7 @@ def plan(file: str | None, as_json: bool, **options: Any) -> None:
       tensorveil plan --shape 943,1682 --entries 90570 --bounds 1 5 --rank 10 --epsilon 0.5 --epsilon 1 --epsilon 5
       tensorveil plan ratings.csv --bounds 1 5 --epsilon 1 --delta 1e-6 --json
     """
-    from tensorveil.cli.planning import planned
+    from tensorveil.runs.plan import planned
 
     if file is None and (options["shape"] is None or options["entries"] is None):
         raise click.UsageError("give either FILE, or both --shape and --entries.")

@@ -42,9 +42,9 @@ def predict(model: Path, at: Path, output: Path, entries: str | None, value: str
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
       tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
     """
-    from tensorveil.cli.predicting import predicted
-    from tensorveil.cli.tables import cells_table, write_cells
     from tensorveil.errors import InputError
+    from tensorveil.runs.cells import cells_table, write_cells
+    from tensorveil.runs.predict import predicted
 
     if output.exists() and not force:
         raise InputError(f"--output: {output} already exists. Choose another name, or add --force.")

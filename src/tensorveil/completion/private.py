@@ -20,10 +20,10 @@ from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Composed, Event, Gaussian, Guarantee, Ledger, Pure, Unit, gaussian_mu
+from tensorveil.rounds import SharedModel
 from tensorveil.solvers.task import Array, Solution
 from tensorveil.solvers.watch import rmse
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.users import SharedModel
 
 
 class PrivateCompletion(Fitted[Model], Generic[Model]):

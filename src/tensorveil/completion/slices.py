@@ -8,8 +8,8 @@ from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Budget, Composed, Guarantee, Unit
+from tensorveil.rounds import Recipe, SharedModel, parts_of, run_recipe
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import Recipe, SharedModel, parts_of, run_recipe
 
 # "auto" spends on latent features where the budget, the number of users and the sizes of the modes let them be found.
 SWEEPS = {"auto": None, "biases": 0, "factors": 7}

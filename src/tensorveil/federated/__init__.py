@@ -2,8 +2,8 @@
 
     agreement (what all parties hold) -> server asks, clients answer -> sums of integers -> recipe advances -> release
 
-What a round computes is the recipe's matter (`tensorveil.users`); who is trusted with what is `trust`; how bytes travel
-is a transport's: in one process, or over Flower. docs/federated.md has the threat model.
+What a round computes is the recipe's matter (`tensorveil.rounds`); who is trusted with what is `trust`; how bytes
+travel is a transport's: in one process, or over Flower. docs/federated.md has the threat model.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from tensorveil.federated.trust import part_deviation
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource, rounded_gaussian
 from tensorveil.privacy import Ledger
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 __all__ = ["Client"]
 

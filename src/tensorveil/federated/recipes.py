@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.federated.errors import RefusedError
-from tensorveil.users import Round, State
+from tensorveil.rounds import Round, State
 
 __all__ = ["Recipe", "checked_state", "make_recipe", "name_of"]
 
 
 class Recipe(Protocol):
-    """A fixed list of rounds: public, the same for all parties (`tensorveil.users.contract`)."""
+    """A fixed list of rounds: public, the same for all parties (`tensorveil.rounds.contract`)."""
 
     def __hash__(self) -> int:
         """Recipes are facts: equal ones are the same."""
@@ -60,7 +60,7 @@ class Recipe(Protocol):
 
 # Where the classes of recipes are: one that needs torch is imported by who uses it, not by all.
 KINDS: Final[dict[str, tuple[str, str]]] = {
-    "users": ("tensorveil.users.recipe", "Recipe"),
+    "users": ("tensorveil.rounds.recipe", "Recipe"),
     "averaged parameters": ("tensorveil.learning.parameters", "AveragedParameters"),
     "private gradients": ("tensorveil.learning.gradients", "PrivateGradients"),
     "class means": ("tensorveil.learning.statistics", "ClassMeans"),

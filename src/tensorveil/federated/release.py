@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorveil.completion.release import write_release
 from tensorveil.federated.server import Outcome
 from tensorveil.privacy import Guarantee, Ledger
+from tensorveil.release.release import write_release
 
 __all__ = ["release"]
 

@@ -31,7 +31,7 @@ from tensorveil.federated.transport import Transport
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource
 from tensorveil.privacy import Guarantee, Ledger
-from tensorveil.users import Round, State, noise_for
+from tensorveil.rounds import Round, State, noise_for
 
 __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 

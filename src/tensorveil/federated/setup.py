@@ -9,8 +9,8 @@ from typing import Any
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.identity import make_identity, public_hex
 from tensorveil.federated.trust import Trust, planned_epsilon
+from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import Recipe
 
 __all__ = ["agree", "make_parties", "split_users"]
 
@@ -25,7 +25,7 @@ def agree(
     trust: who is trusted with what.
     epsilon, delta: what is promised for all that one user contributed.
     server, clients: public keys of the parties.
-    recipe: the other parameters of `tensorveil.users.Recipe`: shape, modes, protect, bounds, rank, ...
+    recipe: the other parameters of `tensorveil.rounds.Recipe`: shape, modes, protect, bounds, rank, ...
 
     Guarantee: docs/guarantees.md#federated.
     """

@@ -10,7 +10,7 @@ from tensorveil.errors import InputError
 from tensorveil.noise import sqrt_up
 from tensorveil.privacy import Gaussian, epsilon_for, gaussian_mu
 from tensorveil.privacy.exact import at_least, exactly, root_at_least, root_at_most
-from tensorveil.users import Round
+from tensorveil.rounds import Round
 
 __all__ = ["Trust", "charged_mu", "part_deviation", "planned_epsilon"]
 

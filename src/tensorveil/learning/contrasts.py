@@ -20,7 +20,7 @@ from tensorveil.learning.linear import Linear
 from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
 from tensorveil.learning.samples import Samples
 from tensorveil.privacy import split_gaussian
-from tensorveil.users import Round, State
+from tensorveil.rounds import Round, State
 
 __all__ = ["ClassContrasts", "signal_of_users"]
 

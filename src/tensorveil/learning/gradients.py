@@ -21,7 +21,7 @@ from tensorveil.learning.network_rounds import NetworkRounds
 from tensorveil.learning.rounds import Array, norm_limit
 from tensorveil.learning.samples import Samples
 from tensorveil.learning.training import parameters_of, reproducible
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 __all__ = ["PrivateGradients", "record_gradients"]
 

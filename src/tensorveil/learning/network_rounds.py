@@ -13,7 +13,7 @@ from tensorveil.errors import InputError
 from tensorveil.learning.networks import Plan, parameter_count
 from tensorveil.learning.rounds import LearningRounds
 from tensorveil.learning.training import put_parameters
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 __all__ = ["NetworkRounds"]
 

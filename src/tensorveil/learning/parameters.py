@@ -15,7 +15,7 @@ from tensorveil.learning.network_rounds import NetworkRounds
 from tensorveil.learning.rounds import Array, norm_limit, shortened
 from tensorveil.learning.samples import Samples
 from tensorveil.learning.training import Training, parameters_of, train
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 __all__ = ["AveragedParameters"]
 

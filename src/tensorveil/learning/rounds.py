@@ -1,6 +1,6 @@
 """What the recipes of type III share: a budget, rounds of exact integer sums, running them in one place, the guarantee.
 
-They keep the contract of `tensorveil.users`, so that the federated engine runs them as they are.
+They keep the contract of `tensorveil.rounds`, so that the federated engine runs them as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.learning.samples import Samples
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Composed, Gaussian, Guarantee, Unit, gaussian_mu, split_gaussian
-from tensorveil.users import Round, State, noise_for, parts_of
+from tensorveil.rounds import Round, State, noise_for, parts_of
 
 __all__ = ["LearningRounds", "learn_in_rounds", "promise_of"]
 

@@ -19,7 +19,7 @@ from tensorveil.learning.discriminant import Discriminant, Moments, fit_discrimi
 from tensorveil.learning.encoding import Directions
 from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
 from tensorveil.learning.samples import Samples
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 __all__ = ["ClassMeans", "ClassMoments"]
 

@@ -38,7 +38,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
     if stored.kind.startswith("shared "):
         raise InputError(
             f"{os.fspath(path)} is what users of a user-level fit share, and predicts with a person's entries only. "
-            "Try tensorveil.users.SharedModel.load."
+            "Try tensorveil.rounds.SharedModel.load."
         )
     raise InputError(f"{os.fspath(path)} is a model of a kind that this tensorveil does not know. Upgrade it.")
 

@@ -7,6 +7,14 @@ The compiled kernels are imported when the first draw is made. docs/noise.md hol
 
 from __future__ import annotations
 
+from tensorveil.noise.adding import (
+    Noisy,
+    bounded_steps,
+    bounded_values_mechanism,
+    gaussian_mechanism,
+    laplace_mechanism,
+    norm_mechanism,
+)
 from tensorveil.noise.basic import bernoulli_exp, uniform_below
 from tensorveil.noise.gaussian import (
     discrete_gaussian,
@@ -26,14 +34,6 @@ from tensorveil.noise.grid import (
     stochastic_round,
 )
 from tensorveil.noise.laplace import discrete_laplace, discrete_laplace_variance
-from tensorveil.noise.mechanisms import (
-    Noisy,
-    bounded_steps,
-    bounded_values_mechanism,
-    gaussian_mechanism,
-    laplace_mechanism,
-    norm_mechanism,
-)
 from tensorveil.noise.norm import norm_laplace, norm_laplace_variance
 from tensorveil.noise.source import NoiseSource, SecureSource, SeededSource
 

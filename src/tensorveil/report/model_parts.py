@@ -14,8 +14,8 @@ from tensorveil.report.facts import OPEN, Caption, Method
 from tensorveil.report.heat import Slice, chosen_slice, heat_plots, observed_in
 from tensorveil.report.markup import Markup, shortened, tag
 from tensorveil.report.page import Section, figure
+from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import SharedModel
 
 __all__ = [
     "Captioner",

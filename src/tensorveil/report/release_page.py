@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tensorveil.completion.card import limits
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.models import TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
 from tensorveil.privacy.events import describe_event
 from tensorveil.privacy.exact import shown_at_least
 from tensorveil.privacy.guarantee import Part
+from tensorveil.release.card import limits
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Method

@@ -20,11 +20,11 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.kernels.cp_sgd import cp_sgd_pass
 from tensorveil.kernels.padded import Padded, pad, unpad
-from tensorveil.kernels.published import cp_sgd_published, tucker_sgd_published
 from tensorveil.kernels.tiles import build_tiles
 from tensorveil.kernels.tucker_sgd import TILES, tucker_sgd_pass
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
+from tensorveil_evidence.kernels.published import cp_sgd_published, tucker_sgd_published
 
 Schedule = Literal["tiled", "published"]
 Pass = Callable[[int, float], float]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tensorveil.cli.main import run
-from tensorveil.cli.progress import count_progress
 from tensorveil.errors import InputError
 from tensorveil.report.curves import save_curve
+from tensorveil.runs.progress import count_progress
 
 OWN = """
 import numpy as np

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 
-from tensorveil.cli.progress import fit_progress, state_of
+from tensorveil.runs.progress import fit_progress, state_of
 from tensorveil.solvers.task import Record
 
 

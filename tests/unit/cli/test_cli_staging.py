@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tensorveil.cli.staging import check_target, staged_folder
 from tensorveil.errors import InputError
+from tensorveil.release.folder import check_target, staged_folder
 
 
 def fill(folder, text="new"):

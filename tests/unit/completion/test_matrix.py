@@ -10,8 +10,8 @@ from sklearn.model_selection import KFold, cross_val_score
 import tensorveil as tv
 from tensorveil.completion import matrix as matrix_module
 from tensorveil.completion import private_matrix as private_module
-from tensorveil.completion.release import load_release, write_release
 from tensorveil.privacy import Budget, Ledger, epsilon_for
+from tensorveil.release.release import load_release, write_release
 from tensorveil.solvers import csvd_qr as csvd_module
 
 SOLVERS = ["bayes", "als", "sgd", "dlnm_qr", "sor", "altmin"]

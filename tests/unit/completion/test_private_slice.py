@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
-from tensorveil.completion.release import load_release, write_diagnostics, write_release
 from tensorveil.errors import InputError
 from tensorveil.privacy import Budget, Gaussian, Ledger, Unit
-from tensorveil.users import SharedModel
+from tensorveil.release.release import load_release, write_diagnostics, write_release
+from tensorveil.rounds import SharedModel
 
 SHAPE = (60, 20)
 PROMISE = {"epsilon": 2.0, "delta": 1e-5, "bounds": (1, 5), "shape": SHAPE}

@@ -7,8 +7,8 @@ from tensorveil.federated.client import Client
 from tensorveil.federated.identity import make_identity, public_hex
 from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust, planned_epsilon
+from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
-from tensorveil.users import Recipe
 
 SHAPE = (30, 6, 4)
 

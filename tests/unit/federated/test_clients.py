@@ -10,7 +10,7 @@ from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, make_identity
 from tensorveil.federated.secure import client as secure
-from tensorveil.users import State
+from tensorveil.rounds import State
 
 RUN = "ab" * 16
 

@@ -18,7 +18,7 @@ from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Budget, BudgetExceededError, Ledger
-from tensorveil.users import run_recipe
+from tensorveil.rounds import run_recipe
 
 HASTE = Settings(patience=0.0, timeout=1.0)
 

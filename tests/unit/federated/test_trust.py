@@ -16,7 +16,7 @@ from tensorveil.federated.trust import ALLOWANCE, Trust, charged_mu, part_deviat
 from tensorveil.noise import SeededSource, rounded_gaussian
 from tensorveil.privacy import Composed, Gaussian, epsilon_for, gaussian_mu, split_gaussian
 from tensorveil.privacy.exact import exactly
-from tensorveil.users import Round
+from tensorveil.rounds import Round
 
 
 def a_round(mu=0.5, limit=1 << 24, size=4):

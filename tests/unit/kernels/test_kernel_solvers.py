@@ -13,11 +13,11 @@ from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.cp_sgd import cp_sgd_pass
 from tensorveil.kernels.layout import build_all_rows, build_tiles, pad, unpad
 from tensorveil.kernels.predict import cp_predict, cp_sse, tucker_predict, tucker_sse
-from tensorveil.kernels.published import cp_sgd_published, tucker_sgd_published
 from tensorveil.kernels.sorting import next_random, shuffled
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.kernels.tucker_sgd import BATCH, batch_key, mode_order, tucker_sgd_pass
+from tensorveil_evidence.kernels.published import cp_sgd_published, tucker_sgd_published
 
 STEP, DECAY, CORE_DECAY, OFFSET = 0.02, 0.01, 0.03, 0.4
 

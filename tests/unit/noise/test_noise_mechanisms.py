@@ -63,7 +63,7 @@ def test_values_lie_on_the_grid_and_tell_their_variance(kind):
 
 def test_scales_are_exact_ratios(monkeypatch):
     """Sensitivity / epsilon is never rounded, so the guarantee is not off by a unit in the last place."""
-    from tensorveil.noise import mechanisms
+    from tensorveil.noise import adding as mechanisms
 
     seen = []
     monkeypatch.setattr(mechanisms, "discrete_laplace", lambda s, *_: seen.append(s) or np.zeros(1, np.int64))
@@ -204,7 +204,7 @@ def test_bounds_are_cut_finely_enough(parameter):
 
 
 def test_values_at_the_bounds_are_at_most_all_steps_apart():
-    from tensorveil.noise.mechanisms import _places
+    from tensorveil.noise.adding import _places
 
     for low, high in ((0.1, 0.7), (-1e-3, 1e9), (1.0, 1.0 + 2.0**-40), (0.0, 5e-324), (-1e308, 7e307)):
         for steps in (2**12, 2**21, 2**40):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
-from tensorveil.completion.release import write_release
+from tensorveil.release.release import write_release
 from tensorveil.report import release_page as pages
 from tensorveil.report.release_page import release_page, report_writer
 

@@ -27,7 +27,7 @@ from tensorveil.report.facts import Caption, Chart, Level, Method, Series, Study
 from tensorveil.report.owner_page import Measured, open_page, owner_page
 from tensorveil.report.page import render, save_page
 from tensorveil.report.release_page import release_page, report_writer
-from tensorveil.report.study_page import study_page
+from tensorveil_evidence.studies.study_page import study_page
 
 FILMS = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
 METHODS = (Method(name=NASTY, status="proven"), Method(name="other", status="refuted"))

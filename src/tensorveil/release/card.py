@@ -1,0 +1,113 @@
+"""The model card: the guarantee and the public facts of a release, for people. No statistic of the data is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorveil.models import CPModel, TuckerModel
+from tensorveil.privacy import Guarantee
+from tensorveil.privacy.events import describe_event
+from tensorveil.privacy.exact import shown_at_least
+from tensorveil.rounds import SharedModel
+
+CardModel = CPModel | TuckerModel | SharedModel
+
+
+def model_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> str:
+    """Write the card in Markdown."""
+    title = "# Model card" if guarantee.private else "# NOT PRIVATE: model card"
+    facts = "\n".join(f"| {name} | {_cell(text)} |" for name, text in _facts(model, guarantee))
+    released = "\n".join(f"- {thing}" for thing in guarantee.released)
+    parts = "\n".join(
+        f"| {_cell(part.name)} | {_cell(part.statistic)} | {_cell(describe_event(part.event))} |"
+        for part in guarantee.composition
+    )
+    return f"""{title}
+
+**{guarantee.sentence()}**
+
+| | |
+|---|---|
+{facts}
+
+## What is released
+
+{released}
+
+in the files {", ".join(f"`{name}`" for name in files)}. Everything that can be computed from them alone has the same
+guarantee.
+
+## What was computed from the data
+
+| part | statistic | spent |
+|---|---|---|
+{parts}
+
+Together this is the epsilon and delta above.
+
+## What is not promised
+
+{chr(10).join(f"- {line}" for line in limits(guarantee))}
+
+## How to load it
+
+```python
+from tensorveil.release.release import load_release
+
+model, guarantee = load_release("path/to/this/folder")
+print(guarantee)
+{_use(model)}
+```
+"""
+
+
+def _use(model: CardModel) -> str:
+    cell = f"[[{', '.join('0' for _ in model.shape)}]]"
+    if isinstance(model, SharedModel):
+        return f"model.predict_for(entries, {cell})  # entries: an ObservedTensor of the person's own"
+    return f"model.predict({cell})"
+
+
+def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
+    bounds = guarantee.bounds
+    shape = " x ".join(f"{size} ({mode.name})" for size, mode in zip(model.shape, model.modes, strict=True))
+    rank = " x ".join(map(str, model.rank)) if isinstance(model.rank, tuple) else str(model.rank)
+    kind = "Tucker" if isinstance(model.rank, tuple) else "CP"
+    if isinstance(model, SharedModel):
+        kind = f"{kind}, the part that everybody shares"
+    noise = "operating system's entropy" if guarantee.secure_noise else "a seed: NOT PRIVATE"
+    return [
+        ("unit", f"{guarantee.unit}: neighbours {guarantee.neighbours}"),
+        ("epsilon", shown_at_least(guarantee.epsilon)),
+        ("delta", shown_at_least(guarantee.delta)),
+        (
+            "bounds",
+            "none" if bounds is None else f"{bounds[0]:g} to {bounds[1]:g}, declared; values are clipped to them",
+        ),
+        ("mechanism", guarantee.mechanism),
+        ("status", f"{guarantee.status}, {guarantee.proof}"),
+        ("noise", noise),
+        ("model", f"{kind}, rank {rank}"),
+        ("shape", shape),
+        *(("note", note) for note in guarantee.notes),
+    ]
+
+
+def limits(guarantee: Guarantee) -> tuple[str, ...]:
+    """Say what a guarantee does not promise, one sentence each."""
+    positions = {
+        "value": "Which entries were observed, and the labels of rows, are public in this unit.",
+        "entry": "One entry is protected, not all entries of a person together.",
+        "slice": "What a person is shown follows from the person's own entries, too: it is for this person alone.",
+    }.get(guarantee.unit.kind, "Nothing beyond the unit above.")
+    unit = guarantee.unit.kind
+    return (
+        positions,
+        f"Conclusions that follow from the population, and would without any one {unit}, are not prevented.",
+        "Other releases from the same data add up with this one; a ledger keeps count of them.",
+    )
+
+
+def _cell(text: str) -> str:
+    """Keep a text within its cell of a table."""
+    return " ".join(text.replace("|", "\\|").split())

@@ -1,0 +1,49 @@
+"""The central runner: one trusted place sums, adds noise to every round's sum, and keeps nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.noise import NoiseSource, rounded_gaussian
+from tensorveil.privacy import Part
+from tensorveil.privacy.events import Gaussian
+from tensorveil.privacy.exact import exactly
+from tensorveil.rounds.contract import Round, State
+from tensorveil.rounds.recipe import Recipe
+from tensorveil.tensor import ObservedTensor
+
+__all__ = ["noise_for", "parts_of", "run_recipe"]
+
+
+def run_recipe(
+    recipe: Recipe, groups: Iterable[ObservedTensor], source: NoiseSource | None, *, threads: int | None = None
+) -> State:
+    """Run every round over groups of whole users and return the last state.
+
+    Without a source no noise is added: for tests, and for sums that have been noised already.
+
+    Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
+    """
+    everyone = [recipe.people(group) for group in groups]
+    state = recipe.start()
+    for this in recipe.rounds:
+        total = np.zeros(this.size, dtype=np.int64)
+        for group in everyone:
+            total += recipe.contribute(state, group, threads=threads)
+        if source is not None:
+            total += noise_for(this, source)
+        state = recipe.advance(state, total)
+    return state
+
+
+def noise_for(this: Round, source: NoiseSource) -> NDArray[np.int64]:
+    """Draw the noise of one round: rounded Gaussian, standard deviation limit / mu steps."""
+    return rounded_gaussian(this.limit / exactly(this.mu), this.size, source)
+
+
+def parts_of(recipe: Recipe) -> tuple[Part, ...]:
+    """Say what every round computes and spends, for the guarantee."""
+    return tuple(Part(name=r.name, statistic=r.statistic, event=Gaussian(r.mu)) for r in recipe.rounds)

@@ -1,0 +1,1 @@
+"""The verbs that the evidence adds to the command `tensorveil`."""

@@ -1,0 +1,1 @@
+"""The compiled descent of the published algorithms: arrays in, arrays out."""

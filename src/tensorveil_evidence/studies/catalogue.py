@@ -1,0 +1,33 @@
+"""All studies by name: the files in papers/, in their order."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+
+from tensorveil.errors import InputError
+from tensorveil_evidence.studies import papers
+from tensorveil_evidence.studies.study import Study
+
+
+def studies() -> Mapping[str, Study]:
+    """Return every study by its name.
+
+    >>> "wei-figure-2" in studies()
+    True
+    """
+    found: dict[str, Study] = {}
+    for module in sorted(pkgutil.iter_modules(papers.__path__), key=lambda module: module.name):
+        study: Study = importlib.import_module(f"{papers.__name__}.{module.name}").STUDY
+        assert study.name not in found, study.name
+        found[study.name] = study
+    return found
+
+
+def find_study(name: str) -> Study:
+    """Return the study of that name."""
+    everything = studies()
+    if name not in everything:
+        raise InputError(f"no study is called {name!r}. The studies are {', '.join(everything)}; 'all' takes them all.")
+    return everything[name]

@@ -1,0 +1,224 @@
+"""The records of a run, in the forms that methods ask for: MNIST, the CIFAR-10 subset, IMDB, and digits for tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tensorveil.learning import (
+    Directions,
+    Plan,
+    Samples,
+    Training,
+    predict,
+    principal_directions,
+    signal_of_users,
+    subset,
+    train,
+    train_extractor,
+)
+from tensorveil.learning.features import Extractor
+from tensorveil.learning.loaders import Parts, load_samples
+from tensorveil.local import Basis
+from tensorveil.privacy.gdp import gdp_mu
+from tensorveil_evidence.studies.learning import averaging, reporting
+from tensorveil_evidence.studies.learning.averaging import USERS
+from tensorveil_evidence.studies.learning.noise import DELTA
+
+PUBLIC = 400  # digits that play the public data where digits are the private ones too
+IMDB_SPAN = 400_001.0  # Delta for IMDB in table 4 of Yuan et al.
+
+
+@cache
+def parts_of(name: str) -> Parts:
+    """Read a data set once per process."""
+    return load_samples(name)
+
+
+def _records(name: str, sizes: dict[str, Any], run: int) -> tuple[Samples, Samples]:
+    parts = parts_of(name)
+    return subset(parts.train, sizes["train"], run), subset(parts.test, sizes["test"], 0)
+
+
+def _network(train_on: Samples, test_x: Any, plan: Plan, how: Training, seed: int) -> Any:
+    """Train a network and give the classes of the test tensors; far too large numbers are cut so as not to overflow."""
+    bounded = train_on.with_x(np.clip(train_on.x, -1e15, 1e15))
+    return predict(train(plan.make(seed), bounded, how, seed=seed), test_x)
+
+
+def image_case(name: str, run: int, sizes: dict[str, Any]) -> reporting.Case:
+    """Type I: images as they are, in the bounds of their format."""
+    low, high = parts_of(name).bounds
+    private, test = _records(name, sizes, run)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    entries = int(np.prod(private.shape))
+    plan = Plan(kind="mlp", sizes={"inputs": entries, "classes": private.classes, "hidden": [sizes["hidden"]]})
+    how = Training(epochs=sizes["epochs"])
+
+    def learn(reports: Samples) -> Any:
+        return _network(reports.with_x((reports.x - middle) / half), (test.x - middle) / half, plan, how, run)
+
+    # Images of handwriting are dark where nothing is written; those of things are grey.
+    centre = middle if len(private.shape) == 3 else low
+    told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=centre)
+    return reporting.Case(
+        run=run, train=private, test=test, bounds=(low, high), learn=learn, directions=told
+    )  # fmt: skip
+
+
+def public_digits(shape: tuple[int, ...]) -> Samples:
+    """scikit-learn's digits, in [-1, 1], as they are or enlarged to 20 x 20 within an empty margin, as in MNIST."""
+    whole = parts_of("digits").train
+    x = whole.x / 8.0 - 1.0
+    if shape == (8, 8):
+        return whole.with_x(x).take(slice(0, PUBLIC))
+    from scipy.ndimage import zoom
+
+    large = np.clip(zoom(x, (1, 2.5, 2.5), order=1), -1.0, 1.0)
+    plain = np.pad(large, ((0, 0), (4, 4), (4, 4)), constant_values=-1.0)
+    bold = np.clip(2.2 * (_moved(plain, 1) + 1) - 1, -1.0, 1.0)  # MNIST has more contrast
+    return Samples(x=np.concatenate([plain, _moved(plain, 0), bold]), y=np.tile(whole.y, 3), classes=10)
+
+
+def _moved(images: Any, seed: int) -> Any:
+    """Move every image by up to two pixels either way, at random."""
+    moves = np.random.default_rng(seed).integers(-2, 3, (len(images), 2))
+    return np.stack([np.roll(image, tuple(move), (0, 1)) for image, move in zip(images, moves, strict=True)])
+
+
+@cache
+def extractor_for(shape: tuple[int, ...]) -> Extractor:
+    """Train the public extractor, once per process."""
+    public = public_digits(shape)
+    epochs, width = (12, 8) if shape == (8, 8) else (5, 12)
+    return train_extractor(public, Training(epochs=epochs, batch=32, rate=0.003), seed=0, width=width)
+
+
+def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reporting.Case, Any]:
+    """Type II: features of a public network; also what that network answers by itself, without private data."""
+    low, high = parts_of(name).bounds
+    private, test = _records(name, sizes, run)
+    if name == "digits":
+        private = subset(parts_of(name).train.take(slice(PUBLIC, None)), sizes["train"], run)
+
+    def scaled(x: Any) -> Any:
+        return (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
+
+    extractor = extractor_for(private.shape)
+    features = private.with_x(extractor(scaled(private.x)))
+    seen = test.with_x(extractor(scaled(test.x)))
+    plan = Plan(kind="mlp", sizes={"inputs": extractor.size, "classes": private.classes})
+    how = Training(epochs=sizes["epochs"])
+    case = reporting.Case(
+        run=run,
+        train=features,
+        test=seen,
+        bounds=(-1.0, 1.0),
+        learn=lambda reports: _network(reports, seen.x, plan, how, run),
+        directions=principal_directions(extractor(public_digits(private.shape).x), sizes["keep"]),
+    )
+    return case, predict(extractor.network, scaled(test.x))
+
+
+def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
+    """Type III on images: a network of one hidden layer, on images of half the side where they are large."""
+    low, high = parts_of(name).bounds
+    private, test = _records(name, sizes, run)
+    fold = 2 if private.shape == (28, 28) else 1
+    side = private.shape[0] // fold
+
+    def rows(x: Any) -> Any:
+        scaled = (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
+        return scaled.reshape(-1, side, fold, side, fold).mean(axis=(2, 4))
+
+    plan = Plan(
+        kind="mlp", sizes={"inputs": side * side, "classes": private.classes, "hidden": [sizes["hidden"]]}
+    )  # fmt: skip
+    told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=low)
+    linear = Plan(kind="mlp", sizes={"inputs": sizes["keep"], "classes": private.classes})
+    return averaging.Case(
+        run=run,
+        train=private,
+        test=test,
+        network=plan,
+        rows=rows,
+        small=linear,
+        small_rows=told,
+        directions=told,
+        told_rows=lambda x: x,
+        products=True,
+        contrasts=lambda epsilon: (uneven(told.basis), lambda x: x),
+        steps=sizes["steps"],
+        descent=sizes["descent"],
+        epochs=sizes["epochs"],
+        rate=sizes["rate"],
+    )
+
+
+def bag_of_words(x: Any, words: int) -> Any:
+    """Return how often each of so many groups of words occurs in a row of word numbers, as square roots."""
+    numbers = np.asarray(x, dtype=np.int64)
+    places = numbers % words + words * np.arange(len(numbers))[:, None]
+    counts = np.bincount(places[numbers > 0], minlength=words * len(numbers)).reshape(len(numbers), words)
+    return np.sqrt(counts)
+
+
+def uneven(basis: Basis) -> Directions:
+    """Tell all of a basis of images but its first vector, the even one: it is much the same for all, and tells little.
+
+    What all records have in common only costs where noise is large: noise along it is one for all of them.
+    """
+    return Directions(basis=Basis.own(basis.synthesise(np.eye(basis.keep))[1:], basis.shape), centre=0.0)
+
+
+def uneven_groups(groups: int) -> Directions:
+    """Tell how often groups of words occur, but for what is the same for all groups (Helmert's basis)."""
+    from scipy.linalg import helmert
+
+    return Directions(basis=Basis.own(helmert(groups), (groups,)), centre=0.0)
+
+
+def groups_for(epsilon: float, most: int) -> int:
+    """Return how many groups of words a user tells of at a true epsilon: public, a power of two.
+
+    Eight for each that could be told by itself: with more, noise hides them all; with fewer, words are mixed up.
+    """
+    signal = signal_of_users(USERS, gdp_mu(epsilon, DELTA))
+    return int(min(max(2 ** math.floor(math.log2(8 * signal**2)), 64), most))
+
+
+def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
+    """Type III on texts: a BiLSTM over the first words; groups of words for the methods that are not recurrent."""
+    private, test = _records(name, sizes, run)
+    words, length = sizes["words"], sizes["length"]
+    told = uneven_groups(words)
+
+    def rows(x: Any) -> Any:
+        return told(bag_of_words(x, words))
+
+    def contrasts(epsilon: float) -> tuple[Directions, Callable[[Any], Any]]:
+        groups = groups_for(epsilon, words)
+        return uneven_groups(groups), lambda x: bag_of_words(x, groups)
+
+    return averaging.Case(
+        run=run,
+        train=private,
+        test=test,
+        network=Plan(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
+        rows=lambda x: np.asarray(x)[:, :length],
+        small=Plan(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
+        small_rows=rows,
+        directions=told,
+        told_rows=lambda x: bag_of_words(x, words),
+        products=False,
+        contrasts=contrasts,
+        steps=sizes["steps"],
+        descent=sizes["descent"],
+        epochs=sizes["epochs"],
+        span=IMDB_SPAN,
+        rate=sizes["rate"],
+    )

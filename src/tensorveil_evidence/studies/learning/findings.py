@@ -1,0 +1,131 @@
+"""What the studies of learning find: where the paper's order holds by nominal epsilon, who is best at a true one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tensorveil_evidence.studies import wording
+from tensorveil_evidence.studies.learning.names import AS_PRINTED, BASELINES, GUESS, NOMINAL, OURS, RECORD, SAME, USER
+from tensorveil_evidence.studies.study import Results
+from tensorveil_evidence.studies.summary import Point, pick
+
+if TYPE_CHECKING:
+    from tensorveil_evidence.studies.learning.building import Facts
+
+CLEARLY = 0.05  # by which one score must be above another to be called so
+
+
+def findings(results: Results, points: Sequence[Point], facts: Facts) -> str:
+    """Say what agrees with the paper and what does not, in numbers of the results."""
+    lines = [_ordering(points, facts), _reason(results, facts)]
+    for panel in (USER, RECORD) if facts.kind == "III" else (SAME,):
+        lines.append(_best(points, panel))
+    return "\n".join(lines) + "\n"
+
+
+def _ordering(points: Sequence[Point], facts: Facts) -> str:
+    """Say where TLDP stands above the plain mechanisms by nominal epsilon, and which of them it does not pass.
+
+    Scores below that of a guess are those of networks at random, and none of them is called better than another.
+    """
+    words = []
+    guess = max((point.mean or 0.0 for point in points if point.method == GUESS), default=0.0)
+    for name in AS_PRINTED:
+        above: list[float] = []
+        others: dict[str, list[str]] = {}
+        for epsilon in facts.epsilons:
+            own = _mean(points, NOMINAL, name, epsilon)
+            rivals = {other: _mean(points, NOMINAL, other, epsilon) for other in BASELINES}
+            if own > max(guess, *rivals.values()) + CLEARLY:
+                above.append(epsilon)
+            for other in (other for other, value in rivals.items() if value > max(own, guess) + CLEARLY):
+                others.setdefault(other, []).append(f"{epsilon:g} ({rivals[other]:.3f} against {own:.3f})")
+        passed = "".join(f"; {other} is that far above it at {', '.join(where)}" for other, where in others.items())
+        words.append(
+            f"{name} is more than {CLEARLY:g} above Laplace, Gaussian, MVG and IDN {wording.at_epsilons(above)}{passed}"
+        )
+    below = f" Below an even guess, {guess:.3f}, scores are not compared." if guess else ""
+    gaps = []
+    for epsilon in facts.epsilons:
+        best = [max(_mean(points, NOMINAL, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
+        gaps.append(f"{epsilon:g}: {best[0]:.3f} against {best[1]:.3f}")
+    found = "; ".join(gaps)
+    return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {found}."
+
+
+def _reason(results: Results, facts: Facts) -> str:
+    """Say what the largest nominal epsilon is worth for each method: the order is one of true epsilons."""
+    last = max(facts.epsilons)
+    found: dict[str, str] = {}
+    for row in results.rows:
+        if row.panel == NOMINAL and row.x == last and row.method in (*BASELINES, *AS_PRINTED):
+            true = row.note.partition("tensor ")[2].partition(",")[0]
+            found.setdefault(row.method, "none finite" if true == "inf" else true)
+    unit = "one user, over all rounds" if facts.kind == "III" else "a tensor"
+    told = ", ".join(f"{name} {true}" for name, true in found.items())
+    extra = ""
+    if facts.kind == "III":
+        extra = " LLAGP and DPHSGD bound single records and stand beside the others in name only."
+    if facts.kind != "I":
+        extra += " MVG and IDN are not scaled to the printed Delta but to the range itself, and gain by that."
+    return (
+        f"- The order is one of privacy, not of methods: a nominal {last:g} is truly worth, for {unit} and at delta "
+        f"1e-5: {told}.{extra}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Our best against the best published method at the same true epsilon."""
+
+    budget: float
+    ours: Point
+    theirs: Point
+
+    @property
+    def lead(self) -> float:
+        """By how much ours is ahead, on the mean over runs."""
+        return (self.ours.mean or 0.0) - (self.theirs.mean or 0.0)
+
+    @property
+    def band(self) -> float:
+        """Two standard errors of the lead."""
+        return 2 * math.hypot(self.ours.error or 0.0, self.theirs.error or 0.0)
+
+
+def standings(points: Sequence[Point], panel: str) -> list[Standing]:
+    """Compare ours with what is published at every true epsilon of a panel where both are."""
+    own = pick(points, panel=panel)
+    out = []
+    for budget in sorted({point.x for point in own if point.x is not None}):
+        here = [point for point in own if point.x == budget]
+        ours = [point for point in here if point.method in OURS]
+        theirs = [point for point in here if point.method not in OURS]
+        if ours and theirs:
+            first, second = (max(group, key=lambda point: point.mean or 0.0) for group in (ours, theirs))
+            out.append(Standing(budget=budget, ours=first, theirs=second))
+    return out
+
+
+def _best(points: Sequence[Point], panel: str) -> str:
+    """Say where ours is at least as good as all published ones at the same true epsilon, and by how much it is not."""
+    found = standings(points, panel)
+    good = [each.budget for each in found if each.lead >= 0]
+    words = [f"{each.budget:g}: {each.ours.mean or 0:.3f} against {each.theirs.mean or 0:.3f}" for each in found]
+    behind = [
+        f"At {each.budget:g} it is behind by {-each.lead:.3f}, "
+        f"{'within' if -each.lead <= each.band else 'beyond'} two standard errors ({each.band:.3f})."
+        for each in found
+        if each.lead < 0
+    ]
+    return (
+        f"- {panel.capitalize()}: our best is at least as good as every published one {wording.at_epsilons(good)} "
+        f"(ours against the best published, {'; '.join(words)}). {' '.join(behind)}".rstrip()
+    )
+
+
+def _mean(points: Sequence[Point], panel: str, method: str, x: float) -> float:
+    return next((p.mean or 0.0 for p in points if (p.panel, p.method, p.x) == (panel, method, x)), math.nan)

@@ -1,0 +1,68 @@
+"""The noisy statistics that private completion is made of: `Spend.sums`, `linear`, `bounded_rows` and `values`.
+
+Statistics are sums by groups with noise of their own, so a small data set repeated in n groups gives n independent
+draws in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.audit.claim import Claim
+from tensorveil.mechanisms.spend import Spend
+from tensorveil_evidence.subjects.subject import BlackBox, noisy_statistic, source
+
+Array = NDArray[Any]
+Draw = Callable[[Array, int, Spend], Array]
+
+_LOW, _HIGH = -1.0, 3.0
+# Designs of three entries of one row; the first is the longest.
+_WEIGHTS = np.array([[0.9, -0.4, 0.3], [0.2, 0.5, 0.1], [-0.3, 0.3, 0.6]])
+
+
+def statistic_subjects() -> Iterator[BlackBox]:
+    """Yield every statistic with Laplace (or norm-shaped) and with Gaussian noise."""
+    values = np.array([_LOW, 0.5, 2.0])
+    changed = np.array([_HIGH, 0.5, 2.0])
+    entry = np.array([[0.6, 0.0, 0.8, 1.0]]), np.zeros((0, 4))  # a longest row, added or removed
+    for claim in (Claim(epsilon=1.0), Claim(mu=1.0)):
+        law = "laplace" if claim.mu is None else "gaussian"
+        yield _subject(f"statistic/sums, {law}", "value", claim, (values, changed), _sums)
+        yield _subject(f"statistic/linear, {law}", "value", claim, (values, changed), _linear)
+        yield _subject(f"statistic/values, {law}", "value", claim, (values, changed), _values)
+        yield _subject(f"statistic/bounded rows, {law}", "entry", claim, entry, _bounded_rows)
+
+
+def _subject(name: str, unit: str, claim: Claim, pair: tuple[Array, Array], draw: Draw) -> BlackBox:
+    def mechanism(data: Array, rng: np.random.Generator, n: int) -> Array:
+        return draw(data, n, Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu))
+
+    return noisy_statistic(name, unit, claim, pair, mechanism)
+
+
+def _groups(entries: int, n: int) -> Array:
+    return np.repeat(np.arange(n), entries)
+
+
+def _sums(values: Array, n: int, spend: Spend) -> Array:
+    return spend.sums(np.tile(values, n), _LOW, _HIGH, _groups(len(values), n), n).values
+
+
+def _linear(values: Array, n: int, spend: Spend) -> Array:
+    weights = np.tile(_WEIGHTS, (n, 1))
+    return spend.linear(weights, np.tile(values, n), _LOW, _HIGH, _groups(len(values), n), n).values
+
+
+def _values(values: Array, n: int, spend: Spend) -> Array:
+    return spend.values(np.tile(values, n), (_LOW, _HIGH)).values.reshape(n, -1)
+
+
+def _bounded_rows(rows: Array, n: int, spend: Spend) -> Array:
+    # Rows of the mean and of Gram matrices have length at most sqrt(2); their L1 length follows from that.
+    longest = float(np.sqrt(2.0))
+    tiled = np.tile(rows, (n, 1))
+    return spend.bounded_rows(tiled, _groups(len(rows), n), n, l1=2.0 * longest, l2=longest).values

@@ -1,0 +1,289 @@
+"""The three algorithms: their limits, what they add where, what they say, and what they refuse."""
+
+import doctest
+import importlib
+import json
+import pkgutil
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import tensorveil as tv
+from tensorveil.privacy import Guarantee
+from tensorveil_evidence import published
+from tensorveil_evidence.published import GradientPerturbation, InputPerturbation, OutputPerturbation, explain
+
+HUGE = 1e15
+PASSES = 5
+
+
+def make(name, model="cp", rank=2, epsilon=20.0, **options):
+    options = {"passes": PASSES, "random_state": 3, "verbose": False, **options}
+    if name == "input":
+        return InputPerturbation(model, rank, epsilon=epsilon, **{"bounds": (-5.0, 5.0), **options})
+    if name == "gradient":
+        return GradientPerturbation(model, rank, epsilon=epsilon, **{"clip_constant": 0.5, **options})
+    return OutputPerturbation(model, rank, epsilon=epsilon, **{"lipschitz": 1.0, **options})
+
+
+def plain(tensor, model="cp", rank=2, **options):
+    """The published descent without noise, through the estimators that everyone uses."""
+    estimator = tv.CP if model == "cp" else tv.Tucker
+    if model == "tucker":
+        options = {"core_regularization": 0.0001, **options}
+    fit = estimator(
+        rank, solver="sgd", schedule="published", baseline="none", sweeps=PASSES, tol=0.0, learning_rate=0.005,
+        regularization=0.01, random_state=3, **options,
+    )  # fmt: skip
+    return fit.fit(tensor).model_
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4], ids=lambda order: f"order {order}")
+def any_tensor(request):
+    return make_tensor(request.param)
+
+
+@pytest.fixture(scope="module")
+def tensor():
+    return make_tensor(3)
+
+
+def make_tensor(order):
+    rng = np.random.default_rng(order)
+    shape = (7, 6, 5, 4)[:order]
+    coords = np.argwhere(rng.random(shape) < 0.7)
+    return tv.ObservedTensor(coords, rng.standard_normal(len(coords)), shape=shape, modes=("a", "b", "c", "d")[:order])
+
+
+NAMES = ["input", "gradient", "output"]
+
+
+@pytest.mark.parametrize("model", ["cp", "tucker"])
+@pytest.mark.parametrize("name", NAMES)
+def test_without_noise_it_is_the_published_descent(any_tensor, name, model):
+    unclipped = {"clip_constant": 1e4} if name == "gradient" else {}
+    fitted = make(name, model, epsilon=HUGE, **unclipped).fit(any_tensor).model_
+    expected = plain(any_tensor, model)
+    for got, want in zip(fitted.factors, expected.factors, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-9)
+    if model == "tucker":
+        np.testing.assert_allclose(fitted.core, expected.core, atol=1e-9)
+    np.testing.assert_allclose(fitted.predict(any_tensor.coords), expected.predict(any_tensor.coords), atol=1e-9)
+
+
+def test_input_noise_has_the_printed_scale(tensor):
+    """The fit is the published descent on values with Laplace noise of scale range / epsilon."""
+    fit = make("input", bounds=(-5.0, 5.0)).fit(tensor)
+    assert fit.sensitivity_ == 10.0
+    rng = np.random.default_rng(3)
+    rng.integers(2**62)
+    noise = np.random.default_rng(int(rng.integers(2**62))).laplace(0, 10.0 / 20.0, tensor.n_entries)
+    expected = plain(tensor.with_values(tensor.values + noise))
+    np.testing.assert_allclose(fit.model_.factors[0], expected.factors[0], atol=1e-9)
+
+
+def test_clamping_and_bounds_from_the_data(tensor):
+    low, high = float(tensor.values.min()), float(tensor.values.max())
+    fit = make("input", bounds="data").fit(tensor)
+    assert fit.sensitivity_ == high - low
+    declared = make("input", bounds=(low, high)).fit(tensor)
+    np.testing.assert_array_equal(fit.model_.factors[0], declared.model_.factors[0])
+    tiny = make("input", epsilon=1e-9, bounds=(low, high), clamp=True).fit(tensor)
+    rng = np.random.default_rng(3)
+    rng.integers(2**62)
+    signs = np.random.default_rng(int(rng.integers(2**62))).laplace(0, 1.0, tensor.n_entries) > 0
+    expected = plain(tensor.with_values(np.where(signs, high, low)))
+    np.testing.assert_allclose(tiny.model_.factors[1], expected.factors[1], atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", [-1, 0, "b"])
+def test_output_noise_touches_one_factor(tensor, mode):
+    base = plain(tensor)
+    one, two = (make("output", epsilon=e, noisy_mode=mode, lipschitz=0.3).fit(tensor) for e in (1.0, 2.0))
+    assert one.sensitivity_ == pytest.approx(2 * PASSES * 0.3 * 0.005)
+    noisy = {-1: 2, 0: 0, "b": 1}[mode]
+    for m in range(3):
+        first, second = (fit.model_.factors[m] - base.factors[m] for fit in (one, two))
+        if m == noisy:
+            assert np.all(np.linalg.norm(first, axis=1) > 0)
+            np.testing.assert_allclose(first, 2 * second, atol=1e-12)
+        else:
+            np.testing.assert_array_equal(first, 0.0)
+
+
+def test_gradient_sensitivity_is_twice_the_clipping_constant(tensor):
+    """With a tiny constant the noise all but vanishes at any epsilon: the papers' good curves."""
+    fit = make("gradient", epsilon=0.01, clip_constant=1e-12).fit(tensor)
+    assert fit.sensitivity_ == 2e-12
+    again = make("gradient", epsilon=HUGE, clip_constant=1e-12).fit(tensor)
+    np.testing.assert_allclose(fit.model_.factors[2], again.model_.factors[2], atol=1e-8)
+    loud = make("gradient", epsilon=0.01, clip_constant=0.1).fit(tensor)
+    assert np.abs(loud.model_.factors[2] - fit.model_.factors[2]).max() > 0.1
+
+
+def test_noise_is_drawn_in_chunks_without_losing_visits(tensor, monkeypatch):
+    from tensorveil_evidence.published import gradient_perturbation
+
+    whole = make("gradient", epsilon=HUGE).fit(tensor).model_
+    monkeypatch.setattr(gradient_perturbation, "CHUNK", 7)
+    np.testing.assert_allclose(
+        make("gradient", epsilon=HUGE).fit(tensor).model_.factors[2], whole.factors[2], atol=1e-9
+    )
+
+
+def test_the_unperturbed_factors_give_values_away(tensor):
+    """What refutes Algorithm 3 for a known start: the first factor is a noiseless function of the data."""
+    fits = []
+    for change, epsilon in ((0.0, 1e-3), (0.0, 1e-2), (1.0, 1e-3)):
+        values = tensor.values.copy()
+        values[0] += change
+        fits.append(make("output", epsilon=epsilon).fit(tensor.with_values(values)).model_.factors[0])
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert np.abs(fits[2] - fits[0]).max() > 1e-4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_seed_same_fit(tensor, name):
+    one, two, other = (make(name, random_state=seed).fit(tensor).predict(tensor) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert np.abs(one - other).max() > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_written(tensor, name, tmp_path):
+    fit = make(name).fit(tensor)
+    for write in (fit.save, fit.write_release, fit.model_.save):
+        with pytest.raises(published.ReleaseRefusedError, match="write no release"):
+            write(tmp_path / "release")
+    tucker = make(name, "tucker").fit(tensor)
+    with pytest.raises(published.ReleaseRefusedError, match="guarantee_"):
+        tucker.model_.save(tmp_path / "release")
+    assert list(tmp_path.iterdir()) == []
+
+
+EXPECTED = {
+    "input": ("claimed", "Theorem 1", "post-processing"),
+    "gradient": ("refuted", "Theorem 2", "unperturbed gradients"),
+    "output": ("refuted", "Theorem 3", "neither convex nor Lipschitz"),
+}
+
+
+@pytest.mark.parametrize("model", ["cp", "tucker"])
+@pytest.mark.parametrize("name", NAMES)
+def test_guarantees_say_claim_and_truth(tensor, name, model):
+    guarantee = make(name, model, epsilon=12.5).fit(tensor).guarantee_
+    status, theorem, reason = EXPECTED[name]
+    assert (guarantee.status, guarantee.private, guarantee.secure_noise) == (status, False, False)
+    assert (guarantee.epsilon, str(guarantee.unit)) == (12.5, "value")
+    text = explain(guarantee)
+    assert text.startswith("NOT PRIVATE")
+    assert "do not publish" in text
+    for words in ("Claimed: epsilon-differential privacy", theorem, "True: ", reason, "numpy's generator"):
+        assert words in text
+    assert ("core" in guarantee.released) == (model == "tucker")
+    assert Guarantee.from_json(json.dumps(guarantee.to_json())) == guarantee
+
+
+def test_only_declared_bounds_are_ever_said_to_work(tensor):
+    """No sentence may promise epsilon for an algorithm that does not have it, not even with secure noise."""
+    assert "would have been (epsilon = 20, delta = 0)" in make("input").fit(tensor).guarantee_.sentence()
+    fits = [make("input", bounds="data"), make("gradient"), make("output")]
+    for fit in fits:
+        guarantee = fit.fit(tensor).guarantee_
+        assert guarantee.status == "refuted"
+        assert guarantee.bounds is None
+        assert "would have been" not in explain(guarantee)
+        assert "no finite epsilon" in explain(guarantee)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fitting_prints_the_guarantee(tensor, name, capsys):
+    fit = make(name, verbose=True).fit(tensor)
+    captured = capsys.readouterr()
+    assert captured.err.strip() == explain(fit.guarantee_)
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_conventions(tensor, name):
+    original = make(name, "tucker", rank=(2, 3, 2))
+    assert clone(original).get_params() == original.get_params()
+    with pytest.raises(tv.NotFittedError, match=r"must be fitted first"):
+        original.predict(tensor)
+    fit = original.fit(tensor.coords, tensor.values)
+    assert len(fit.history_) == fit.n_iter_ == PASSES
+    assert fit.score(tensor) <= 1.0
+    assert fit.rmse(tensor) == pytest.approx(np.sqrt(np.mean((fit.predict(tensor.coords) - tensor.values) ** 2)))
+    assert fit.model_.core.shape == (2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("input", {"epsilon": 0.0}, "epsilon must be a finite number above 0"),
+        ("input", {"bounds": None}, "bounds must be"),
+        ("input", {"bounds": "guess"}, 'or "data"'),
+        ("input", {"bounds": (2, 1)}, "lower one first"),
+        ("input", {"bounds": (0.0, 0.1)}, "values must lie within bounds"),
+        ("input", {"clamp": "yes"}, "clamp must be True or False"),
+        ("gradient", {"clip_constant": 0.0}, "clip_constant must be a finite number above 0"),
+        ("gradient", {"noisy_mode": 7}, "mode must be"),
+        ("gradient", {"passes": 0}, "passes must be a whole number of at least 1"),
+        ("gradient", {"model": "tensor train"}, "model must be one of"),
+        ("output", {"lipschitz": -1.0}, "lipschitz must be a finite number above 0"),
+        ("output", {"noisy_mode": "time"}, "mode must be one of"),
+        ("output", {"learning_rate": 0.0}, "learning_rate must be a finite number above 0"),
+        ("output", {"regularization": -1.0}, "regularization must be a finite number"),
+        ("output", {"core_regularization": 0.1}, "no meaning for model"),
+        ("output", {"model": "tucker", "core_regularization": -0.1}, "core_regularization must be"),
+        ("output", {"rank": 0}, "rank must be a whole number"),
+    ],
+)
+def test_parameter_errors(tensor, name, options, message):
+    with pytest.raises(tv.InputError, match=message):
+        make(name, **options).fit(tensor)
+
+
+def test_privacy_inputs_have_no_defaults():
+    with pytest.raises(TypeError, match="epsilon"):
+        InputPerturbation(bounds=(0, 1))
+    with pytest.raises(TypeError, match="bounds"):
+        InputPerturbation(epsilon=1.0)
+
+
+def test_equal_values_have_no_range():
+    flat = tv.ObservedTensor([[0, 0], [1, 1]], [1.0, 1.0], shape=(2, 2))
+    with pytest.raises(tv.InputError, match="not all equal"):
+        make("input", bounds="data").fit(flat)
+
+
+def test_divergence_is_an_error_with_a_remedy(tensor):
+    with pytest.raises(tv.InputError, match="Try a tenth of learning_rate"):
+        make("gradient", learning_rate=50.0, passes=20).fit(tensor)
+
+
+@pytest.mark.parametrize(
+    "name", [info.name for info in pkgutil.walk_packages(published.__path__, "tensorveil_evidence.published.")]
+)
+def test_docstrings(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "published.md"
+
+
+def test_the_page_runs_and_holds_what_guarantees_point_to(tensor):
+    page = PAGE.read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "docs/published.md", "exec"), names)
+    anchors = {
+        line.removeprefix("## ").lower().replace(" ", "-") for line in page.splitlines() if line.startswith("## ")
+    }
+    for name in NAMES:
+        place, _, anchor = make(name).fit(tensor).guarantee_.proof.partition("#")
+        assert place == "docs/published.md"
+        assert anchor in anchors
