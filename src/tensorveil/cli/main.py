@@ -29,7 +29,7 @@ from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.predict import predict
-from tensorveil.errors import TensorveilError
+from tensorveil.errors import CHARGED, TensorveilError, was_charged
 from tensorveil_evidence.cli.study import study
 
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -70,12 +70,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
         return code if isinstance(code, int) else OK
-    except Exception as error:
+    except BaseException as error:
+        if was_charged(error):
+            click.echo(CHARGED, err=True)
+        if isinstance(error, KeyboardInterrupt):
+            return _say("Interrupted; nothing was written.", INTERRUPTED)
+        if not isinstance(error, Exception):
+            raise  # somebody ends the process
         if state.debug:
             _print_traceback(error, state)
         return _explain(error)
-    except KeyboardInterrupt:
-        return _say("Interrupted; nothing was written.", INTERRUPTED)
 
 
 def _print_traceback(error: Exception, state: State) -> None:

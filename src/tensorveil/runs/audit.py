@@ -15,7 +15,6 @@ from tensorveil.audit import audit as run_audit
 from tensorveil.audit.blackbox import KINDS
 from tensorveil.audit.sampling import Progress
 from tensorveil.errors import InputError
-from tensorveil.runs.plan import READING
 from tensorveil.runs.progress import count_progress
 from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
 from tensorveil_evidence.subjects.subject import Subject, holds
@@ -77,7 +76,7 @@ def attacked(place: str, options: dict[str, Any]) -> dict[str, Any]:
         model = load_model(place)
     if isinstance(model, SharedModel):
         raise InputError(f"{place} holds no row of any user, so it predicts none of the data by itself.")
-    tensor = read_tensor(options["data"], **{name: options[name] for name in READING})
+    tensor = read_tensor(options["reading"].reading(options["data"]))
     columns = []
     for own, given, column in zip(model.modes, tensor.modes, tensor.columns, strict=False):
         if own.labels is not None and given.labels is not None:

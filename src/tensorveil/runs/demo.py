@@ -16,12 +16,11 @@ from tensorveil import __version__
 from tensorveil.errors import MissingDependencyError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Ledger
-from tensorveil.release.folder import check_target, staged_folder
-from tensorveil.release.names import OWNER_REPORT, REPORT
-from tensorveil.release.release import CARD, DO_NOT_PUBLISH, GUARANTEE, MODEL, write_diagnostics
-from tensorveil.report.page import save_page
+from tensorveil.release.cells import cells_table, write_cells
+from tensorveil.release.diagnostics import write_diagnostics
+from tensorveil.release.folder import check_folder, write_folder
+from tensorveil.release.names import CARD, DO_NOT_PUBLISH, GUARANTEE, MODEL, OWNER_REPORT, REPORT
 from tensorveil.report.pictures import Panel, save_trade_off, save_true_against_predicted
-from tensorveil.runs.cells import cells_table, write_cells
 from tensorveil.runs.demo_report import report_page
 from tensorveil.runs.private_demo import (
     BOUNDS,
@@ -71,17 +70,16 @@ class Contender:
 
 def run_demo(output: Path, *, hidden: float, seed: int, threads: int | None) -> dict[str, Any]:
     """Hide, complete privately and not, release, compare and write; give the summary."""
-    check_target(output, force=True, ours=DEMO_FILES)
+    check_folder(output, force=True, ours=DEMO_FILES)
     tensor = load_dataset("covid19-serology")
     shown, hidden_part = random_split(tensor, hidden, random_state=seed)
     contenders = [judged(name, fit, shown, hidden_part) for name, fit in methods(seed=seed, threads=threads).items()]
     tried = trade_off(shown, hidden_part, threads=threads)
-    with staged_folder(output, force=True, ours=DEMO_FILES) as folder:
+    with write_folder(output, force=True, ours=DEMO_FILES) as folder:
         released = release(folder, shown, hidden_part, threads=threads)
         lines = {contenders[at].name: contenders[at].rmse for at in (0, 2, 3)}
         page = report_page(Ledger.open(folder / LEDGER), shown, hidden_part, lines, tried, released)
-        also = {OWNER_REPORT: lambda path: save_page(path, page)}
-        aside = write_diagnostics(folder / ASIDE, released, shown, held_out=hidden_part, also=also)
+        aside = write_diagnostics(folder / ASIDE, released, shown, held_out=hidden_part, page=page)
         note = write_pictures(aside, hidden_part, contenders, tried, released)
         write_files(aside, hidden_part, contenders, released)
         summary = summarise(

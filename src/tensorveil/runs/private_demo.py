@@ -8,11 +8,10 @@ from typing import Any
 
 from tensorveil.completion import PrivateCP
 from tensorveil.privacy import Budget, Ledger
-from tensorveil.release.names import REPORT
+from tensorveil.release.fill import Fill
+from tensorveil.release.names import filled_name
 from tensorveil.release.release import FittedModel, write_release
 from tensorveil.report.pictures import Tried
-from tensorveil.report.release_page import report_writer
-from tensorveil.runs.cells import cells_table, write_cells
 from tensorveil.tensor import ObservedTensor
 
 # Declared. The publishers have centred the data, so that a range around zero is natural; its width is our choice, and
@@ -23,7 +22,7 @@ BUDGETS = (1.0, 5.0, 20.0)
 GRID = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 REPEATS = 5
 RELEASED = 5.0
-RELEASE, FILLED = "release", "filled.csv"
+RELEASE, FILLED = "release", filled_name("csv")
 LEDGER, LEDGER_EPSILON = "serology.ledger", 10.0
 
 
@@ -53,13 +52,8 @@ def release(folder: Path, shown: ObservedTensor, hidden: ObservedTensor, *, thre
     )
     fitted = _estimator(RELEASED, threads=threads, ledger=ledger, purpose="demo of private completion").fit(shown)
 
-    def write_filled(path: Path, model: FittedModel) -> None:
-        # Positions are public in unit value, so the cells that are missing may be named.
-        write_cells(path, cells_table(hidden.columns, model.predict(hidden.coords), model.modes, "value"))
-
-    # So is their number, which the report's budget explorer asks for.
-    report = report_writer(fitted, n_entries=shown.n_entries)
-    write_release(fitted, folder / RELEASE, also={FILLED: write_filled, REPORT: report})
+    # Positions are public in unit value, so the cells that are missing may be named.
+    write_release(fitted, folder / RELEASE, fill=Fill(coords=hidden.coords, format="csv"))
     return fitted
 
 
