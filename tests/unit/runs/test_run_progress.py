@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 
-from tensorveil.runs.progress import fit_progress, describe_record
+from tensorveil.runs.progress import describe_record, fit_progress
 from tensorveil.solvers.task import Record
 
 
