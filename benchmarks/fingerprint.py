@@ -122,7 +122,7 @@ def local_reports() -> Iterator[tuple[str, str]]:
     }.items():  # fmt: skip
         mechanism = getattr(local, name)(shape=(3, 4), epsilon=2.0, unit="tensor", bounds=(-1.0, 1.0), **more)
         yield f"local, {name}", digest(mechanism.perturb(x, source=SeededSource(5)), mechanism.worst_mse)
-    for unit in ("tensor", "entry"):
+    for unit in ("tensor", "local entry"):
         choice = local.choose((6, 6), 3.0, unit, bounds=(-1, 1), delta=1e-6)
         found = [(candidate.name, candidate.worst_mse) for candidate in choice.candidates]
         yield f"local, choose {unit}", hashlib.sha256(repr(found).encode()).hexdigest()[:16]
