@@ -14,7 +14,7 @@ from tensorveil_evidence.studies.catalogue import find_study, studies
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.study import STATUSES
 
-DOCS = Path(__file__).parents[3] / "docs" / "studies"
+DOCS = Path(__file__).parents[4] / "docs" / "studies"
 NAMES = sorted(studies())
 WRITTEN = [name for name in NAMES if (DOCS / f"{name}.parquet").exists()]
 

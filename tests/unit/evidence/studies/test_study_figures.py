@@ -11,7 +11,7 @@ from tensorveil_evidence.studies.catalogue import studies
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.summary import summarise
 
-DOCS = Path(__file__).parents[3] / "docs" / "studies"
+DOCS = Path(__file__).parents[4] / "docs" / "studies"
 NAMES = [name for name in sorted(studies()) if (DOCS / f"{name}.parquet").exists()]
 
 

@@ -121,7 +121,7 @@ def test_ours_is_compared_with_the_best_published_method_at_each_epsilon():
     assert (second.budget, second.lead) == (2.0, pytest.approx(0.4))
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "studies"
+DOCS = Path(__file__).parents[4] / "docs" / "studies"
 STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 
 
