@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.privacy import Ledger
-from tensorveil.report.facts import OPEN, Caption, Chart, Level, Method, Series, epsilons
+from tensorveil.report.facts import OPEN, Caption, Chart, Level, Series, Standing, epsilons
 from tensorveil.report.owner_page import Measured, owner_page
 from tensorveil.report.page import Page
 from tensorveil.runs.private_demo import Trial
@@ -41,7 +41,7 @@ def trade_off_chart(tried: list[Trial], lines: Mapping[str, float]) -> Chart:
     """Draw error against epsilon: mean and range of the repetitions, with lines for what does not depend on it."""
     budgets = [trial.tried for trial in tried]
     titles = dict.fromkeys(METHODS[each.method].title for each in budgets)
-    proven = [Method(name=title, status="proven") for title in titles]
+    proven = [Standing(name=title, status="proven") for title in titles]
     caption = Caption(
         text="Error on the held-out entries; the planner chooses the mechanism. Line: mean of the draws of noise. "
         "Band: the lowest to the highest.",
@@ -49,7 +49,7 @@ def trade_off_chart(tried: list[Trial], lines: Mapping[str, float]) -> Chart:
         epsilon=epsilons([each.epsilon for each in budgets]),
         delta=0.0,
         runs=len(budgets[0].errors),
-        methods=(*proven, *(Method(name=name, status=OPEN) for name in lines)),
+        methods=(*proven, *(Standing(name=name, status=OPEN) for name in lines)),
         small_print=SEEDED,
     )
     curve = Series(

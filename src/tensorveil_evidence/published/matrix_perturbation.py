@@ -75,7 +75,7 @@ class MatrixPerturbation(Published):
     random_state: Any = None
     verbose: bool = True
 
-    def kept(self, tensor: ObservedTensor) -> NDArray[Any]:
+    def complete(self, tensor: ObservedTensor) -> NDArray[Any]:
         """Return the completed matrix as the paper's tables measure it: perturbed values kept where observed."""
         out = self._fitted().dense()
         out[tuple(tensor.columns)] = self.perturbed_
