@@ -16,7 +16,7 @@ from tensorveil.report.audit_page import Audited, audit_page
 from tensorveil.report.facts import Caption, Chart, Level, Series, Standing, TableOf
 from tensorveil.report.owner_page import open_page, owner_page
 from tensorveil.report.page import save_page
-from tensorveil.report.release_page import report_writer
+from tensorveil.report.release_page import save_release_page
 from tensorveil.tensor import Mode, ObservedTensor, load_dataset, random_split
 from tensorveil_evidence.studies import drawing
 from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
@@ -29,7 +29,7 @@ NAMES = ("release", "owner", "open", "audit", "study", "nasty", "nasty-owner", "
 
 def released(folder, name, tensor, bounds, rank, epsilon):
     fit = PrivateCP(rank, epsilon=epsilon, delta=0.0, unit="value", bounds=bounds, sweeps=5, threads=1).fit(tensor)
-    report_writer(fit, n_entries=tensor.n_entries)(folder / f"{name}.html", fit.model_)
+    save_release_page(folder / f"{name}.html", fit.model_, fit.guarantee_, fit.plan_)
     return fit
 
 

@@ -33,7 +33,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     np.save("b.npy", np.array([1.0, 0.5, 1.0]))
     commands = [shlex.split(line)[2:] for line in PAGE.splitlines() if line.startswith("$ tensorveil ")]
     assert [run(command) for command in commands] == [3, 3, 0, 0, 3]
-    assert Path("curve.png").exists()
+    assert Path("curve.svg").exists()
 
 
 def rows():

@@ -25,7 +25,7 @@ def curve_height(width: float) -> float:
 def curve_picture(name: str, verdict: Verdict) -> Picture:
     """Return the curve as a picture of its own."""
     if not verdict.curve:
-        raise InputError(f"an audit of {name} has no trade-off curve: it is one run. Leave --plot out.")
+        raise InputError(f"an audit of {name} has no trade-off curve: it is one run. Leave plot out.")
     return Picture(
         title=f"{name}: {verdict.word}",
         summary=_summarise(name, verdict),

@@ -93,7 +93,7 @@ def check_picture_path(path: str | os.PathLike[str], parameter: str) -> None:
     """Refuse a path that no picture can be written to, naming the parameter that holds it."""
     place = Path(path)
     if place.suffix != SUFFIX:
-        raise InputError(f"{parameter} takes a name that ends with {SUFFIX}. Try {parameter} curve{SUFFIX}.")
+        raise InputError(f"{parameter}: the name must end with {SUFFIX}, such as curve{SUFFIX}.")
     if not place.parent.is_dir():
         raise InputError(f"{parameter}: the folder {place.parent} does not exist. Make it first.")
 

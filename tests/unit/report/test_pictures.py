@@ -91,8 +91,8 @@ def test_constant_data_still_have_axes():
 def test_what_cannot_be_drawn_is_said(tmp_path):
     with pytest.raises(InputError, match="at least one"):
         density_picture(TRUE, [], title="t")
-    with pytest.raises(InputError, match=r"ends with \.svg\. Try --plot curve\.svg"):
-        check_picture_path(tmp_path / "c.png", "--plot")
+    with pytest.raises(InputError, match=r"plot: the name must end with \.svg"):
+        check_picture_path(tmp_path / "c.png", "plot")
     with pytest.raises(InputError, match="does not exist"):
-        check_picture_path(tmp_path / "none" / "c.svg", "--plot")
-    check_picture_path(tmp_path / "c.svg", "--plot")
+        check_picture_path(tmp_path / "none" / "c.svg", "plot")
+    check_picture_path(tmp_path / "c.svg", "plot")

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tensorveil.audit import Claim, audit
 from tensorveil.audit.model_leak import ModelLeak
 from tensorveil.completion import PrivateCP
 from tensorveil.errors import InputError
-from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.mechanisms.planner import ERRORS, Plan, plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.report import explorer as explorer_module
 from tensorveil.report.audit_page import Audited, audit_page, leak_page
@@ -26,7 +27,7 @@ from tensorveil.report.explorer import explore
 from tensorveil.report.facts import Caption, Chart, Level, Series, Standing, TableOf
 from tensorveil.report.owner_page import Measured, open_page, owner_page
 from tensorveil.report.page import render, save_page
-from tensorveil.report.release_page import release_page, report_writer
+from tensorveil.report.release_page import release_page, save_release_page
 from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
 
 FILMS = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
@@ -196,7 +197,7 @@ def test_an_audit_says_what_became_of_each_claim():
 def test_the_public_page_is_given_no_data():
     """Only the model, the guarantee and public numbers go in: there is nothing else that it could show."""
     assert list(inspect.signature(release_page).parameters) == ["model", "guarantee", "explorer"]
-    assert list(inspect.signature(report_writer).parameters) == ["estimator", "n_entries"]
+    assert list(inspect.signature(save_release_page).parameters) == ["path", "model", "guarantee", "plan"]
     assert "ObservedTensor" not in inspect.getsource(inspect.getmodule(release_page))
 
 
@@ -205,15 +206,16 @@ def test_the_report_depends_on_the_model_alone(tmp_path):
     model = cp_model((12, 8), kinds=("text",))
     data = [observed(model, seed=seed) for seed in (1, 2)]
     fits = [PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), sweeps=2).fit(tensor) for tensor in data]
+    plan, promise = replace(fits[0].plan_, n_entries=50), fits[0].guarantee_
     for k, fit in enumerate(fits):
-        fit.plan_, fit.guarantee_ = fits[0].plan_, fits[0].guarantee_
-        report_writer(fit, n_entries=50)(tmp_path / f"{k}.html", model)
+        assert (replace(fit.plan_, n_entries=50), fit.guarantee_) == (plan, promise)
+        save_release_page(tmp_path / f"{k}.html", model, promise, plan)
     assert (tmp_path / "0.html").read_bytes() == (tmp_path / "1.html").read_bytes()
 
 
 def test_entries_are_never_counted_in_unit_entry(tmp_path):
-    fit = type("Fit", (), {"guarantee_": guarantee("entry"), "plan_": None})()
-    report_writer(fit, n_entries=123457)(tmp_path / "r.html", cp_model((9, 8), kinds=("none",)))
+    plan = Plan(method="gram", noise="laplace", predictions=(), ranks=(2, 2), n_entries=123457)
+    save_release_page(tmp_path / "r.html", cp_model((9, 8), kinds=("none",)), guarantee("entry"), plan)
     page = (tmp_path / "r.html").read_text()
     assert "123457" not in page
     assert "explorer-data" not in page
