@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         TensorveilError,
     )
     from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
+    from tensorveil.privacy import Budget, Ledger, Unit
+    from tensorveil.release.release import load_release, write_release
     from tensorveil.solvers.csvd_qr import csvd_qr
     from tensorveil.tensor import (
         Mode,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         list_datasets,
         load_dataset,
         paper_problem,
+        random_split,
         read,
         synthetic_cp,
         synthetic_tucker,
@@ -48,6 +51,8 @@ _HOMES = {
         "NotFittedError",
         "TensorveilError",
     ),
+    "tensorveil.privacy": ("Budget", "Ledger", "Unit"),
+    "tensorveil.release.release": ("load_release", "write_release"),
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
     "tensorveil.tensor": (
@@ -56,6 +61,7 @@ _HOMES = {
         "list_datasets",
         "load_dataset",
         "paper_problem",
+        "random_split",
         "read",
         "synthetic_cp",
         "synthetic_tucker",
@@ -63,11 +69,13 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - plain alphabetical order
+    "Budget",
     "CP",
     "CPModel",
     "DataNotFoundError",
     "InputError",
+    "Ledger",
     "LowRankMatrix",
     "MemoryLimitError",
     "MissingDependencyError",
@@ -80,15 +88,19 @@ __all__ = [
     "TensorveilError",
     "Tucker",
     "TuckerModel",
+    "Unit",
     "csvd_qr",
     "from_tensorly",
     "list_datasets",
     "load_dataset",
     "load_model",
+    "load_release",
     "paper_problem",
+    "random_split",
     "read",
     "synthetic_cp",
     "synthetic_tucker",
+    "write_release",
 ]
 
 

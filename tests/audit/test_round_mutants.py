@@ -22,10 +22,10 @@ from tensorveil.local import PrivUnit
 from tensorveil.noise import SeededSource
 from tensorveil.rounds import runner
 from tensorveil_evidence.subjects import users
-from tensorveil_evidence.subjects.catalogue import subjects
+from tensorveil_evidence.subjects.catalogue import list_subjects
 from users_reference import add_bounded, entry_norms, no_norms
 
-SUBJECTS = subjects()
+SUBJECTS = list_subjects()
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def server(folder, address):
         Channel(address=address), folder / "server", agreement=agreement, key=load_identity(folder / "server")
     )
     (folder / "state.bin").write_bytes(outcome.state.to_bytes())
-    (folder / "guarantee.txt").write_text(outcome.guarantee.sentence())
+    (folder / "guarantee.txt").write_text(outcome.guarantee_.sentence())
 
 
 def client(folder, address, number):

@@ -28,8 +28,8 @@ class CP(Completion[CPModel]):
         At most so many passes over the data; default 100 (bayes, sgd) or 50 (als).
     regularization
         Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01).
-    learning_rate, schedule
-        For "sgd": first step size (default 0.005), and "tiled" (default) or "published", the papers' own order.
+    learning_rate
+        For "sgd": first step size (default 0.005).
     noise_variance
         For "bayes": variance of noise that is known to have been added to the values.
     tol
@@ -78,7 +78,6 @@ class CP(Completion[CPModel]):
         sweeps: int | None = None,
         regularization: float | None = None,
         learning_rate: float | None = None,
-        schedule: str | None = None,
         noise_variance: float | None = None,
         tol: float | None = None,
         validation_fraction: float = 0.0,
@@ -96,7 +95,6 @@ class CP(Completion[CPModel]):
         self.sweeps = sweeps
         self.regularization = regularization
         self.learning_rate = learning_rate
-        self.schedule = schedule
         self.noise_variance = noise_variance
         self.tol = tol
         self.validation_fraction = validation_fraction

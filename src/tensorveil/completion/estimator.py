@@ -94,7 +94,6 @@ class Completion(Fitted[Model], Generic[Model]):
     sweeps: int | None
     regularization: float | None
     learning_rate: float | None
-    schedule: str | None
     noise_variance: float | None
     tol: float | None
     validation_fraction: float
@@ -121,7 +120,7 @@ class Completion(Fitted[Model], Generic[Model]):
         return SOLVERS
 
     def _given(self) -> dict[str, Any]:
-        names = ("sweeps", "tol", "regularization", "learning_rate", "schedule", "noise_variance")
+        names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance")
         return {name: getattr(self, name) for name in names}
 
     def fit(

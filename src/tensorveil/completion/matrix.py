@@ -77,7 +77,6 @@ class LowRankMatrix(Completion[CPModel]):
         sweeps: int | None = None,
         regularization: float | None = None,
         learning_rate: float | None = None,
-        schedule: str | None = None,
         penalty: float | None = None,
         growth: float | None = None,
         noise_variance: float | None = None,
@@ -99,7 +98,6 @@ class LowRankMatrix(Completion[CPModel]):
         self.sweeps = sweeps
         self.regularization = regularization
         self.learning_rate = learning_rate
-        self.schedule = schedule
         self.penalty = penalty
         self.growth = growth
         self.noise_variance = noise_variance

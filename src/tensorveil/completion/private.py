@@ -77,6 +77,7 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
         secure = spend.source.secure
         release_id = str(uuid.uuid4())
         self._charge(spend.event, unit, secure, release_id)
+        self.release_id_ = release_id  # from here on the budget is spent, whatever happens
         data = PrivateData(
             columns=observed.columns,
             values=np.clip(observed.values.astype(np.float64), *bounds),
@@ -84,7 +85,6 @@ class PrivateCompletion(Fitted[Model], Generic[Model]):
             bounds=bounds,
         )
         outcome = method.run(data, form, spend)
-        self.release_id_ = release_id
         self.plan_ = chosen
         self.n_features_in_ = observed.order
         self.noise_variance_ = None

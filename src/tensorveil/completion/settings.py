@@ -36,8 +36,6 @@ def restarted(settings: Any, restart: int) -> Any:
 def _check_setting(name: str, value: Any) -> None:
     if name == "sweeps":
         whole_number(name, value, 1, 50)
-    elif name == "schedule":
-        choose(name, value, ("tiled", "published"))
     elif name == "learning_rate":
         number(name, value, above=0.0, remedy=0.005)
     elif name == "penalty":

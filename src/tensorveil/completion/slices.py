@@ -74,7 +74,8 @@ def make_recipe(
 def slice_plan(recipe: Recipe) -> Plan:
     """Say what will be run."""
     latent = any(step.kind == "sweep" for step in recipe.steps)
-    return Plan(method="factors" if latent else "biases", noise="gaussian", predictions=())
+    ranks = recipe.rank if isinstance(recipe.rank, tuple) else (recipe.rank,) * len(recipe.shape)
+    return Plan(method="factors" if latent else "biases", noise="gaussian", predictions=(), ranks=ranks)
 
 
 def fit_slices(

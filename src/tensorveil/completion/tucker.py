@@ -47,7 +47,6 @@ class Tucker(Completion[TuckerModel]):
         regularization: float | None = None,
         core_regularization: float | None = None,
         learning_rate: float | None = None,
-        schedule: str | None = None,
         noise_variance: float | None = None,
         tol: float | None = None,
         validation_fraction: float = 0.0,
@@ -66,7 +65,6 @@ class Tucker(Completion[TuckerModel]):
         self.regularization = regularization
         self.core_regularization = core_regularization
         self.learning_rate = learning_rate
-        self.schedule = schedule
         self.noise_variance = noise_variance
         self.tol = tol
         self.validation_fraction = validation_fraction

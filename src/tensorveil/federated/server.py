@@ -18,7 +18,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, note_charges
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.errors import AbandonedError, RefusedError
@@ -65,14 +65,38 @@ class Incident:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run gives: the released model, its guarantee, and what happened on the way."""
+    """What a run gives: the model, its guarantee, and what happened on the way. `tensorveil.write_release` releases it.
 
-    model: Any
+    Parameters
+    ----------
+    model_, guarantee_
+        The model that users share, and what it promises.
+    state
+        The last state, which the model is a function of.
+    release_id, ledger
+        What the release is called in the ledger that was charged, if there is one.
+    incidents
+        What was refused, or did not come.
+    missing
+        By round, the clients that are not in its sums.
+    """
+
+    model_: Any
     state: State
-    guarantee: Guarantee
+    guarantee_: Guarantee
     release_id: str
+    ledger: Path | None
     incidents: tuple[Incident, ...]
     missing: Mapping[str, tuple[int, ...]]
+
+    @property
+    def plan_(self) -> None:
+        """Nothing was planned from the number of entries, which is private in this unit."""
+
+    def confirm(self) -> None:
+        """Note in the server's ledger that the release was written."""
+        if self.ledger is not None:
+            Ledger.open(self.ledger).confirm(self.release_id)
 
 
 @dataclass(kw_only=True)
@@ -177,20 +201,15 @@ def run_server(
         tell(0, len(rounds), "sharing keys")
         _share(run)
     release_id = _charge(agreement, guarantee, ledger)
-    state, missing = agreement.recipe.start(), {}
-    for number, this in enumerate(rounds):
-        tell(number, len(rounds), this.name)
-        total, absent = _round(run, number, this, state, source)
-        state = agreement.recipe.advance(state, total)
-        if absent:
-            missing[this.name] = absent
-        log.info("%s done, %d of %d clients", this.name, agreement.trust.clients - len(absent), agreement.trust.clients)
-    tell(len(rounds), len(rounds), "done")
+    with note_charges(lambda: ledger is not None):
+        state, missing = _go_through(run, source, tell)
+        model = agreement.recipe.finish(state)
     return Outcome(
-        model=agreement.recipe.finish(state),
+        model_=model,
         state=state,
-        guarantee=guarantee,
+        guarantee_=guarantee,
         release_id=release_id,
+        ledger=ledger,
         incidents=tuple(run.incidents),
         missing=missing,
     )
@@ -259,6 +278,22 @@ def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> 
             raise InputError("with local noise every client has its own ledger; give the server none.")
         Ledger.open(ledger).charge(guarantee, "federated run", release_id)
     return release_id
+
+
+def _go_through(run: _Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:
+    """Go through all rounds; return the last state, and who was missing in which round."""
+    recipe, clients = run.agreement.recipe, run.agreement.trust.clients
+    rounds = recipe.rounds
+    state, missing = recipe.start(), {}
+    for number, this in enumerate(rounds):
+        tell(number, len(rounds), this.name)
+        total, absent = _round(run, number, this, state, source)
+        state = recipe.advance(state, total)
+        if absent:
+            missing[this.name] = absent
+        log.info("%s done, %d of %d clients", this.name, clients - len(absent), clients)
+    tell(len(rounds), len(rounds), "done")
+    return state, missing
 
 
 def _round(

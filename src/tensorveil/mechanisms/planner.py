@@ -61,11 +61,17 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The mechanism to run with "laplace" or "gaussian" noise, and the table it was chosen from, best first."""
+    """The mechanism to run with "laplace" or "gaussian" noise, and the table it was chosen from, best first.
+
+    ``ranks`` and ``n_entries`` are the public facts that were planned for; the number of entries is public, and kept,
+    in unit value only.
+    """
 
     method: str
     noise: str
     predictions: tuple[Prediction, ...]
+    ranks: tuple[int, ...]
+    n_entries: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +149,7 @@ def plan(
     if unit.kind == "entry":
         # Many numbers per row: Gaussian noise, where a delta allows it.
         noise = "laplace" if budget.delta == 0 else "gaussian"
-        return Plan(method="gram" if method == "auto" else method, noise=noise, predictions=())
+        return Plan(method="gram" if method == "auto" else method, noise=noise, predictions=(), ranks=ranks)
     if n_entries is None or n_entries < 1:
         raise InputError("n_entries must be at least 1. Give the number of entries, which is public in this unit.")
     pure = _Case(shape=shape, n=n_entries, ranks=ranks, core=core, epsilon=budget.epsilon, mu=None)
@@ -165,7 +171,7 @@ def plan(
     constant = next(prediction for prediction in found if prediction.method == "mean")
     best = found[0] if found[0].rmse <= (1 - _WORTH) * constant.rmse else constant
     chosen = best if method == "auto" else next(prediction for prediction in found if prediction.method == method)
-    return Plan(method=chosen.method, noise=chosen.noise, predictions=tuple(found))
+    return Plan(method=chosen.method, noise=chosen.noise, predictions=tuple(found), ranks=ranks, n_entries=n_entries)
 
 
 def _shrunk(signal: float, noise: float) -> float:

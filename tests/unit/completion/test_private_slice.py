@@ -6,7 +6,8 @@ import pytest
 import tensorveil as tv
 from tensorveil.errors import InputError
 from tensorveil.privacy import Budget, Gaussian, Ledger, Unit
-from tensorveil.release.release import load_release, write_diagnostics, write_release
+from tensorveil.release.diagnostics import write_diagnostics
+from tensorveil.release.release import load_release, write_release
 from tensorveil.rounds import SharedModel
 
 SHAPE = (60, 20)

@@ -120,8 +120,6 @@ def test_restarts_keep_the_best(problem):
 
 def test_divergence_is_an_error_with_a_remedy(problem):
     with pytest.raises(tv.InputError, match=r"learning_rate .* diverged\. Try a tenth"):
-        tv.CP(3, solver="sgd", schedule="published", learning_rate=1e6, random_state=0).fit(problem.train)
-    with pytest.raises(tv.InputError, match="learning_rate"):
         tv.CP(3, solver="sgd", learning_rate=1e100, random_state=0).fit(problem.train)
 
 

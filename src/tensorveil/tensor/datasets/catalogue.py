@@ -47,6 +47,7 @@ def list_datasets(folder: str | Path | None = None) -> tuple[DatasetInfo, ...]:
             licence=entry.licence,
             citation=entry.citation,
             present=not entry.places or find(where, entry.places) is not None,
+            home=entry.home,
         )
         for entry in ENTRIES
     )

@@ -15,13 +15,14 @@ from tensorveil.tensor.observed import ObservedTensor
 
 @dataclass(frozen=True, kw_only=True)
 class DatasetInfo:
-    """One line about a dataset, its terms, and whether its file is there."""
+    """One line about a dataset, its terms, whether its file is there, and where its owner offers it (if recorded)."""
 
     name: str
     description: str
     licence: str
     citation: str
     present: bool
+    home: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Entry:
     places: tuple[Place, ...]
     load: Callable[..., ObservedTensor]
     side_data: Callable[[Source], Mapping[str, NDArray[Any]]] | None = None
+    home: str = ""
 
 
 def choose(name: str, value: object, choices: tuple[Any, ...]) -> None:

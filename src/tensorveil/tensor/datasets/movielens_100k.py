@@ -34,4 +34,5 @@ ENTRY = Entry(
         Place(path="ml-100k.zip", inside="ml-100k/u.data"),
     ),
     load=load,
+    home="https://grouplens.org/datasets/movielens/100k/",
 )

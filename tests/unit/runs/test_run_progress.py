@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 
-from tensorveil.runs.progress import fit_progress, state_of
+from tensorveil.runs.progress import describe_record, fit_progress
 from tensorveil.solvers.task import Record
 
 
@@ -29,5 +29,5 @@ def test_on_a_terminal_the_bar_goes_to_stderr(capsys, monkeypatch):
 
 
 def test_the_state_names_the_errors():
-    assert state_of(record()) == "RMSE 0.5"
-    assert state_of(record(validation_rmse=0.25)) == "RMSE 0.5, held out 0.25"
+    assert describe_record(record()) == "RMSE 0.5"
+    assert describe_record(record(validation_rmse=0.25)) == "RMSE 0.5, held out 0.25"

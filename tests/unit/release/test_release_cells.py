@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tensorveil.errors import InputError
-from tensorveil.runs.cells import cells_table, read_cells, table_suffix, write_cells
+from tensorveil.release.cells import cells_table, read_cells, table_suffix, write_cells
 from tensorveil.tensor import Mode
 
 DAYS = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")

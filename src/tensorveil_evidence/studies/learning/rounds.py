@@ -30,6 +30,7 @@ from tensorveil.learning.training import put_parameters
 from tensorveil.noise import SeededSource
 from tensorveil.privacy.gdp import gdp_mu
 from tensorveil_evidence.published import DPHSGD, LLAGP
+from tensorveil_evidence.studies.learning.mechanisms import DELTA, MAKERS, SPAN, nominal_for, worth
 from tensorveil_evidence.studies.learning.names import (
     CLEAN,
     CONTRASTS,
@@ -43,7 +44,6 @@ from tensorveil_evidence.studies.learning.names import (
     TRUE,
     USER,
 )
-from tensorveil_evidence.studies.learning.noise import DELTA, MAKERS, SPAN, nominal_for, worth
 from tensorveil_evidence.studies.study import NOT_PRIVATE, PROVEN, Row
 
 USERS: Final = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from tensorveil_evidence.studies.learning import presenting
+from tensorveil_evidence.studies.learning import presentation
 from tensorveil_evidence.studies.learning.names import (
     AS_PRINTED,
     BASELINES,
@@ -147,7 +147,7 @@ def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]
         return {**sizes, **quick} if results.quick else sizes
 
     def draw(results: Results) -> Any:
-        return presenting.draw(results, facts)
+        return presentation.draw(results, facts)
 
     return Study(
         name=facts.name,
@@ -157,8 +157,8 @@ def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]
         cells=lambda runs, brief: cells(facts, runs, quick if brief else {}),
         compute=lambda settings: compute(facts, settings, sizes),
         draw=draw,
-        page=lambda results: presenting.page(results, facts, used(results)),
-        caption=lambda results: presenting.caption(results, facts),
+        page=lambda results: presentation.page(results, facts, used(results)),
+        caption=lambda results: presentation.caption(results, facts),
         settings={**asdict(facts), "minutes": None, "sizes": sizes},
         minutes=facts.minutes,
         dataset=facts.data if facts.data != "digits" else None,

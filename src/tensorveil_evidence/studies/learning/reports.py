@@ -20,6 +20,7 @@ from tensorveil.learning import (
 )
 from tensorveil.local import Hybrid
 from tensorveil.noise import SeededSource
+from tensorveil_evidence.studies.learning.mechanisms import MAKERS, SPAN, nominal_for, worth
 from tensorveil_evidence.studies.learning.names import (
     CLEAN,
     CLEAN_OURS,
@@ -32,7 +33,6 @@ from tensorveil_evidence.studies.learning.names import (
     SAME,
     TRUE,
 )
-from tensorveil_evidence.studies.learning.noise import MAKERS, SPAN, nominal_for, worth
 from tensorveil_evidence.studies.study import NOT_PRIVATE, PROVEN, Row
 
 

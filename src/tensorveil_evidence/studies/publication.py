@@ -1,62 +1,56 @@
-"""A study's figure and page, from its results: nothing is computed here, so both can be made again at any time."""
+"""A study's figure and pages, from its results: nothing is computed here, so they can be made again at any time."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from tensorveil.report import facts
 from tensorveil.tensor.files.atomic import replacing
 from tensorveil_evidence.studies import drawing, wording
+from tensorveil_evidence.studies.row_tables import Conditions, make_caption, tabulate
 from tensorveil_evidence.studies.study import Results, Study
-from tensorveil_evidence.studies.study_page import write_study_report
-from tensorveil_evidence.studies.study_rows import study_of_rows
-
-INDEX = "README.md"
-WIDE = 20.0
+from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, write_study_page
 
 
 def publish(study: Study, results: Results, folder: Path) -> list[Path]:
     """Write NAME.svg, NAME.png, NAME.md and NAME.html."""
-    pictures = drawing.save(study.draw(results), folder, study.name)
+    figure = study.draw(results)
+    pictures = drawing.save(figure, folder, study.name)
     page = folder / f"{study.name}.md"
     with replacing(page) as temporary:
-        temporary.write_text(page_of(study, results), encoding="utf-8")
+        temporary.write_text(write_page(study, results), encoding="utf-8")
     report = folder / f"{study.name}.html"
-    write_study_report(report, report_of(study, results))
+    write_study_page(report, describe(study, results, figure))
     return [*pictures, page, report]
 
 
-def report_of(study: Study, results: Results) -> facts.Study:
-    """Give the numbers as a report: curves or tables, panel by panel, each with the study's caption."""
+def describe(study: Study, results: Results, figure: Any) -> StudyPage:
+    """Return what the study's HTML page shows: the figure as it was drawn, and all numbers in tables."""
     stated = study.caption(results)
-    return study_of_rows(
-        results.rows,
+    conditions = Conditions(
+        unit=stated.unit, epsilon=stated.epsilon, delta=stated.delta, small_print=stated.small_print
+    )  # fmt: skip
+    tables = tabulate(results.rows, conditions, axis=study.axis)
+    named = ", ".join(dict.fromkeys(row.method for row in results.rows))
+    finding = stated.shown.split(";")[0].rstrip(".") + "."  # what follows describes details of the figure
+    return StudyPage(
         title=study.title,
-        finding=stated.shown.split(";")[0].rstrip(".") + ".",  # what follows speaks of the drawn figure
-        unit=stated.unit,
-        epsilon=stated.epsilon,
-        delta=stated.delta,
-        x=study.axis,
-        log_x=_wide([row.x for row in results.rows]),
-        log_y=_wide([row.value for row in results.rows]),
+        finding=finding,
+        figure=StudyFigure(
+            image=drawing.draw_for_page(figure, study.name),
+            alt=f"{finding} Methods: {named}. All numbers are in the tables of this page.",
+            caption=make_caption(results.rows, conditions, stated.shown),
+        ),
+        tables=tables,
         source=study.source,
         notes=(stated.guarantees, f"Written by: tensorveil study {study.name}. {_seeds(results)}"),
-        small_print=stated.small_print,
     )
 
 
-def _wide(values: Iterable[float | None]) -> bool:
-    """Tell whether numbers span so many orders of magnitude that an axis should be logarithmic."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    return bool(known) and min(known) > 0 and max(known) >= WIDE * min(known)
-
-
-def page_of(study: Study, results: Results) -> str:
-    """Give the page: figure, caption, the study's own text, and how to make it again."""
+def write_page(study: Study, results: Results) -> str:
+    """Return the text of the page: figure, caption, the study's own text, and how to make it again."""
     quick = "\n**A quick run, with few runs per point: for a look, not for numbers.**\n" if results.quick else ""
-    return wording.filled(
+    return wording.fill(
         f"""# {study.title}
 
 {study.source}. Written by `tensorveil study {study.name}` from its results; do not edit.

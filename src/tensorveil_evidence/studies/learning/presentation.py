@@ -32,7 +32,7 @@ from tensorveil_evidence.studies.study import Results, Stated
 from tensorveil_evidence.studies.summary import pick, summarise
 
 if TYPE_CHECKING:
-    from tensorveil_evidence.studies.learning.building import Facts
+    from tensorveil_evidence.studies.learning.template import Facts
 
 LINES = (MAJORITY, GUESS, CLEAN, CLEAN_OURS, PUBLIC_ALONE)
 STYLES = {
@@ -136,7 +136,7 @@ def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
             parts.append(f"### By {panel}\n\n" + wording.curves_table(pick(points, panel=panel)))
     parts.append("## What nominal epsilons are worth\n\n" + _worths(results))
     parts.append("## What agrees with the paper, and what does not\n\n" + findings(results, points, facts))
-    return wording.filled("\n".join(parts))
+    return wording.fill("\n".join(parts))
 
 
 def _worths(results: Results) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from tensorveil import __version__
 from tensorveil.errors import InputError
 from tensorveil_evidence.studies.catalogue import find_study
-from tensorveil_evidence.studies.store import Done, cells_in_results, finished, keep_cell, write_results
+from tensorveil_evidence.studies.store import Done, cells_in_results, find_finished, keep_cell, write_results
 from tensorveil_evidence.studies.study import Cell, Results, Row, Study
 
 # One thread of numpy's routines per process, whatever the number of processes: results must not depend on it.
@@ -40,10 +40,10 @@ def run_study(
             f"{folder} holds a larger run of {study.name}, which this one would replace. "
             "Add --redraw to draw that one, or name another folder by --output."
         )
-    known = {digest: done for digest, done in finished(study, folder).items() if digest in set(digests)}
+    known = {digest: done for digest, done in find_finished(study, folder).items() if digest in set(digests)}
     missing = [cell for cell, digest in zip(cells, digests, strict=True) if digest not in known]
     clock = _Clock(total=len(cells), done=len(known), jobs=jobs, progress=progress)
-    for cell, rows, seconds in _computed(study.name, missing, jobs):
+    for cell, rows, seconds in _compute_cells(study.name, missing, jobs):
         done = keep_cell(study, folder, cell, rows, seconds)
         known[done.digest] = done
         clock.tick(done)
@@ -66,7 +66,7 @@ class _Clock:
             self._progress(self._done, self._total, each * (self._total - self._done))
 
 
-def _computed(name: str, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, list[Row], float]]:
+def _compute_cells(name: str, cells: Sequence[Cell], jobs: int) -> Iterator[tuple[Cell, list[Row], float]]:
     """Yield cells as they are done, with their rows and seconds; no more are handed out than can be worked on."""
     if not cells:
         return

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tensorveil.errors import InputError
-from tensorveil.release.folder import check_target, staged_folder
+from tensorveil.release.folder import check_folder, write_folder
+from tensorveil.release.names import RESULT_FILES
 
 
 def fill(folder, text="new"):
@@ -17,7 +20,7 @@ def fill_and_fail(folder, error):
 
 def test_a_folder_appears_when_everything_is_written(tmp_path):
     target = tmp_path / "result"
-    with staged_folder(target, force=False) as folder:
+    with write_folder(target, ours=RESULT_FILES, force=False) as folder:
         fill(folder)
         assert not target.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
@@ -26,7 +29,7 @@ def test_a_folder_appears_when_everything_is_written(tmp_path):
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
 def test_a_failure_leaves_nothing(tmp_path, error):
-    with pytest.raises(error), staged_folder(tmp_path / "result", force=False) as folder:
+    with pytest.raises(error), write_folder(tmp_path / "result", ours=RESULT_FILES, force=False) as folder:
         fill_and_fail(folder, error)
     assert list(tmp_path.iterdir()) == []
 
@@ -35,7 +38,7 @@ def test_a_failure_keeps_what_was_to_be_replaced(tmp_path):
     target = tmp_path / "result"
     target.mkdir()
     fill(target, "old")
-    with pytest.raises(RuntimeError), staged_folder(target, force=True) as folder:
+    with pytest.raises(RuntimeError), write_folder(target, ours=RESULT_FILES, force=True) as folder:
         fill_and_fail(folder, RuntimeError)
     assert (target / "model.npz").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -45,7 +48,7 @@ def test_force_replaces_the_whole_result(tmp_path):
     target = tmp_path / "result"
     target.mkdir()
     (target / "filled.csv").write_text("old")
-    with staged_folder(target, force=True) as folder:
+    with write_folder(target, ours=RESULT_FILES, force=True) as folder:
         fill(folder)
     assert [path.name for path in target.iterdir()] == ["model.npz"]
     assert list(tmp_path.iterdir()) == [target]
@@ -53,7 +56,7 @@ def test_force_replaces_the_whole_result(tmp_path):
 
 def test_an_empty_folder_may_be_used(tmp_path):
     (tmp_path / "result").mkdir()
-    with staged_folder(tmp_path / "result", force=False) as folder:
+    with write_folder(tmp_path / "result", ours=RESULT_FILES, force=False) as folder:
         fill(folder)
     assert (tmp_path / "result" / "model.npz").exists()
 
@@ -62,18 +65,18 @@ def test_targets_that_must_not_be_replaced_are_refused(tmp_path):
     target = tmp_path / "result"
     target.mkdir()
     fill(target)
-    with pytest.raises(InputError, match="--force"):
-        check_target(target, force=False)
+    with pytest.raises(InputError, match="force=True"):
+        check_folder(target, ours=RESULT_FILES, force=False)
     (target / "thesis.docx").write_text("precious")
     with pytest.raises(InputError, match="other files"):
-        check_target(target, force=True)
+        check_folder(target, ours=RESULT_FILES, force=True)
     with pytest.raises(InputError, match="not a folder"):
-        check_target(target / "thesis.docx", force=True)
+        check_folder(target / "thesis.docx", ours=RESULT_FILES, force=True)
     with pytest.raises(InputError, match="does not exist"):
-        check_target(tmp_path / "absent" / "result", force=True)
+        check_folder(tmp_path / "absent" / "result", ours=RESULT_FILES, force=True)
     (tmp_path / "link").symlink_to(target)
     with pytest.raises(InputError, match="not a folder"):
-        check_target(tmp_path / "link", force=True)
+        check_folder(tmp_path / "link", ours=RESULT_FILES, force=True)
 
 
 def test_a_failed_swap_restores_the_old_result(tmp_path, monkeypatch):
@@ -88,7 +91,7 @@ def test_a_failed_swap_restores_the_old_result(tmp_path, monkeypatch):
         return real(self, other)
 
     monkeypatch.setattr(type(target), "rename", rename)
-    with pytest.raises(OSError, match="no"), staged_folder(target, force=True) as folder:
+    with pytest.raises(OSError, match="no"), write_folder(target, ours=RESULT_FILES, force=True) as folder:
         fill(folder)
     assert (target / "model.npz").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -99,18 +102,45 @@ def test_a_verb_may_write_folders_and_replaces_only_its_own(tmp_path):
     (target / "inner").mkdir(parents=True)
     (target / "a.ledger").write_text("")
     (target / "inner" / "x.npz").write_text("")
-    check_target(target, force=True, ours=ours)
+    check_folder(target, force=True, ours=ours)
     with pytest.raises(InputError, match="other files"):
-        check_target(target, force=True)
+        check_folder(target, ours=RESULT_FILES, force=True)
     for foreign in ("x.npz", "inner/a.ledger", "inner/deeper/x.npz", "other/x.npz"):
         path = target / foreign
         path.parent.mkdir(exist_ok=True)
         path.write_text("precious")
         with pytest.raises(InputError, match="other files"):
-            check_target(target, force=True, ours=ours)
+            check_folder(target, force=True, ours=ours)
         path.unlink()
         if path.parent.name in ("deeper", "other"):
             path.parent.rmdir()
     (target / "inner" / "link.npz").symlink_to(tmp_path)
     with pytest.raises(InputError, match="other files"):
-        check_target(target, force=True, ours=ours)
+        check_folder(target, force=True, ours=ours)
+
+
+def test_folders_that_are_never_overwritten(tmp_path):
+    target = tmp_path / "release"
+    with write_folder(target) as folder:
+        fill(folder)
+    for force in (False, True):
+        with pytest.raises(InputError, match="never overwritten"), write_folder(target, force=force):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
+def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    flushed, real = [], os.fsync
+
+    def spy(descriptor):
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        assert (tmp_path / "result").exists() == (flushed[-1] == str(tmp_path))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    with write_folder(tmp_path / "result") as folder:
+        (folder / "inner").mkdir()
+        fill(folder / "inner")
+    names = [path.removeprefix(str(folder)) for path in flushed]
+    assert sorted(names) == sorted(["/inner", "/inner/model.npz", "", str(tmp_path)])
+    assert names[-1] == str(tmp_path)
