@@ -14,7 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil.completion import CP, LowRankMatrix, PrivateCP, PrivateLowRankMatrix, PrivateTucker, Tucker
+    from tensorveil.completion import (
+        CP,
+        LowRankMatrix,
+        PrivateCP,
+        PrivateLowRankMatrix,
+        PrivateTucker,
+        Tucker,
+        UserLevelCP,
+        UserLevelMatrix,
+        UserLevelTucker,
+    )
     from tensorveil.errors import (
         DataNotFoundError,
         InputError,
@@ -39,7 +49,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tensorveil.completion": ("CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"),
+    "tensorveil.completion": (
+        "CP",
+        "LowRankMatrix",
+        "PrivateCP",
+        "PrivateLowRankMatrix",
+        "PrivateTucker",
+        "Tucker",
+        "UserLevelCP",
+        "UserLevelMatrix",
+        "UserLevelTucker",
+    ),
     "tensorveil.errors": (
         "DataNotFoundError",
         "InputError",
@@ -80,6 +100,9 @@ __all__ = [
     "TensorveilError",
     "Tucker",
     "TuckerModel",
+    "UserLevelCP",
+    "UserLevelMatrix",
+    "UserLevelTucker",
     "csvd_qr",
     "from_tensorly",
     "list_datasets",

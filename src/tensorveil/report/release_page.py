@@ -76,7 +76,7 @@ def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, A
         explorer = None
         if guarantee.unit.kind == "value" and n_entries is not None and guarantee.bounds is not None:
             explorer = explore(
-                shape=model.shape, n_entries=n_entries, bounds=guarantee.bounds, ranks=estimator._ranks(model.shape),
+                shape=model.shape, n_entries=n_entries, bounds=guarantee.bounds, ranks=estimator.plan_.ranks,
                 core=isinstance(model, TuckerModel), epsilon=guarantee.epsilon, delta=guarantee.delta,
                 used=estimator.plan_.method,
             )  # fmt: skip

@@ -9,7 +9,8 @@ from tensorveil.cli.plan import ASSUMED
 from tensorveil.completion.private_matrix import planned_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.errors import InputError
-from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.mechanisms.catalogue import COMPARED
+from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.runs.complete import plain
 from tensorveil.runs.private_complete import DEFAULT_RANK
@@ -45,7 +46,7 @@ def planned(file: str | None, options: dict[str, Any]) -> dict[str, Any]:
         "model": options["model"],
         "rank": plain(rank),
         "delta": options["delta"],
-        "methods": list(ERRORS),
+        "methods": list(COMPARED),
         "budgets": budgets,
         "assumed": ASSUMED,
     }

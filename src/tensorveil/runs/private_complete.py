@@ -168,10 +168,16 @@ def _owner_report(options: dict[str, Any], estimator: Any, tensor: ObservedTenso
 
 
 def _estimator(options: dict[str, Any]) -> Any:
-    from tensorveil.completion import PrivateCP, PrivateLowRankMatrix, PrivateTucker
+    from tensorveil import completion
 
-    kind: Any = {"cp": PrivateCP, "tucker": PrivateTucker, "matrix": PrivateLowRankMatrix}[options["model"]]
-    # A solver is an option of matrices alone, which was checked.
+    central = {
+        "cp": completion.PrivateCP, "tucker": completion.PrivateTucker, "matrix": completion.PrivateLowRankMatrix,
+    }  # fmt: skip
+    user_level = {
+        "cp": completion.UserLevelCP, "tucker": completion.UserLevelTucker, "matrix": completion.UserLevelMatrix,
+    }  # fmt: skip
+    kind: Any = (user_level if unit_kind(options) == "slice" else central)[options["model"]]
+    # A solver is an option of matrices alone, sweeps and restarts are none of user-level fits: that was checked.
     given = {name: options[name] for name in ("method", "solver", "purpose", "sweeps", "restarts", "threads")}
     return kind(
         options["rank"] or DEFAULT_RANK[options["model"]],

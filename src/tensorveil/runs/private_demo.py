@@ -55,7 +55,7 @@ def release(folder: Path, shown: ObservedTensor, hidden: ObservedTensor, *, thre
 
     def write_filled(path: Path, model: FittedModel) -> None:
         # Positions are public in unit value, so the cells that are missing may be named.
-        write_cells(path, cells_table(hidden.columns, model.predict(hidden.coords), model.modes, "value"))
+        write_cells(path, cells_table(hidden.columns, fitted.predict(hidden), model.modes, "value"))
 
     # So is their number, which the report's budget explorer asks for.
     report = report_writer(fitted, n_entries=shown.n_entries)
