@@ -5,33 +5,52 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from tensorveil.completion import settings as rules
+from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
-from tensorveil.solvers.task import Array, Baseline, Progress, Record, Solution, Task
+from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch, rmse
 from tensorveil.tensor import ObservedTensor
 
+
+class Savable(Protocol):
+    """What every model can do, whole or shared."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file."""
+
+
+AnyModel = TypeVar("AnyModel", bound=Savable)
 Model = TypeVar("Model", CPModel, TuckerModel)
 
 
-class Fitted(Params, Generic[Model]):
-    """What every fitted estimator can do; the work is the model's."""
+class Fitted(Params, Generic[AnyModel]):
+    """What every fitted estimator has: a model."""
 
-    model_: Model
-    noise_variance_: float | None
+    model_: AnyModel
 
-    def _fitted(self) -> Model:
+    def _fitted(self) -> AnyModel:
         if not hasattr(self, "model_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted first. Try .fit(tensor).")
         return self.model_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file; read it with `tensorveil.load_model` or `SharedModel.load`."""
+        self._fitted().save(path)
+
+
+class Predictor(Fitted[Model], Generic[Model]):
+    """What every estimator of a whole model can do once it is fitted; the work is the model's."""
+
+    noise_variance_: float | None = None
 
     def predict(self, coords: ObservedTensor | Any) -> Array:
         """Predict at (n, order) coordinates, or at those of an observed tensor."""
@@ -76,34 +95,13 @@ class Fitted(Params, Generic[Model]):
     def _ridge(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"noise_variance": self.noise_variance_, **options}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file; read it with `tensorveil.load_model`."""
-        self._fitted().save(path)
-
     def to_tensorly(self, **options: Any) -> Any:
         """Return the fitted model as TensorLy's tensor of the same kind."""
         return self._fitted().to_tensorly(**options)
 
 
-class Completion(Fitted[Model], Generic[Model]):
-    """What CP, Tucker and LowRankMatrix have in common; see those classes for the parameters."""
-
-    rank: Any
-    solver: str
-    baseline: Baseline
-    sweeps: int | None
-    regularization: float | None
-    learning_rate: float | None
-    noise_variance: float | None
-    tol: float | None
-    validation_fraction: float
-    patience: int
-    restarts: int
-    shape: Sequence[int] | None
-    dtype: Any
-    threads: int | None
-    random_state: Any
-    verbose: bool
+class Completion(Predictor[Model], FitSettings, Generic[Model]):
+    """What CP, Tucker and LowRankMatrix have in common."""
 
     history_: list[Record]
 
@@ -120,6 +118,7 @@ class Completion(Fitted[Model], Generic[Model]):
         return SOLVERS
 
     def _given(self) -> dict[str, Any]:
+        """Return the settings of the solver; None stands for its own default."""
         names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance")
         return {name: getattr(self, name) for name in names}
 
@@ -151,7 +150,7 @@ class Completion(Fitted[Model], Generic[Model]):
             fits = [
                 self._fit_once(
                     solve,
-                    rules.restarted(settings, restart),
+                    rules.settings_for_restart(settings, restart),
                     replace(task, seed=int(rng.integers(2**62))),
                     held,
                     report,

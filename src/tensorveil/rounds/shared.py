@@ -154,16 +154,6 @@ class SharedModel:
         )
         return whole.predict(columns.T)
 
-    def predict(self, *_: Any, **__: Any) -> Any:
-        """Refuse: what may be released has no row for any user."""
-        raise InputError(
-            "this model has no rows of its protected mode: a person's predictions need the person's own entries. "
-            "Try predict_for(entries, coords), or personalise(entries) for a whole model."
-        )
-
-    # What a whole model can do, this one can only with somebody's entries.
-    slice = dense = top = solve_rows = fold_in = to_tensorly = predict
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, whole or not at all; read it with `SharedModel.load`."""
         write_model(

@@ -123,7 +123,8 @@ def release_privately(run: PrivateRun) -> Released:
 
     def is_charged() -> bool:
         # `fit` names the release right after the charge, so a new name means that there was one.
-        return estimator.ledger is not None and getattr(estimator, "release_id_", None) != before
+        named = getattr(estimator, "release_id_", None)
+        return estimator.ledger is not None and named is not None and named != before
 
     with note_charges(is_charged), warnings.catch_warnings():
         warnings.simplefilter("ignore")
