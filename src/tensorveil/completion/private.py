@@ -21,8 +21,8 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Composed, Event, Gaussian, Guarantee, Ledger, Pure, Unit, gaussian_mu
 from tensorveil.rounds import SharedModel
+from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.task import Array, Solution
-from tensorveil.solvers.watch import rmse
 from tensorveil.tensor import Mode, ObservedTensor
 
 

@@ -101,7 +101,7 @@ def summarise(
     """Give what summary.json says."""
     model: CPModel | TuckerModel = estimator.model_
     history = [plain(dataclasses.asdict(record)) for record in estimator.history_]
-    validation = [record["validation_rmse"] for record in history if record.get("validation_rmse") is not None]
+    validation = [record["validation_error"] for record in history if record.get("validation_error") is not None]
     filled = [] if cells is None else [plan.filled_name]
     return {
         "tensorveil": __version__,

@@ -37,7 +37,7 @@ from tensorveil.runs.private_demo import (
     trade_off,
 )
 from tensorveil.runs.progress import fit_progress
-from tensorveil.solvers.watch import rmse
+from tensorveil.solvers.loss import rmse
 from tensorveil.tensor import ObservedTensor, load_dataset, random_split
 
 Model = CPModel | TuckerModel

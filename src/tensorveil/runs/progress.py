@@ -61,7 +61,7 @@ def count_progress(description: str) -> Iterator[Callable[[int, int], None] | No
 
 def state_of(record: Record) -> str:
     """Say how the fit stands."""
-    state = f"RMSE {record.train_rmse:.4g}"
-    if record.validation_rmse is not None:
-        state += f", held out {record.validation_rmse:.4g}"
+    state = f"{record.measure} {record.train_error:.4g}"
+    if record.validation_error is not None:
+        state += f", held out {record.validation_error:.4g}"
     return state

@@ -35,7 +35,7 @@ class Spectrum:
     core: Array
 
 
-def without_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array:
+def subtract_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array:
     """Subtract each mode's means by index, shrunk as if a tenth of the unit variance were biases."""
     for column, size in zip(columns, shape, strict=True):
         sums = np.bincount(column, values, minlength=size)
@@ -43,7 +43,7 @@ def without_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array
     return values
 
 
-def spectrum(
+def find_spectrum(
     columns: Array, values: Array, shape: Sequence[int], ranks: Sequence[int], rng: np.random.Generator, least: int = 0
 ) -> Spectrum | None:
     """Return the directions that stand out of the noise in every mode, or None where some mode shows none.
@@ -55,11 +55,11 @@ def spectrum(
         columns, values = columns[:, part], values[part]
     bases = []
     for mode, rank in enumerate(ranks):
-        basis = _leading(columns, values, shape, mode, min(rank, shape[mode]), rng, least)
+        basis = _find_leading(columns, values, shape, mode, min(rank, shape[mode]), rng, least)
         if not basis.shape[1]:
             return None
         bases.append(basis)
-    bases = _affordable(bases, len(values))
+    bases = _shorten(bases, len(values))
     # Most of a core's elements are sums over cells that were not observed; these count as observed in proportion.
     observed = len(values) / float(np.prod([float(size) for size in shape]))
     return Spectrum(bases=tuple(bases), core=_project(columns, values, bases) / observed)
@@ -89,7 +89,7 @@ def tucker_factors(found: Spectrum) -> tuple[tuple[Array, ...], Array]:
     return tuple(basis * np.sqrt(len(basis)) * share for basis in found.bases), found.core / size
 
 
-def _leading(
+def _find_leading(
     columns: Array, values: Array, shape: Sequence[int], mode: int, rank: int, rng: np.random.Generator, least: int
 ) -> Array:
     """Return the eigenvectors of the Gram matrix without its diagonal whose eigenvalues stand out."""
@@ -127,7 +127,7 @@ def _groups(columns: Array, shape: Sequence[int], mode: int) -> tuple[Array, int
     return key, len(kinds)
 
 
-def _affordable(bases: list[Array], n: int) -> list[Array]:
+def _shorten(bases: list[Array], n: int) -> list[Array]:
     """Shorten the longest bases until projecting on them is a matter of seconds."""
     widths = [basis.shape[1] for basis in bases]
     while n * np.prod(sorted(widths)[:-1]) > _LARGEST_WORK and max(widths) > 2:

@@ -14,10 +14,12 @@ from tensorveil.completion.estimator import as_tensor
 from tensorveil.completion.params import Params
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.privacy import Guarantee
+from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.sgd import SGD
 from tensorveil.solvers.task import Array, Record, Solution, Task
-from tensorveil.solvers.watch import Watch, rmse
+from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.entries import MemoryEntries
 from tensorveil_evidence.published.claims import explain
 from tensorveil_evidence.published.refusal import StudyModel, refuse, study_model
 
@@ -61,7 +63,9 @@ class Published(Params):
         # The first number drawn seeds the fit, as in `CP` and `Tucker`: without noise the same fit comes out.
         seed, noise_seed = (int(rng.integers(2**62)) for _ in range(2))
         task = Task(
-            columns=observed.columns, values=observed.values.astype(np.float64), shape=observed.shape,
+            entries=MemoryEntries(
+                columns=observed.columns, values=observed.values.astype(np.float64), shape=observed.shape
+            ),
             ranks=self._ranks(observed.shape), core=self._core(), baseline="none", dtype=np.dtype(np.float64),
             threads=1, seed=seed,
         )  # fmt: skip

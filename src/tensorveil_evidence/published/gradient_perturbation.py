@@ -103,7 +103,7 @@ class GradientPerturbation(Published):
                 data = (task.columns, task.values, visits, state.core, state.factors, draws)
                 total += sgd_published_private(*data, self._mode, self.clip_constant, *penalties)
             error = _checked(total, task)
-            if watch.step(train_rmse=error, criterion=error, size=error, solution=solution):
+            if watch.step(train_error=error, criterion=error, size=error, solution=solution):
                 break
         return solution()
 

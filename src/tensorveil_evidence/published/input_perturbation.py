@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,7 +119,7 @@ class InputPerturbation(Published):
         perturbed = task.values + laplace(noise, len(task.values), self.sensitivity_ / self.epsilon)
         if self.clamp:
             perturbed = np.clip(perturbed, low, high)
-        return solve_sgd(replace(task, values=perturbed), settings, watch)
+        return solve_sgd(task.with_values(perturbed), settings, watch)
 
     def _guarantee(self) -> Guarantee:
         return input_claim(self.epsilon, self._declared(), self._core())
