@@ -144,6 +144,7 @@ class Completion(Fitted[Model], Generic[Model]):
             entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
             threads=self.threads, seed=0,
         )  # fmt: skip
+        task.loss.check(task.entries)
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(

@@ -89,12 +89,12 @@ class Completed:
 
 
 def size_of(error: float, scaling: Scaling) -> float:
-    """Return what a change of the error is compared with: an exact fit would fall for ever in units of itself."""
+    """Return what a change of the error is compared with: relative to itself, that of an exact fit falls for ever."""
     return error + 0.01 * scaling.scale
 
 
 @contextmanager
 def open_completed(task: Task, values: Array) -> Iterator[Completed]:
-    """Give the completed matrix of a task's entries with these (scaled) values; the threads end with the block."""
+    """Yield the completed matrix of a task's entries with these (scaled) values; its threads end with the block."""
     with workers(thread_count(task.threads)) as run:
         yield Completed(task, values, run)

@@ -46,7 +46,7 @@ def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
             product, squares = matrix.residual_times_b()
             threshold = (longest * _FIRST if threshold is None else threshold) / settings.growth
             error = task.error(squares, scaling)
-            # As long as shrinkage is being relaxed, a fit that stands still has not converged.
+            # While shrinkage is still being relaxed, a fit that stands still has not converged.
             settled = settings.growth == 1.0 or threshold <= _SETTLED * longest
             if watch.step(
                 train_error=error, criterion=error if settled else np.nan, size=size_of(error, scaling),
@@ -70,6 +70,6 @@ def _sweep(matrix: Completed, product: Array, threshold: float | None) -> float:
 
 
 def shrinkage(lengths: Array, threshold: float) -> Array:
-    """Return by which factors vectors of these lengths shrink: max(length - threshold, 0) / length."""
+    """Return the factors by which vectors of these lengths shrink: max(length - threshold, 0) / length."""
     factors: Array = np.maximum(lengths - threshold, 0.0) / np.where(lengths > 0, lengths, 1.0)
     return factors

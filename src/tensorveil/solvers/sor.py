@@ -50,7 +50,7 @@ class _Relaxation:
 
 @dataclass(frozen=True, kw_only=True)
 class _Kept:
-    """Where to return to when a sweep made things worse."""
+    """The state to return to when a sweep makes things worse."""
 
     a: Array
     b: Array
@@ -84,7 +84,7 @@ def solve_sor(task: Task, settings: SOR, watch: Watch) -> Solution:
                 if tried.squares > _FAST**2 * kept.squares:
                     relaxation.grow()
                 kept = tried
-            # The residual that was tried, not the one returned to: an undone sweep is no sign of convergence.
+            # The residual that was tried, not the one returned to: an undone sweep does not mean convergence.
             error, now = (task.error(k.squares, scaling) for k in (kept, tried))
             size = size_of(error, scaling)
             if watch.step(train_error=error, criterion=now, size=size, solution=lambda: matrix.solution(scaling)):

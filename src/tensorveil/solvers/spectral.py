@@ -20,7 +20,7 @@ import numpy as np
 from tensorveil.solvers.task import Array
 
 _ITERATIONS, _EXTRA, _MARGIN = 10, 8, 1.1
-# Of more entries than this a random part is enough to see the directions.
+# With more entries than this, a random part of them is enough to see the directions.
 _MOST_ENTRIES = 4_000_000
 # Projecting n entries costs n times the product of all dimensions but one.
 _LARGEST_WORK = 2e9
@@ -114,7 +114,7 @@ def _find_leading(
 
 
 def _groups(columns: Array, shape: Sequence[int], mode: int) -> tuple[Array, int]:
-    """Number the cells of the other modes, those that occur if there are many more than entries."""
+    """Number the cells of the other modes; only those that occur, if there are more cells than entries."""
     key = np.zeros(columns.shape[1], dtype=np.int64)
     cells = 1.0
     for m, size in enumerate(shape):
@@ -128,7 +128,7 @@ def _groups(columns: Array, shape: Sequence[int], mode: int) -> tuple[Array, int
 
 
 def _shorten(bases: list[Array], n: int) -> list[Array]:
-    """Shorten the longest bases until projecting on them is a matter of seconds."""
+    """Shorten the longest bases until projecting on them takes seconds."""
     widths = [basis.shape[1] for basis in bases]
     while n * np.prod(sorted(widths)[:-1]) > _LARGEST_WORK and max(widths) > 2:
         widths[int(np.argmax(widths))] -= 1
