@@ -196,7 +196,7 @@ def _private_run(
         "restarts": fit.restarts,
         "threads": fit.threads,
     }
-    kinds = USER_LEVEL if unit_kind(private.unit) == "slice" else PRIVATE
+    kinds = USER_LEVEL if private.unit_kind == "slice" else PRIVATE
     estimator = kinds[fit.model](
         fit.rank or DEFAULT_RANK[fit.model],
         epsilon=private.epsilon,

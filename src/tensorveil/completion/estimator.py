@@ -15,9 +15,10 @@ from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
-from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
+from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
+from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
-from tensorveil.solvers.watch import Watch, rmse
+from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 
 
@@ -59,17 +60,12 @@ class Predictor(Fitted[Model], Generic[Model]):
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the root mean squared error on a tensor, or on coordinates and values."""
         observed = as_tensor(tensor, values, self._fitted().shape)
-        return rmse(self.predict(observed), observed.values)
+        return GAUSSIAN.error_over(self.predict, observed.entries)
 
     def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
         observed = as_tensor(tensor, values, self._fitted().shape)
-        truth = observed.values.astype(np.float64)
-        total = float(np.sum((truth - truth.mean()) ** 2))
-        error = float(np.sum((truth - self.predict(observed)) ** 2))
-        if total == 0.0:
-            return 1.0 if error == 0.0 else 0.0
-        return 1.0 - error / total
+        return GAUSSIAN.score(self.predict(observed), observed.values)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -143,9 +139,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         train, held = self._hold_out(observed, validation, rng)
         dtype = rules.fit_dtype(self.dtype, self.solver, observed.values.dtype)
         task = Task(
-            columns=train.columns, values=train.values, shape=observed.shape, ranks=ranks, core=self._core(),
-            baseline=self.baseline, dtype=dtype, threads=self.threads, seed=0,
+            entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
+            threads=self.threads, seed=0,
         )  # fmt: skip
+        task.loss.check(task.entries)
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(
@@ -177,10 +174,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     ) -> tuple[Solution, Watch]:
         evaluate = None
         if held is not None:
-            evaluate = lambda solution: rmse(self._model(solution, held).predict(held.coords), held.values)  # noqa: E731
+            evaluate = lambda solution: task.loss.error_over(self._model(solution, held).predict, held.entries)  # noqa: E731
         watch = Watch(
             iterations=settings.sweeps, tol=settings.tol, patience=self.patience, evaluate=evaluate, progress=report,
-            restart=restart,
+            restart=restart, loss=task.loss,
         )  # fmt: skip
         return solve(task, settings, watch), watch
 
@@ -224,6 +221,6 @@ def as_tensor(tensor: ObservedTensor | Any, values: Any, shape: Sequence[int] | 
 def _badness(watch: Watch) -> float:
     """Rank fits: by validation error, else by evidence, else by training error."""
     last = watch.history[-1]
-    if last.validation_rmse is not None:
+    if last.validation_error is not None:
         return watch.best_error
-    return -last.bound if last.bound is not None else last.train_rmse
+    return -last.bound if last.bound is not None else last.train_error

@@ -12,7 +12,7 @@ from tensorveil.completion.estimator import Completion
 from tensorveil.completion.settings import choose, matrix_ranks, whole_number
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel
-from tensorveil.solvers.registry import MATRIX_SOLVERS, Solvers
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS, Solvers
 from tensorveil.solvers.task import Array, Solution
 from tensorveil.tensor import ObservedTensor
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.solvers.bayes import Bayes
-from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
+from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 
 
 def solver_settings(solver: str, given: Mapping[str, Any], solvers: Solvers = SOLVERS) -> tuple[Any, Solve]:

@@ -32,9 +32,10 @@ from tensorveil.mechanisms.tradeoffs import (
 )
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
-from tensorveil.solvers.registry import MATRIX_SOLVERS
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Baseline, Solution, Task
 from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.entries import MemoryEntries
 
 PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#input", "docs/guarantees.md#post-processing")
 _SPREAD_SHARE, _SLOPE_SHARE = 0.03, 0.01
@@ -93,9 +94,7 @@ def fit_perturbed(
     left = clipping_slope(data, residual, spread, limit, for_slope)
     noisy = for_values.values(np.clip(residual, -limit, limit), (-limit, limit))
     task = Task(
-        columns=data.columns,
-        values=noisy.values / left,
-        shape=data.shape,
+        entries=MemoryEntries(columns=data.columns, values=noisy.values / left, shape=data.shape),
         ranks=form.ranks,
         core=form.core,
         baseline="none",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks, keys
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds
+from tensorveil.tensor.entries import MemoryEntries
 from tensorveil.tensor.modes import Mode, checked_modes, find_axis
 from tensorveil.tensor.options import BuildOptions, DenseOptions, FrameOptions
 
@@ -195,6 +196,11 @@ class ObservedTensor:
     def values(self) -> FloatArray:
         """Values, float64 or float32, read-only."""
         return self._values
+
+    @property
+    def entries(self) -> MemoryEntries:
+        """The entries alone, as blocks of columns."""
+        return MemoryEntries(columns=self._columns, values=self._values, shape=self._shape)
 
     @property
     def shape(self) -> tuple[int, ...]:

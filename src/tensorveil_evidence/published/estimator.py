@@ -17,6 +17,7 @@ from tensorveil.privacy import Guarantee
 from tensorveil.solvers.task import Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.entries import MemoryEntries
 from tensorveil_evidence.published.claims import explain
 from tensorveil_evidence.published.descent import CORE_REGULARIZATION, DescentSettings, descend
 from tensorveil_evidence.published.refusal import StudyModel, make_study_model, refuse
@@ -59,7 +60,9 @@ class PublishedFit(Fitted[Any]):
         # The first number drawn seeds the descent: with and without noise it starts from the same factors.
         seed, noise_seed = (int(rng.integers(2**62)) for _ in range(2))
         task = Task(
-            columns=observed.columns, values=observed.values.astype(np.float64), shape=observed.shape,
+            entries=MemoryEntries(
+                columns=observed.columns, values=observed.values.astype(np.float64), shape=observed.shape
+            ),
             ranks=self._ranks(observed.shape), core=self._core(), baseline="none", dtype=np.dtype(np.float64),
             threads=1, seed=seed,
         )  # fmt: skip

@@ -56,7 +56,7 @@ def owner(model):
 
 
 def fit_summary():
-    records = [{"train_rmse": 2.0 / k, "validation_rmse": 2.5 / k} for k in range(1, 6)]
+    records = [{"train_error": 2.0 / k, "validation_error": 2.5 / k} for k in range(1, 6)]
     return {"fit": {"train_rmse": 0.4, "validation_rmse": 0.5, "history": records}}
 
 
