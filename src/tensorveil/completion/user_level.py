@@ -19,7 +19,7 @@ from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 from tensorveil.rounds import SharedModel
 from tensorveil.solvers.task import Array
-from tensorveil.solvers.watch import rmse
+from tensorveil.solvers.loss import rmse
 from tensorveil.tensor import ObservedTensor
 
 
