@@ -1,4 +1,4 @@
-"""How a tensor's budget is shared by its entries, exactly: the parts of the entries that can differ never exceed it."""
+"""How entries share a tensor's budget, exactly: the parts of the entries that can differ never exceed it."""
 
 from __future__ import annotations
 

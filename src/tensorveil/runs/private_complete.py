@@ -42,7 +42,6 @@ from tensorveil.tensor.files.images import check_picture, write_image
 
 READING = ("modes", "value", "file_format", "indices", "no_header", "variable", "duplicates", "missing")
 DEFAULT_RANK: dict[str, int | str] = {"cp": 8, "tucker": 4, "matrix": "auto"}
-TABLES = ("csv", "tsv", "parquet")
 # Numbering the labels that occur would make every index depend on which entries there are.
 NEEDS_INDICES = (
     "this --unit needs indices: labels that are read off the data tell who is in them. "
@@ -98,7 +97,7 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
 def _read(options: dict[str, Any]) -> ObservedTensor:
     """Read the tensor. Bounds are not given to the reader, which would say if values lie outside."""
     kind = pick_format(Path(options["file"]), options["file_format"])
-    if unit_kind(options) != "value" and kind in TABLES and not options["indices"]:
+    if unit_kind(options) != "value" and kind.is_table and not options["indices"]:
         raise InputError(NEEDS_INDICES)
     reading = {name: options[name] for name in READING}
     tensor = read_tensor(options["file"], **reading, shape=options["private_shape"])

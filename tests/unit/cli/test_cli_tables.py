@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tensorveil.errors import InputError
-from tensorveil.runs.cells import cells_table, read_cells, table_suffix, write_cells
+from tensorveil.runs.cells import cells_table, read_cells, write_cells
 from tensorveil.tensor import Mode
 
 DAYS = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
@@ -65,8 +64,10 @@ def test_other_kinds_of_files_are_refused(tmp_path):
     for name in ("cells.xlsx", "cells.csv.gz", "cells"):
         with pytest.raises(InputError, match="must end in"):
             write_cells(tmp_path / name, pa.table({}))
-    assert table_suffix(Path("a.b.CSV")) == ".csv"
-    assert table_suffix(Path("gz")) == ""
+    (tmp_path / "a.b.CSV").write_text("code,year,day,slot\n007,2000,2024-01-01,3\n")
+    np.testing.assert_array_equal(read_cells(tmp_path / "a.b.CSV", MODES, SHAPE), COLUMNS[:, :1])
+    with pytest.raises(InputError, match="must end in"):
+        read_cells(tmp_path / "gz", MODES, SHAPE)
 
 
 def test_the_value_column_never_hides_a_mode(tmp_path):
