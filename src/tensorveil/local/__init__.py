@@ -1,6 +1,7 @@
 """Perturb a tensor before it leaves its owner: proven mechanisms, how to choose one, what to do with many reports.
 
-Names are imported when they are first used. Mechanisms come from `tensorveil.local.names`; adding one needs no edit here.
+Names are imported when they are first used. Mechanisms come from `tensorveil.local.names`, so adding one needs no edit
+here.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ for _address in (*_names.MECHANISMS.values(), *_names.WRAPPERS.values()):
     _module, _, _class = _address.partition(":")
     _HOME[_class] = _module
 
-__all__ = sorted(_HOME)  # noqa: PLE0605 - the list grows with the mechanisms
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

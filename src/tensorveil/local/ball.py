@@ -120,7 +120,7 @@ class BallMechanism(LocalMechanism, abstract=True):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DirectionMechanism(BallMechanism, abstract=True):
-    """What PrivUnit and PrivUnitG have in common: a tensor becomes one of two opposite directions, which is perturbed."""
+    """What PrivUnit and PrivUnitG share: a tensor becomes one of two opposite directions, which is perturbed."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

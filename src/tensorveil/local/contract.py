@@ -95,7 +95,7 @@ class LocalMechanism(ABC):
         return {cls.command: cls(**settings)}
 
     def neighbours(self) -> Iterator[tuple[Array, Array]]:
-        """Yield pairs of neighbouring tensors that should be the hardest to hide: opposite ends of what was declared."""
+        """Yield pairs of neighbours that should be the hardest to hide: opposite ends of what was declared."""
         yield self._extreme_tensor(-1.0), self._extreme_tensor(1.0)
 
     def _extreme_tensor(self, sign: float) -> Array:

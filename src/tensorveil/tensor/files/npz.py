@@ -1,4 +1,4 @@
-"""NumPy's .npz archives, without pickled objects: the project's own file, which keeps the whole tensor, and dense arrays.
+"""NumPy's .npz archives without pickled objects: the project's own file, which keeps a whole tensor, and dense arrays.
 
 Members of a tensor's file: `about` (UTF-8 JSON: version, shape, bounds, modes), `index_0` ... (smallest unsigned type),
 `values`, and per labelled mode `labels_k`, or `labels_k_text` with `labels_k_ends` for strings.

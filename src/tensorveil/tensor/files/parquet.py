@@ -1,4 +1,4 @@
-"""Parquet: tensors, tables of cells and matrices. Labels are read as dictionaries, so that no string is compared twice."""
+"""Parquet: tensors, tables and matrices. Labels are read as dictionaries, so that no string is compared twice."""
 
 from __future__ import annotations
 
