@@ -248,7 +248,7 @@ class Entrywise(LocalMechanism, abstract=True):
     # Errors.
 
     def _entry_errors(self, law: Law | None, places: Array) -> Array:
-        """Expected squared error of one entry at centred places that need not be on the grid, in squared steps."""
+        """Return one entry's expected squared error, in squared steps, at centred places that may be off the grid."""
         if law is None:
             out: Array = places**2
             return out
@@ -311,7 +311,7 @@ class Entrywise(LocalMechanism, abstract=True):
         return self.size * concave_at(places**2, errors, mean) * self.step**2
 
     def _suspects(self) -> Array:
-        """Places among which the worst one is, for errors a + b t^2 at the grid points t."""
+        """Return places among which the worst one is, for errors a + b t^2 at the grid points t."""
         half = 0.5 * self.last
         part = np.linspace(0, 1, 65)
         middle = np.floor(half) - half

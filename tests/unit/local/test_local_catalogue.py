@@ -109,7 +109,10 @@ def test_every_mechanism_is_public_and_agrees_with_the_list():
     [
         ('    command: ClassVar[str] = "toy"\n', r"lacks command \(its name in names.py and for --mechanism\)"),
         ('    proof: ClassVar[str] = "docs/guarantees.md#staircase"\n', "lacks proof"),
-        ("    def _decode_places(self, codes, column, laws):\n        return codes - 0.5 * self.last\n", "_decode_places"),
+        (
+            "    def _decode_places(self, codes, column, laws):\n        return codes - 0.5 * self.last\n",
+            "_decode_places",
+        ),
     ],
 )
 def test_an_incomplete_mechanism_fails_at_import(tmp_path, monkeypatch, left_out, words):

@@ -38,7 +38,7 @@ BUNDLED = Source(path=covid19.DATA, inside=None)
 
 
 def list_datasets(folder: str | Path | None = None) -> tuple[DatasetInfo, ...]:
-    """All named datasets: one line each, licence, citation, and whether the file is in the data folder."""
+    """Return all named datasets: a line each, licence, citation, home, and whether the file is in the data folder."""
     where = data_folder(folder)
     return tuple(
         DatasetInfo(
@@ -46,6 +46,7 @@ def list_datasets(folder: str | Path | None = None) -> tuple[DatasetInfo, ...]:
             description=entry.description,
             licence=entry.licence,
             citation=entry.citation,
+            home=entry.home,
             present=not entry.places or find(where, entry.places) is not None,
         )
         for entry in ENTRIES
@@ -73,7 +74,7 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
 
 
 def load_side_data(name: str, *, folder: str | Path | None = None) -> Mapping[str, NDArray[Any]]:
-    """Facts about the indices of a dataset's modes, such as the patients' status or station positions.
+    """Return facts about the indices of a dataset's modes, such as the patients' status or station positions.
 
     >>> len(load_side_data("covid19-serology")["status"])
     438
