@@ -25,7 +25,7 @@ from tensorveil.noise import discrete_laplace_variance
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_least, exp_at_most
 from tensorveil.noise.responses import KeepOrLaplace, chances
 
-GRIDS = (5, 17, 65, 257, 1025)  # points among which `choose` compares: no closed form tells the best
+GRIDS = (5, 17, 65, 257, 1025)  # numbers of points that `choose` compares: no closed form gives the best
 LARGEST_TABLE = 1025  # points of a clamped grid: its decoding solves a system of this size
 
 

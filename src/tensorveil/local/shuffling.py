@@ -1,4 +1,4 @@
-"""Amplification by shuffling: reports without names, in random order, hide each other."""
+"""Amplification by shuffling: reports without names, in random order, hide one another."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def shuffle(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
         mechanism=f"{mechanism.label}, {users} reports shuffled",
         notes=(
             f"Each report alone, as the shuffler sees it, has epsilon {mechanism.epsilon:g}.",
-            "Whoever controls other users' reports can take them off: then the number of honest users counts.",
+            "Anyone who controls other users' reports can remove them; then only the number of honest users counts.",
         ),
-        conditions=(*mechanism._conditions(), "a trusted shuffler takes names, times and order of the reports away"),
+        conditions=(*mechanism._conditions(), "a trusted shuffler removes names, times and order of the reports"),
     )

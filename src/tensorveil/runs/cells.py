@@ -78,5 +78,5 @@ def free_name(value_name: str, modes: tuple[Mode, ...]) -> str:
 
 
 def write_cells(path: Path, table: pa.Table) -> None:
-    """Write a table of cells in the format that its name tells, whole or not at all."""
+    """Write a table of cells in the format of its name, whole or not at all."""
     write_table(table, path)

@@ -106,7 +106,7 @@ class PerturbResult:
         return float((self.mechanism.worst_mse / self.mechanism.size) ** 0.5)
 
     def describe_reports(self) -> dict[str, Any]:
-        """Return what stands beside the reports, as plain data: all that is needed to aggregate them."""
+        """Return what is written beside the reports, as plain data: all that is needed to aggregate them."""
         return {
             "format": FORMAT,
             "tensorveil": __version__,

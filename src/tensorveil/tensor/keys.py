@@ -37,10 +37,10 @@ def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
     keys = linear_keys(columns, shape)
     if len(keys) == 1:
         key = keys[0]
-        if _strictly_increasing(key):
+        if _is_strictly_increasing(key):
             return False
         _sort(key)
-        return not _strictly_increasing(key)
+        return not _is_strictly_increasing(key)
     order = np.lexsort(keys[::-1])
     return not _group_starts([key[order] for key in keys]).all()
 
@@ -57,8 +57,8 @@ def _sort(key: KeyArray) -> None:
         list(pool.map(lambda part: key[cuts[part] : cuts[part + 1]].sort(), range(workers)))
 
 
-def _strictly_increasing(key: KeyArray, chunk: int = 1 << 20) -> bool:
-    """Compare neighbours in chunks: unsorted keys are found out at once, temporaries stay small."""
+def _is_strictly_increasing(key: KeyArray, chunk: int = 1 << 20) -> bool:
+    """Compare neighbours in chunks: unsorted keys are found at once, temporaries stay small."""
     for start in range(0, len(key) - 1, chunk):
         part = key[start : start + chunk + 1]
         if not (part[1:] > part[:-1]).all():

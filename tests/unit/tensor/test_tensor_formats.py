@@ -109,7 +109,7 @@ def test_what_each_format_can_do():
     assert [name for name, each in known.items() if each.create_array] == ["npy"]
     assert [name for name, each in known.items() if not each.exact] == ["png"]
     assert pick_format(Path("A.B.CSV.GZ")).name == "csv"
-    with pytest.raises(InputError, match="format cannot be told"):
+    with pytest.raises(InputError, match="format cannot be inferred"):
         pick_format(Path("x.npy"))  # a dense array, which is not a tensor file
     with pytest.raises(InputError, match="format must be one of"):
         pick_format(Path("x.csv"), "npy")

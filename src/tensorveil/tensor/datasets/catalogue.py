@@ -59,7 +59,7 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
     Options depend on the dataset: `part` ("all", "ua.base", "ua.test", "ub.base", ..., "u5.test") and
     `time` (None, "day", or a number of equal time slices) for ml-100k; `time` for ml-1m and ml-10m;
     `zeros` ("missing" or "observed") for the traffic tensors; `measure` for nyc-taxi-2023-01-means.
-    `list_datasets()` tells the names.
+    `list_datasets()` lists the names.
 
     >>> load_dataset("covid19-serology").shape
     (438, 6, 11)

@@ -141,7 +141,7 @@ def pick_format(path: Path, name: str | None = None) -> Format:
     found = _with_ending(path)
     if found is None or found.read is None:
         raise InputError(
-            "format cannot be told from the file's ending. "
+            "format cannot be inferred from the file's ending. "
             f"Name it, e.g. format='csv'; the formats are {', '.join(of_tensors)}."
         )
     return found
@@ -165,7 +165,7 @@ def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
     Parameters
     ----------
     path
-        The file; its ending tells the format.
+        The file; its ending decides the format.
     text
         Names of columns that are text even if they look like numbers: the label "007" must not turn into 7.
     """
@@ -211,7 +211,7 @@ def read_array(path: Path, variable: str | None = None) -> DenseFile:
     Parameters
     ----------
     path
-        The file; its ending tells the format. An NPY file is memory-mapped.
+        The file; its ending decides the format. An NPY file is memory-mapped.
     variable
         NPZ: the array to read, where there are several.
     """

@@ -95,7 +95,7 @@ def _load_version5(path: Path) -> dict[str, NDArray[Any]]:
     with suppress(ValueError, TypeError, OSError, EOFError, NotImplementedError, KeyError, zlib.error, IndexError):
         content = scipy.io.loadmat(path)
     if content is None:
-        raise _damaged()
+        raise _damaged_file()
     return {key: item for key, item in content.items() if isinstance(item, np.ndarray) and _numeric(item)}
 
 
@@ -111,7 +111,7 @@ def _load_hdf5(path: Path) -> dict[str, NDArray[Any]]:
         items = {key: np.asarray(item) for key, item in file.items() if isinstance(item, h5py.Dataset)}
         content = {key: item.T for key, item in items.items() if _numeric(item)}
     if content is None:
-        raise _damaged()
+        raise _damaged_file()
     return content
 
 
@@ -119,7 +119,7 @@ def _numeric(item: NDArray[Any]) -> bool:
     return item.dtype.kind in "iufb" and item.dtype.names is None
 
 
-def _damaged() -> InputError:
+def _damaged_file() -> InputError:
     return InputError("path must be a readable MATLAB .mat file. The file is damaged or has another format.")
 
 
