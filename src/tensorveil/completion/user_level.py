@@ -18,8 +18,8 @@ from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 from tensorveil.rounds import SharedModel
-from tensorveil.solvers.task import Array
 from tensorveil.solvers.loss import rmse
+from tensorveil.solvers.task import Array
 from tensorveil.tensor import ObservedTensor
 
 

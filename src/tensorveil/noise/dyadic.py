@@ -23,12 +23,6 @@ def chance_below(probability: Callable[[Arithmetic], Interval]) -> int:
     return max(0, min(WORDS - 1, math.floor(Fraction(low) * WORDS)))
 
 
-def enclosed(value: Callable[[Arithmetic], Interval]) -> tuple[Fraction, Fraction]:
-    """Return two rational numbers with a real one between them."""
-    found = value(arithmetic(DIGITS))
-    return Fraction(found.lo), Fraction(found.hi)
-
-
 def log_at_least(ratio: Fraction) -> Fraction:
     """Return a rational number that is at least ln(ratio), by next to nothing."""
     numbers = arithmetic(DIGITS)

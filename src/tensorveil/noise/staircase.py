@@ -75,7 +75,7 @@ def best_stairs(epsilon: Fraction, last: int) -> Stairs:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Staircase:
+class StaircaseSampler:
     """Answers the index plus staircase noise; one `Stairs` per column, all for the same number of steps."""
 
     stairs: tuple[Stairs, ...]
