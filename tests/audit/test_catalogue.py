@@ -13,7 +13,7 @@ from tensorveil.local.storage import MECHANISMS as LOCAL_MECHANISMS
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import __all__ as noise_names
-from tensorveil.rounds.recipe import _STAGES as STAGES
+from tensorveil.rounds.plan import STAGES
 from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
 from tensorveil_evidence.subjects.subject import holds
 
