@@ -127,7 +127,7 @@ def run_as_server(as_json: bool, **options: Any) -> None:
     channel = Channel(
         address=options["listen"], ca=options["ca"], certificate=options["certificate"], key=options["key"]
     )
-    from tensorveil.federated.flower.server import serve
+    from tensorveil.federated.flower.server_app import serve
 
     with kept_log(home) as log:
         outcome = serve(
@@ -149,7 +149,7 @@ def run_as_client(as_json: bool, **options: Any) -> None:
     agreement, home = Agreement.load(options["agreement"]), options["home"]
     load_identity(home)
     data = read_group(agreement, options)
-    from tensorveil.federated.flower.client import work
+    from tensorveil.federated.flower.client_app import work
 
     client = Client(agreement=agreement, home=home, data=lambda: data, ledger=options["ledger"])
     logger = logging.getLogger("tensorveil.federated")

@@ -16,7 +16,7 @@ __all__ = ["Parts", "load_samples", "samples_present"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """``homes`` are folders of the data folder, tried in order, with a file that must be there; () needs none."""
+    """``homes``: folders in the data folder, tried in order, each with a file that must be there; () needs none."""
 
     homes: tuple[tuple[str, str], ...]
     read: Callable[[Path], Parts]
@@ -43,8 +43,10 @@ def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:
 
     Parameters
     ----------
-    name: digits, mnist, cifar10, cifar10-subset, svhn, imdb or darknet.
-    folder: the data folder; by default that of the variable TENSORVEIL_DATA.
+    name
+        "digits", "mnist", "cifar10", "cifar10-subset", "svhn", "imdb" or "darknet".
+    folder
+        The data folder; by default the one that the environment variable TENSORVEIL_DATA names.
 
     >>> parts = load_samples("digits")
     >>> parts.train.shape, len(parts.train), len(parts.test), parts.bounds
