@@ -1,6 +1,8 @@
 """Stages: each reads and writes the keys that it declares, no others, and together they are all that a state holds."""
 
+import re
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,3 +142,16 @@ def test_unknown_keys_are_refused_when_a_stage_is_defined():
 def test_a_family_of_keys_is_declared_by_its_name():
     assert family(basis_key(2)) == BASIS
     assert family("bias_sums") == "bias_sums"
+
+
+def test_the_page_on_rounds_runs(capsys):
+    (page,) = (Path(__file__).parents[3] / "docs").rglob("rounds.md")
+    (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(block, "rounds.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("SharedModel(60x20")
+
+
+def test_the_page_on_rounds_lists_all_stages():
+    (page,) = (Path(__file__).parents[3] / "docs").rglob("rounds.md")
+    text = page.read_text(encoding="utf-8")
+    assert [kind for kind in STAGES if f"| {kind} | `rounds/" not in text] == []
