@@ -14,7 +14,7 @@ from tensorveil.local.catalogue import all_mechanisms
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import __all__ as noise_names
-from tensorveil.rounds.recipe import _STAGES as STAGES
+from tensorveil.rounds.plan import STAGES
 from tensorveil_evidence.subjects.catalogue import list_subjects
 
 ROOT = Path(__file__).parents[2]

@@ -80,9 +80,9 @@ def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:
     Parameters
     ----------
     name
-        digits, mnist, cifar10, cifar10-subset, svhn, imdb or darknet.
+        "digits", "mnist", "cifar10", "cifar10-subset", "svhn", "imdb" or "darknet".
     folder
-        The data folder; by default that of the variable TENSORVEIL_DATA.
+        The data folder; by default the one that the environment variable TENSORVEIL_DATA names.
 
     >>> parts = load_samples("digits")
     >>> parts.train.shape, len(parts.train), len(parts.test), parts.bounds
