@@ -171,9 +171,9 @@ def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
 
 
 def test_the_data_of_every_study_can_be_had_somewhere():
-    for study in studies().values():
+    for study in list_studies().values():
         if study.dataset is not None:
-            assert studying._home(study.dataset).startswith("http")
+            assert jobs._find_data(study.dataset)[1].startswith("http")
 
 
 def test_the_list_tells_the_cost(capsys):

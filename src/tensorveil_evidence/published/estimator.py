@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from tensorveil.completion import settings as rules
-from tensorveil.completion.estimator import Fitted, as_tensor
+from tensorveil.completion.estimator import Predictor, as_tensor
 from tensorveil.errors import InputError
 from tensorveil.privacy import Guarantee
 from tensorveil.solvers.task import Record, Solution, Task
@@ -23,7 +23,7 @@ from tensorveil_evidence.published.descent import CORE_REGULARIZATION, DescentSe
 from tensorveil_evidence.published.refusal import StudyModel, make_study_model, refuse
 
 
-class PublishedFit(Fitted[Any]):
+class PublishedFit(Predictor[Any]):
     """What all algorithms of this folder share: one road from a tensor to a model that writes nothing."""
 
     rank: Any
