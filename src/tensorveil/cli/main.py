@@ -28,14 +28,15 @@ from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
+from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.errors import CHARGED, TensorveilError, was_charged
-from tensorveil_evidence.cli.study import study
 
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 @click.group(
+    cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 3 violated (audit), 130 interrupted.",
 )
@@ -53,7 +54,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, study, demo, doctor):
+for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, demo, doctor):
     cli.add_command(verb)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 OPTIONS = {
+    "basis": "--basis",
     "bounds": "--bounds",
     "baseline": "--baseline",
     "delta": "--delta",
@@ -12,9 +13,12 @@ OPTIONS = {
     "differ": "--differ",
     "epsilon": "--epsilon",
     "format": "--format",
+    "ledger": "--ledger",
+    "mechanism": "--mechanism",
     "method": "--method",
     "missing": "--missing",
     "modes": "--modes",
+    "mu": "--mu",
     "out_of_bounds": "--out-of-bounds",
     "outside": "--outside",
     "points": "--points",
@@ -42,11 +46,12 @@ FLAGS = {
     "entries=FILE": "--entries FILE",
     "max_cells": "--max-cells",
     "with a workdir": "with --workdir",
+    "Leave plot out": "Leave --plot out",
     "this unit needs": "this --unit needs",
     "diagnostics and output must": "--diagnostics and --output must",
 }
 # A message may begin with the parameter that it is about.
-PARAMETER = re.compile(r"^(at|entries|output): ")
+PARAMETER = re.compile(r"^(at|data|entries|neighbours|output|plot|report): ")
 SETTING = re.compile(
     rf"\b({'|'.join(OPTIONS)})=(\([^()]*\)|\[[^\[\]]*\]|'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e-?\d+)?)"
 )

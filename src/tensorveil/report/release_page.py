@@ -19,7 +19,7 @@ from tensorveil.privacy.guarantee import Part
 from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
-from tensorveil.report.facts import Caption, Method
+from tensorveil.report.facts import Caption, Standing
 from tensorveil.report.markup import Markup, joined, tag
 from tensorveil.report.model_parts import (
     AnyModel,
@@ -154,9 +154,9 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
         delta=guarantee.delta,
         runs=0,
         methods=(
-            *(() if simple else (Method(name="private mean", status="proven"),)),
-            Method(name=title, status=guarantee.status),
-            Method(name="next to no noise", status="not private"),
+            *(() if simple else (Standing(name="private mean", status="proven"),)),
+            Standing(name=title, status=guarantee.status),
+            Standing(name="next to no noise", status="not private"),
         ),
     )
     return Section(

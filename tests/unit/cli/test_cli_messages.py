@@ -33,8 +33,9 @@ def test_settings_become_options(library, shell):
 
 
 def test_the_options_exist():
+    from tensorveil.cli.audit import audit
     from tensorveil.cli.complete import complete
     from tensorveil.cli.perturb import perturb
 
-    known = {option for verb in (complete, perturb) for parameter in verb.params for option in parameter.opts}
+    known = {option for verb in (audit, complete, perturb) for parameter in verb.params for option in parameter.opts}
     assert set(OPTIONS.values()) <= known
