@@ -115,7 +115,6 @@ def test_nothing_is_no_study():
         "tensorveil.report.explorer",
         "tensorveil.report.facts",
         "tensorveil.report.markup",
-        "tensorveil.report.release_page",
         "tensorveil.report.scales",
         "tensorveil_evidence.studies.row_tables",
         "tensorveil_evidence.studies.study_page",
