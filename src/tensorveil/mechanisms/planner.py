@@ -49,12 +49,15 @@ class Plan:
         The expected errors that it was chosen by, best first; empty where nothing is compared.
     ranks
         The rank of every mode that was planned for. A fit that finds its rank itself may start from another one.
+    n_entries
+        The number of entries that was planned for, where it is public: in unit "value" only.
     """
 
     method: str
     noise: str
     predictions: tuple[Prediction, ...]
     ranks: tuple[int, ...]
+    n_entries: int | None = None
 
 
 def plan(
@@ -96,7 +99,7 @@ def plan(
     best = found[0] if found[0].rmse <= (1 - _WORTH) * constant.rmse else constant
     wanted = best.method if method == "auto" else method
     noise = by_name[wanted].noise if wanted in by_name else usual
-    return Plan(method=wanted, noise=noise, predictions=tuple(found), ranks=ranks)
+    return Plan(method=wanted, noise=noise, predictions=tuple(found), ranks=ranks, n_entries=n_entries)
 
 
 def _predict(name: str, expected: Expected, cases: Mapping[str, Case], spread: float) -> Prediction:
