@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.solvers.registry import MATRIX_SOLVERS
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Task
 from tensorveil.solvers.watch import Watch
 from tensorveil_evidence.studies.planted_matrix import RANK, observe, plant, rse
@@ -57,8 +57,8 @@ def speed(size, seed, sweeps, solver, form, threads, dtype="float64"):
     tensor = observe(Y, mask)
 
     task = Task(
-        columns=tensor.columns, values=tensor.values, shape=tensor.shape, ranks=(RANK, RANK), core=False,
-        baseline="none", dtype=np.dtype(dtype), threads=threads, seed=0,
+        entries=tensor.entries, ranks=(RANK, RANK), core=False, baseline="none",
+        dtype=np.dtype(dtype), threads=threads, seed=0,
     )  # fmt: skip
     settings, solve = MATRIX_SOLVERS[solver]
 

@@ -14,7 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil.completion import CP, LowRankMatrix, PrivateCP, PrivateLowRankMatrix, PrivateTucker, Tucker
+    from tensorveil.completion import (
+        CP,
+        LowRankMatrix,
+        PrivateCP,
+        PrivateLowRankMatrix,
+        PrivateTucker,
+        Tucker,
+        UserLevelCP,
+        UserLevelMatrix,
+        UserLevelTucker,
+    )
     from tensorveil.errors import (
         DataNotFoundError,
         InputError,
@@ -42,7 +52,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tensorveil.completion": ("CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"),
+    "tensorveil.completion": (
+        "CP",
+        "LowRankMatrix",
+        "PrivateCP",
+        "PrivateLowRankMatrix",
+        "PrivateTucker",
+        "Tucker",
+        "UserLevelCP",
+        "UserLevelMatrix",
+        "UserLevelTucker",
+    ),
     "tensorveil.errors": (
         "DataNotFoundError",
         "InputError",
@@ -89,6 +109,9 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "Tucker",
     "TuckerModel",
     "Unit",
+    "UserLevelCP",
+    "UserLevelMatrix",
+    "UserLevelTucker",
     "csvd_qr",
     "from_tensorly",
     "list_datasets",

@@ -10,11 +10,11 @@ from tensorveil.errors import InputError
 from tensorveil.federated.recipes import KINDS as RECIPES
 from tensorveil.federated.trust import KINDS as TRUST_KINDS
 from tensorveil.local import __all__ as local_names
-from tensorveil.local.storage import MECHANISMS as LOCAL_MECHANISMS
+from tensorveil.local.catalogue import all_mechanisms
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import __all__ as noise_names
-from tensorveil.rounds.recipe import _STAGES as STAGES
+from tensorveil.rounds.plan import STAGES
 from tensorveil_evidence.subjects.catalogue import list_subjects
 
 ROOT = Path(__file__).parents[2]
@@ -114,13 +114,19 @@ def test_every_noise_is_audited():
         assert audited(f"noise/{name.replace('_', ' ')}"), name
 
 
-LOCAL = {"RandomizedResponse": "k-RR", "ExactGaussian": "exact Gaussian", "Projected": "projected"}
-
-
-@pytest.mark.parametrize("name", [*LOCAL_MECHANISMS, "400 shuffled"])
+@pytest.mark.parametrize("name", all_mechanisms())
 def test_every_local_mechanism_is_audited(name):
-    assert any(audited(f"local/{word}") for word in (LOCAL.get(name, name), name.lower())), name
-    assert set(LOCAL_MECHANISMS) <= set(local_names), "a mechanism is not public"
+    examples = all_mechanisms()[name].examples(1.0)
+    assert examples
+    for example, mechanism in examples.items():
+        assert type(mechanism).__name__ == name
+        assert audited(f"local/{example}, epsilon 1"), example
+        assert audited(f"local/{example}, epsilon 6"), example
+    assert name in local_names, "a mechanism is not public"
+
+
+def test_shuffled_reports_are_audited():
+    assert audited("local/400 shuffled")
 
 
 @pytest.mark.parametrize("kind", STAGES)

@@ -80,7 +80,7 @@ def folder(tmp_path_factory):
     fit = released(place, "release", shown, (-5, 5), 8, 5.0)
     owner = owner_page(fit.model_, fit.guarantee_, shown, held_out=hidden, trade_off=trade_off_chart())
     save_page(place / "owner.html", owner)
-    history = [{"train_rmse": 1.0 / k} for k in range(1, 9)]
+    history = [{"train_error": 1.0 / k} for k in range(1, 9)]
     summary = {"fit": {"train_rmse": 0.4, "validation_rmse": None, "history": history}}
     save_page(place / "open.html", open_page(fit.model_, shown, summary))
     noise = audit(

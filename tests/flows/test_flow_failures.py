@@ -73,12 +73,12 @@ def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(tmp_path, capsy
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(fill, "write_cells", fail)
+        patch.setattr(fill, "write_table", fail)
         assert complete(path, output) == code
     assert list(tmp_path.iterdir()) == [path]
     assert complete(path, output) == 0
     before = {found.name: found.read_bytes() for found in output.iterdir()}
-    monkeypatch.setattr(fill, "write_cells", fail)
+    monkeypatch.setattr(fill, "write_table", fail)
     assert complete(path, output, "--force", "--seed", "1") == code
     assert {found.name: found.read_bytes() for found in output.iterdir()} == before
     assert sorted(found.name for found in tmp_path.iterdir()) == ["result", path.name]

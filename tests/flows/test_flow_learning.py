@@ -20,7 +20,7 @@ from tensorveil.learning import (
     ClassContrasts,
     ClassMoments,
     Directions,
-    Plan,
+    Network,
     learn_in_rounds,
     predict,
     share_out,
@@ -41,8 +41,8 @@ def data():
 
 def averaged(**changes):
     facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "users": 3, "epochs": 2, "clip": 1.0, "clip_kind": "max"}
-    plan = Plan(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [16], "dropout": 0.3})
-    return AveragedParameters(**(facts | {"network": plan, "batch": 16, "rate": 0.005, "seed": 4} | changes))
+    network = Network(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [16], "dropout": 0.3})
+    return AveragedParameters(**(facts | {"network": network, "batch": 16, "rate": 0.005, "seed": 4} | changes))
 
 
 def moments(**changes):

@@ -235,7 +235,7 @@ def test_a_failing_write_keeps_the_charge_and_leaves_nothing(tmp_path, capsys, m
         raise error
 
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path / "ratings.ledger")
-    monkeypatch.setattr(fill, "write_cells", fail)
+    monkeypatch.setattr(fill, "write_table", fail)
     assert complete(path, tmp_path / "release", "--ledger", ledger) == code
     assert "never taken back" in capsys.readouterr().err
     (charge,) = Ledger.open(ledger).entries()

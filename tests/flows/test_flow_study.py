@@ -170,6 +170,12 @@ def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_data_of_every_study_can_be_had_somewhere():
+    for study in list_studies().values():
+        if study.dataset is not None:
+            assert jobs._find_data(study.dataset)[1].startswith("http")
+
+
 def test_the_list_tells_the_cost(capsys):
     assert run(["study", "--list", "--json"]) == 0
     facts = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)}

@@ -185,7 +185,7 @@ def _private_run(
     private: PrivateOptions,
     reading: ReadingOptions,
 ) -> PrivateRun:
-    from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE
+    from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE, USER_LEVEL
     from tensorveil.runs.private import PrivateRun
 
     settings = {
@@ -196,7 +196,8 @@ def _private_run(
         "restarts": fit.restarts,
         "threads": fit.threads,
     }
-    estimator = PRIVATE[fit.model](
+    kinds = USER_LEVEL if private.unit_kind == "slice" else PRIVATE
+    estimator = kinds[fit.model](
         fit.rank or DEFAULT_RANK[fit.model],
         epsilon=private.epsilon,
         delta=private.delta or 0.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 OPTIONS = {
+    "basis": "--basis",
     "bounds": "--bounds",
     "baseline": "--baseline",
     "delta": "--delta",
@@ -12,6 +13,8 @@ OPTIONS = {
     "differ": "--differ",
     "epsilon": "--epsilon",
     "format": "--format",
+    "ledger": "--ledger",
+    "mechanism": "--mechanism",
     "method": "--method",
     "missing": "--missing",
     "modes": "--modes",

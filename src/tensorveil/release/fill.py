@@ -10,10 +10,11 @@ from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.evaluate import predict_columns
 from tensorveil.models.indexing import checked_columns
-from tensorveil.release.cells import cells_table, write_cells
+from tensorveil.release.cells import cells_table
 from tensorveil.release.names import FILLED_FORMATS, filled_name
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.formats import write_table
 from tensorveil.tensor.files.images import check_picture, write_image
 
 __all__ = ["Fill", "write_fill"]
@@ -70,4 +71,4 @@ def write_fill(
         write_image(picture, path)
         return
     values = predict_columns(model, columns, threads=fill.threads)
-    write_cells(path, cells_table(columns, values, model.modes, fill.value_name))
+    write_table(cells_table(columns, values, model.modes, fill.value_name), path)

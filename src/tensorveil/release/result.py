@@ -78,7 +78,7 @@ def summarise_fit(
     """Gather what there is to say about a fitted open estimator and the files that it will leave."""
     fitted: CPModel | TuckerModel = estimator.model_
     history = tuple(make_plain(dataclasses.asdict(record)) for record in estimator.history_)
-    validation = [record["validation_rmse"] for record in history if record.get("validation_rmse") is not None]
+    validation = [record["validation_error"] for record in history if record.get("validation_error") is not None]
     settings = {name: setting for name, setting in estimator.get_params().items() if setting is not None}
     return Summary(
         file=file,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.mechanisms.catalogue import COMPARED, METHODS
+from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.privacy.exact import shown_at_least
 from tensorveil.report.drawing import Frame, path
@@ -97,7 +97,7 @@ def explore(
     return Explorer(
         epsilons=epsilons,
         chosen=tuple(found.method for found in plans),
-        errors={name: tuple(row[name] for row in errors) for name in ERRORS},
+        errors={name: tuple(row[name] for row in errors) for name in COMPARED},
         delta=float(delta),
         at=at,
         used=used or plans[at].method,

@@ -219,7 +219,7 @@ def _validation(fit: dict[str, Any]) -> list[tuple[str, str, str | Markup]]:
 def _history(records: Sequence[dict[str, Any]], caption: Captioner) -> tuple[Section, ...]:
     """Draw the errors from sweep to sweep."""
     series = []
-    for name, key in (("entries it was fitted to", "train_rmse"), ("held out", "validation_rmse")):
+    for name, key in (("entries it was fitted to", "train_error"), ("held out", "validation_error")):
         points = [(k + 1, record[key]) for k, record in enumerate(records) if record.get(key) is not None]
         if len(points) > 1:
             series.append(Series(name=name, x=tuple(p[0] for p in points), y=tuple(p[1] for p in points)))

@@ -13,7 +13,7 @@ import numpy as np
 from tensorveil import __version__
 from tensorveil.completion import PrivateCP
 from tensorveil.privacy import Ledger
-from tensorveil.release.cells import cells_table, write_cells
+from tensorveil.release.cells import cells_table
 from tensorveil.release.diagnostics import write_diagnostics
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.release.names import (
@@ -44,6 +44,7 @@ from tensorveil.runs.demo_fits import (
 )
 from tensorveil.runs.demo_pages import draw_predictions, draw_trade_off, make_owner_page
 from tensorveil.tensor import ObservedTensor, load_dataset, random_split
+from tensorveil.tensor.files.formats import write_table
 
 __all__ = ["DEMO_FILES", "BudgetScore", "DemoResult", "DemoRun", "MethodScore", "ReleaseScore", "run_demo"]
 
@@ -170,7 +171,7 @@ def _write_models(folder: Path, hidden: ObservedTensor, contenders: Sequence[Con
     table = table.append_column("private", [released.predict(hidden)])
     for name, contender in (("constant", constant), ("biases", additive), ("cp", cp), ("tucker", tucker)):
         table = table.append_column(name, [contender.predicted])
-    write_cells(folder / "hidden.csv", table)
+    write_table(table, folder / "hidden.csv")
 
 
 def _summarise(

@@ -13,7 +13,7 @@ from tensorveil.report.owner_page import Measured, owner_page
 from tensorveil.report.page import Page
 from tensorveil.report.pictures import Picture, chart_picture
 from tensorveil.runs.demo_fits import BUDGETS, RANK, RELEASED, Contender, Model, Trial
-from tensorveil.solvers.watch import rmse
+from tensorveil.solvers.loss import rmse
 from tensorveil.tensor import ObservedTensor
 
 SEEDED = "A study of public data with seeded noise, so that it can be repeated: none of these runs is private."

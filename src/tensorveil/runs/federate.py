@@ -239,7 +239,7 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
     check_folder(run.output)
     agreement = Agreement.load(run.agreement)
     key = load_identity(run.home)
-    from tensorveil.federated.flower.server import serve
+    from tensorveil.federated.flower.server_app import serve
 
     with keep_log(run.home) as log:
         outcome = serve(
@@ -261,7 +261,7 @@ def take_part(run: ClientRun) -> TookPart:
     load_identity(run.home)
     shape = getattr(agreement.recipe, "shape", None)
     data = read_indices(run.reading, shape, "FILE must hold indices that all parties number alike, not labels.")
-    from tensorveil.federated.flower.client import work
+    from tensorveil.federated.flower.client_app import work
 
     client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger)
     with keep_log(run.home) as log:

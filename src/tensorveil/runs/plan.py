@@ -10,7 +10,7 @@ from typing import Any
 from tensorveil.completion.private_matrix import planned_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.errors import InputError
-from tensorveil.mechanisms.names import BY_UNIT
+from tensorveil.mechanisms.catalogue import COMPARED
 from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.release.result import make_plain
@@ -117,7 +117,7 @@ def plan_budgets(run: PlanRun) -> Planned:
         model=run.model,
         rank=rank,
         delta=run.delta,
-        methods=BY_UNIT["value"],
+        methods=tuple(COMPARED),
         plans=plans,
     )
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns
-from tensorveil.release.cells import cells_table, read_cells, write_cells
+from tensorveil.release.cells import cells_table, read_cells
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import Mode
+from tensorveil.tensor.files.formats import write_table
 
 __all__ = ["Predicted", "PredictionRun", "predict_cells"]
 
@@ -66,7 +67,7 @@ def predict_cells(run: PredictionRun) -> Predicted:
     if run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
     columns, values, modes = (_predict_for_people if is_shared(run.model) else _predict)(run)
-    write_cells(run.output, cells_table(columns, values, modes, run.value_name))
+    write_table(cells_table(columns, values, modes, run.value_name), run.output)
     return Predicted(output=run.output, predictions=len(values))
 
 

@@ -27,7 +27,6 @@ from tensorveil.tensor.files.formats import pick_format
 
 __all__ = ["PrivateRun", "Released", "release_privately"]
 
-TABLES = ("csv", "tsv", "parquet")
 # Numbering the labels that occur would make every index depend on which entries there are.
 NEEDS_INDICES = (
     "this unit needs indices: labels that are read off the data tell who is in them. "
@@ -123,7 +122,8 @@ def release_privately(run: PrivateRun) -> Released:
 
     def is_charged() -> bool:
         # `fit` names the release right after the charge, so a new name means that there was one.
-        return estimator.ledger is not None and getattr(estimator, "release_id_", None) != before
+        named = getattr(estimator, "release_id_", None)
+        return estimator.ledger is not None and named is not None and named != before
 
     with note_charges(is_charged), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -153,7 +153,7 @@ def _read(reading: Reading, unit: str) -> ObservedTensor:
     if reading.bounds is not None:
         raise InputError("reading: bounds are the estimator's in a private run. Leave them out of the reading.")
     kind = pick_format(Path(reading.file), reading.format)
-    if unit != "value" and kind in TABLES and not reading.indices:
+    if unit != "value" and kind.is_table and not reading.indices:
         raise InputError(NEEDS_INDICES)
     tensor = read_tensor(reading)
     if unit != "value" and any(mode.labels is not None for mode in tensor.modes):

@@ -64,7 +64,7 @@ def count_progress(description: str) -> Iterator[Callable[[int, int], None] | No
 
 def describe_record(record: Record) -> str:
     """Return how far a fit has come, in words."""
-    state = f"RMSE {record.train_rmse:.4g}"
-    if record.validation_rmse is not None:
-        state += f", held out {record.validation_rmse:.4g}"
+    state = f"{record.measure} {record.train_error:.4g}"
+    if record.validation_error is not None:
+        state += f", held out {record.validation_error:.4g}"
     return state

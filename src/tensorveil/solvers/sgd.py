@@ -59,7 +59,7 @@ def solve_sgd(task: Task, settings: SGD, watch: Watch) -> Solution:
         error, rate = _careful_pass(one_pass, sweep, rate, state, task)
         rate, last = rate * (_GROW if error < last else _SHRINK), error
         error *= scaling.scale
-        if watch.step(train_rmse=error, criterion=error, size=error, solution=lambda: _solution(state, scaling)):
+        if watch.step(train_error=error, criterion=error, size=error, solution=lambda: _solution(state, scaling)):
             break
     return watch.result(lambda: _solution(state, scaling))
 
@@ -115,7 +115,7 @@ def _checked(total: float, task: Task) -> float:
         raise InputError(
             "learning_rate must be small enough for the fit to stay finite; it diverged. Try a tenth of learning_rate."
         )
-    return float(np.sqrt(total / len(task.values)))
+    return task.loss.summary(total / task.n_entries)
 
 
 def _solution(state: _State, scaling: Scaling) -> Solution:

@@ -78,4 +78,4 @@ def record_pass(total: float, task: Task, state: State, watch: Watch) -> bool:
             "learning_rate must be small enough for the fit to stay finite; it diverged. Try a tenth of learning_rate."
         )
     error = float(np.sqrt(total / len(task.values)))
-    return watch.step(train_rmse=error, criterion=error, size=error, solution=state.solution)
+    return watch.step(train_error=error, criterion=error, size=error, solution=state.solution)

@@ -11,18 +11,19 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from tensorveil.completion import settings as rules
-from tensorveil.completion.estimator import Fitted, as_tensor
+from tensorveil.completion.estimator import Predictor, as_tensor
 from tensorveil.errors import InputError
 from tensorveil.privacy import Guarantee
 from tensorveil.solvers.task import Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.entries import MemoryEntries
 from tensorveil_evidence.published.claims import explain
 from tensorveil_evidence.published.descent import CORE_REGULARIZATION, DescentSettings, descend
 from tensorveil_evidence.published.refusal import StudyModel, make_study_model, refuse
 
 
-class PublishedFit(Fitted[Any]):
+class PublishedFit(Predictor[Any]):
     """What all algorithms of this folder share: one road from a tensor to a model that writes nothing."""
 
     rank: Any
@@ -59,7 +60,9 @@ class PublishedFit(Fitted[Any]):
         # The first number drawn seeds the descent: with and without noise it starts from the same factors.
         seed, noise_seed = (int(rng.integers(2**62)) for _ in range(2))
         task = Task(
-            columns=observed.columns, values=observed.values.astype(np.float64), shape=observed.shape,
+            entries=MemoryEntries(
+                columns=observed.columns, values=observed.values.astype(np.float64), shape=observed.shape
+            ),
             ranks=self._ranks(observed.shape), core=self._core(), baseline="none", dtype=np.dtype(np.float64),
             threads=1, seed=seed,
         )  # fmt: skip

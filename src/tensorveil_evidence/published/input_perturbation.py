@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -93,7 +93,7 @@ class InputPerturbation(PerturbedDescent):
         perturbed = task.values + laplace(noise, len(task.values), self.sensitivity_ / self.epsilon)
         if self.clamp:
             perturbed = np.clip(perturbed, low, high)
-        return descend(replace(task, values=perturbed), settings, watch)
+        return descend(task.with_values(perturbed), settings, watch)
 
     def _guarantee(self) -> Guarantee:
         return input_claim(self.epsilon, self._declared(), self._core())

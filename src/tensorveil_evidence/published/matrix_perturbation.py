@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.completion import settings as rules
 from tensorveil.privacy import Guarantee
-from tensorveil.solvers.registry import MATRIX_SOLVERS
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
@@ -99,7 +99,7 @@ class MatrixPerturbation(Published):
     def _solve(self, task: Task, settings: Any, watch: Watch, noise: np.random.Generator) -> Solution:
         scale = self.sensitivity_ / self.epsilon
         self.perturbed_ = task.values + uniform_times_exponential(noise, len(task.values), scale)
-        return MATRIX_SOLVERS[self.solver][1](replace(task, values=self.perturbed_), settings, watch)
+        return MATRIX_SOLVERS[self.solver][1](task.with_values(self.perturbed_), settings, watch)
 
     def _guarantee(self) -> Guarantee:
         return recipe_claim(self.epsilon)

@@ -140,7 +140,7 @@ def _explain_missing(study: Study) -> str | None:
     )
 
 
-def _find_data(dataset: str) -> tuple[bool, str]:
+def _find_data(dataset: str) -> tuple[bool, str | None]:
     """Tell whether a dataset, of tensors or of labelled records, is there, and where its owner offers it."""
     for info in list_datasets():
         if info.name == dataset:

@@ -138,10 +138,10 @@ def garbage(node, message, content, kept):
 
 HARM = {
     drop: "no answer",
-    not_a_number: "kind that is not allowed",
+    not_a_number: "type that is not allowed",
     replayed: "another r",
     huge: "too long",
-    garbage: "no message",
+    garbage: "not a message",
 }
 
 
@@ -205,8 +205,8 @@ def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp
     assert list(outcome.missing.values()) == [(2,)] * (len(agreement.recipe.rounds) - 1)
     (charge,) = Ledger.open(path).entries()
     assert charge.event == agreement.event
-    folder = release(outcome, tmp_path / "release", ledger=path)
-    assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "guarantee.json", "model.npz"]
+    folder = release_outcome(outcome, tmp_path / "release")
+    assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
     (charge,) = Ledger.open(path).entries()
     assert charge.status == "released"
 
@@ -229,7 +229,7 @@ def test_more_drop_outs_than_agreed_on_end_the_run_and_stay_charged(tmp_path):
     def change(node, message, content, kept):
         return None if node > 0 and message.round == 2 else content
 
-    with pytest.raises(AbandonedError, match="more dropped out than was agreed on"):
+    with pytest.raises(AbandonedError, match="more dropped out than the agreement allows"):
         run_server(agreement, key, Wire(clients, change), ledger=path, settings=HASTE)
     (charge,) = Ledger.open(path).entries()
     assert charge.status == "spent, release unknown"
@@ -330,5 +330,5 @@ def test_agreements_are_read_back_strictly(tmp_path):
     with pytest.raises(InputError, match="two are the same"):
         Agreement.from_json(content | {"clients": [content["clients"][0]] * 3})
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(InputError, match="no agreement"):
+    with pytest.raises(InputError, match="not an agreement"):
         Agreement.load(tmp_path / "broken.json")

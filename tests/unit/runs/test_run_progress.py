@@ -7,7 +7,7 @@ from tensorveil.solvers.task import Record
 
 
 def record(**changes):
-    facts = {"restart": 0, "iteration": 1, "iterations": 3, "seconds": 0.1, "train_rmse": 0.5}
+    facts = {"restart": 0, "iteration": 1, "iterations": 3, "seconds": 0.1, "train_error": 0.5}
     return Record(**(facts | changes))
 
 
@@ -22,7 +22,7 @@ def test_on_a_terminal_the_bar_goes_to_stderr(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with fit_progress("fitting") as progress:
         progress(record())
-        progress(record(restart=1, iteration=2, validation_rmse=0.6))
+        progress(record(restart=1, iteration=2, validation_error=0.6))
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "fitting" in captured.err

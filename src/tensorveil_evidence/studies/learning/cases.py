@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorveil.learning import (
     Directions,
-    Plan,
+    Network,
     Samples,
     Training,
     predict,
@@ -44,7 +44,7 @@ def _records(name: str, sizes: dict[str, Any], run: int) -> tuple[Samples, Sampl
     return subset(parts.train, sizes["train"], run), subset(parts.test, sizes["test"], 0)
 
 
-def _network(train_on: Samples, test_x: Any, plan: Plan, how: Training, seed: int) -> Any:
+def _network(train_on: Samples, test_x: Any, plan: Network, how: Training, seed: int) -> Any:
     """Train a network and give the classes of the test tensors; far too large numbers are cut so as not to overflow."""
     bounded = train_on.with_x(np.clip(train_on.x, -1e15, 1e15))
     return predict(train(plan.make(seed), bounded, how, seed=seed), test_x)
@@ -56,7 +56,7 @@ def image_case(name: str, run: int, sizes: dict[str, Any]) -> reports.Case:
     private, test = _records(name, sizes, run)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     entries = int(np.prod(private.shape))
-    plan = Plan(kind="mlp", sizes={"inputs": entries, "classes": private.classes, "hidden": [sizes["hidden"]]})
+    plan = Network(kind="mlp", sizes={"inputs": entries, "classes": private.classes, "hidden": [sizes["hidden"]]})
     how = Training(epochs=sizes["epochs"])
 
     def learn(reports: Samples) -> Any:
@@ -111,7 +111,7 @@ def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reports.Ca
     extractor = extractor_for(private.shape)
     features = private.with_x(extractor(scaled(private.x)))
     seen = test.with_x(extractor(scaled(test.x)))
-    plan = Plan(kind="mlp", sizes={"inputs": extractor.size, "classes": private.classes})
+    plan = Network(kind="mlp", sizes={"inputs": extractor.size, "classes": private.classes})
     how = Training(epochs=sizes["epochs"])
     case = reports.Case(
         run=run,
@@ -135,11 +135,11 @@ def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         scaled = (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
         return scaled.reshape(-1, side, fold, side, fold).mean(axis=(2, 4))
 
-    plan = Plan(
+    plan = Network(
         kind="mlp", sizes={"inputs": side * side, "classes": private.classes, "hidden": [sizes["hidden"]]}
     )  # fmt: skip
     told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=low)
-    linear = Plan(kind="mlp", sizes={"inputs": sizes["keep"], "classes": private.classes})
+    linear = Network(kind="mlp", sizes={"inputs": sizes["keep"], "classes": private.classes})
     return rounds.Case(
         run=run,
         train=private,
@@ -208,9 +208,9 @@ def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         run=run,
         train=private,
         test=test,
-        network=Plan(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
+        network=Network(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
         rows=lambda x: np.asarray(x)[:, :length],
-        small=Plan(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
+        small=Network(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
         small_rows=rows,
         directions=told,
         told_rows=lambda x: bag_of_words(x, words),

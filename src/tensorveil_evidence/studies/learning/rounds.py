@@ -16,7 +16,7 @@ from tensorveil.learning import (
     ClassMoments,
     Directions,
     LearningRounds,
-    Plan,
+    Network,
     PrivateGradients,
     Samples,
     learn_in_rounds,
@@ -64,9 +64,9 @@ class Case:
     run: int
     train: Samples
     test: Samples
-    network: Plan
+    network: Network
     rows: Callable[[Any], Any]
-    small: Plan
+    small: Network
     small_rows: Callable[[Any], Any]
     directions: Directions
     told_rows: Callable[[Any], Any]

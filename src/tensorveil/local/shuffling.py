@@ -1,4 +1,4 @@
-"""Amplification by shuffling: reports without names, in random order, hide each other."""
+"""Amplification by shuffling: reports without names, in random order, hide one another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROOF = "docs/guarantees.md#shuffling"
 
 
 def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
-    """Give the epsilon at a delta of so many shuffled reports, each epsilon-locally private; refuses small crowds.
+    """Return the epsilon, at a delta, of shuffled reports that are each epsilon-locally private; refuse small crowds.
 
     Feldman, McMillan and Talwar, Hiding among the clones (FOCS 2021), theorem 3.1: if
     e^eps0 <= n / (16 ln(2 / delta)), it is at most
@@ -32,7 +32,7 @@ def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
     if users < needed:
         raise InputError(
             f"users must be at least {needed} for epsilon={local:g} and delta={delta:g}: so few reports do not hide "
-            "each other. The local guarantee holds all the same."
+            "each other. The local guarantee still holds."
         )
     odds = math.exp(local)
     spread = 8 * math.sqrt(odds * math.log(4 / delta) / users) + 8 * odds / users
@@ -40,17 +40,20 @@ def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
     return min(found, local)
 
 
-def shuffled(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
-    """Say what holds for whoever sees only the shuffled reports of so many users of one pure mechanism.
+def shuffle(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
+    """Return the guarantee against anyone who sees only the shuffled reports of users of one pure mechanism.
 
     Parameters
     ----------
-    mechanism: the same for all users, with the same public parameters; unit tensor, delta 0.
-    users: number of reports, one per user, each of a tensor of their own.
-    delta: above 0.
+    mechanism
+        The same for all users, with the same public parameters; unit tensor, delta 0.
+    users
+        Number of reports, one per user, each about a tensor of their own.
+    delta
+        Above 0.
 
-    Guarantee: (epsilon, delta) for the replacement of one user's tensor, against whoever sees reports only after a
-    trusted shuffler has taken names, times and order away (docs/guarantees.md#shuffling).
+    Guarantee: (epsilon, delta) for the replacement of one user's tensor, against anyone who sees reports only after a
+    trusted shuffler has removed names, times and order (docs/guarantees.md#shuffling).
     """
     if not isinstance(mechanism.event, Pure) or Unit.parse(mechanism.unit).kind != "tensor":
         raise InputError("mechanism must have a pure epsilon for unit 'tensor'; try PrivUnit or Hybrid.")
@@ -70,7 +73,7 @@ def shuffled(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
         mechanism=f"{mechanism.label}, {users} reports shuffled",
         notes=(
             f"Each report alone, as the shuffler sees it, has epsilon {mechanism.epsilon:g}.",
-            "Whoever controls other users' reports can take them off: then the number of honest users counts.",
+            "Anyone who controls other users' reports can remove them; then only the number of honest users counts.",
         ),
-        conditions=(*mechanism._conditions(), "a trusted shuffler takes names, times and order of the reports away"),
+        conditions=(*mechanism._conditions(), "a trusted shuffler removes names, times and order of the reports"),
     )

@@ -10,17 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import public_start, row_design, unit_columns
+from tensorveil.mechanisms.design import draw_start, make_row_design, scale_columns
+from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
-PROOFS = ("docs/guarantees.md#entry", "docs/guarantees.md#post-processing")
 SWEEPS = 2
 _MEAN_SHARE = 0.1
 
 
-def run_entry(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_gram(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     """Release an offset and factors; a Tucker core stays at its public random start.
 
     Guarantee: ``spend``, unit entry (docs/guarantees.md#entry).
@@ -30,16 +30,16 @@ def run_entry(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for_mean, *rest = spend.split(_MEAN_SHARE, *[(1 - _MEAN_SHARE) / steps] * steps)
     center = _mean(data, for_mean)
     parts: list[Part] = [for_mean.part("mean", "sum and number of the entries")]
-    core, factors = public_start(data, form)
+    core, factors = draw_start(data, form)
     reach = max(data.bounds[1] - center, center - data.bounds[0])
     residual = (data.values - center) / reach
     for turn, step in enumerate(rest):
         mode = turn % order
-        factors = [factor if k == mode else unit_columns(factor) for k, factor in enumerate(factors)]
+        factors = [factor if k == mode else scale_columns(factor) for k, factor in enumerate(factors)]
         factors[mode] = _rows(data, core, factors, mode, residual, step) * reach
         parts.append(step.part(f"factor {mode}, sweep {turn // order}", "Gram matrix and right-hand side of every row"))
     solution = Solution(factors=tuple(factors), core=core, offset=center, biases=None)
-    return Outcome(solution=solution, parts=tuple(parts), proofs=PROOFS)
+    return Outcome(solution=solution, parts=tuple(parts))
 
 
 def _mean(data: PrivateData, spend: Spend) -> float:
@@ -56,7 +56,7 @@ def _rows(
     data: PrivateData, core: Array | None, factors: list[Array], mode: int, residual: Array, spend: Spend
 ) -> Array:
     """Return the rows that solve the noisy normal equations."""
-    design = row_design(data.columns, core, factors, mode)
+    design = make_row_design(data.columns, core, factors, mode)
     longest = _longest(core, factors, mode)
     design = design / longest
     rank = design.shape[1]
@@ -70,7 +70,7 @@ def _rows(
     gram[:, low, high] = noisy.values[:, : len(low)] / stretch
     gram[:, high, low] = gram[:, low, high]
     values, vectors = np.linalg.eigh(gram)
-    # What is below the noise is not curvature; the ridge keeps such directions near zero.
+    # Eigenvalues below the noise are not curvature; the ridge keeps such directions near zero.
     ridge = 2.0 * np.sqrt(noisy.variance * rank) + 1e-9
     turned = np.einsum("ipq,ip->iq", vectors, noisy.values[:, len(low) :])
     solved: Array = np.einsum("ipq,iq->ip", vectors, turned / (np.maximum(values, 0.0) + ridge))
@@ -83,5 +83,16 @@ def _longest(core: Array | None, factors: list[Array], mode: int) -> float:
     for k, factor in enumerate(factors):
         if k != mode:
             longest *= float(np.sqrt(np.max(np.sum(factor**2, axis=1))))
-    # Products and sums of floats may round up a little.
+    # A design can be a little longer than this, where its products and sums round up.
     return max(longest, 1e-300) * (1 + 1e-9)
+
+
+METHOD = Method(
+    name="gram",
+    title="alternating least squares on private Gram matrices",
+    unit="entry",
+    run=run_gram,
+    proofs=("docs/guarantees.md#entry", "docs/guarantees.md#post-processing"),
+    expected=NOT_COMPARED,
+    uses_core=True,
+)

@@ -1,4 +1,4 @@
-"""The server over Flower: a transport on its grid, and the whole of a run."""
+"""The server over Flower: a transport on its grid, and a whole run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tensorveil.federated.flower.processes import Channel, require_flower, submitted, super_link
+from tensorveil.federated.flower.processes import Channel, require_flower, submit_app, super_link
 from tensorveil.federated.server import Outcome, run_server
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ POLL = 0.1  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class FlowerTransport:
-    """Sends and receives over Flower. Polls faster than its own loop, and gives up at once on nodes that are gone."""
+    """Send and receive over Flower, polling faster than Flower's own loop, and giving up at once on nodes that left."""
 
     grid: Grid
 
     def nodes(self) -> Sequence[int]:
-        """Give the nodes that are connected."""
+        """Return the nodes that are connected."""
         return sorted(self.grid.get_node_ids())
 
     def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
-        """Send each node its message, and give the replies that came in time."""
+        """Send each node its message, and return the replies that came in time."""
         from tensorveil.federated.flower.runtime import body_of, message_with
 
         nodes = list(messages)
@@ -54,19 +54,23 @@ class FlowerTransport:
 
 
 def serve(channel: Channel, logs: Path, **options: Any) -> Outcome:
-    """Start a SuperLink, run an agreement over it, and end it; options are those of `run_server`.
+    """Start a SuperLink, run an agreement over it, and end it.
 
     Parameters
     ----------
-    channel: where the server listens.
-    logs: a folder for what Flower has to say.
+    channel
+        Where the server listens.
+    logs
+        A folder for Flower's own logs.
+    options
+        Those of `run_server`, except the transport.
     """
     require_flower()
-    from tensorveil.federated.flower.runtime import Place, claimed_grid
+    from tensorveil.federated.flower.runtime import Place, claim_grid
 
     with contextlib.ExitStack() as stack:
         link = stack.enter_context(super_link(channel, logs / "superlink.log"))
-        submitted(channel, logs / "submit.log")
+        submit_app(channel, logs / "submit.log")
         place = Place(address=link.address, certificates=channel.trusted, secret=link.secret)
-        grid = stack.enter_context(claimed_grid(place, patience=60.0))
+        grid = stack.enter_context(claim_grid(place, patience=60.0))
         return run_server(transport=FlowerTransport(grid=grid), **options)

@@ -18,8 +18,7 @@ __all__ = ["work"]
 log = logging.getLogger("tensorveil.federated")
 POLL = 0.1  # seconds
 
-
-GONE = 20.0  # seconds without a server after which it is taken to have left
+GONE = 20.0  # seconds without a server after which it counts as having left
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
 
 
@@ -28,10 +27,14 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
 
     Parameters
     ----------
-    client: who answers.
-    channel: where the server is.
-    logs: a folder for what Flower has to say.
-    on_answer: told the kind of each question that was answered, for progress.
+    client
+        The client that answers.
+    channel
+        How to reach the server.
+    logs
+        A folder for Flower's own logs.
+    on_answer
+        Called with the kind of each question that was answered, to show progress.
     """
     require_flower()
     from tensorveil.federated.flower.runtime import CLIENT_TASK, Place, claim, serve_task
@@ -41,22 +44,22 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
         place = Place(address=node.address, certificates=None, secret=node.secret)
         claimer = place.client()
         try:
-            while not _over(client, channel):
+            while not _is_over(client, channel):
                 if not node.alive:
-                    raise AbandonedError(f"the SuperNode ended; {logs / 'supernode.log'} may say why.")
+                    raise AbandonedError(f"the SuperNode has ended; {logs / 'supernode.log'} may say why.")
                 until = time.monotonic() + 2.0
                 while time.monotonic() < until:
                     token = claim(claimer, CLIENT_TASK)
                     if token is None:
                         time.sleep(POLL)
                     else:
-                        serve_task(place, token, lambda body: _answered(client, body, on_answer))
+                        serve_task(place, token, lambda body: _answer(client, body, on_answer))
         finally:
             claimer.close()
 
 
 def _await(channel: Channel) -> None:
-    """Wait for the server, who may start later than its clients."""
+    """Wait for the server, which may start later than its clients."""
     deadline = time.monotonic() + PATIENCE
     while not listens(channel.address):
         if time.monotonic() > deadline:
@@ -64,8 +67,8 @@ def _await(channel: Channel) -> None:
         time.sleep(0.5)
 
 
-def _over(client: Client, channel: Channel) -> bool:
-    """Tell whether the run is over: the server has left. Before the last answer that is a failure."""
+def _is_over(client: Client, channel: Channel) -> bool:
+    """Tell whether the run is over because the server has left. Before the last answer that is an error."""
     if listens(channel.address):
         return False
     if client.finished:
@@ -78,7 +81,7 @@ def _over(client: Client, channel: Channel) -> bool:
     raise AbandonedError("the server left before the run was over.")
 
 
-def _answered(client: Client, body: bytes, on_answer: Callable[[str], None] | None) -> bytes | None:
+def _answer(client: Client, body: bytes, on_answer: Callable[[str], None] | None) -> bytes | None:
     """Answer, or log why not: the server learns only that it was refused."""
     try:
         reply = client.answer(body)

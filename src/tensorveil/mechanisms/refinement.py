@@ -1,4 +1,4 @@
-"""What output and gradient perturbation share: a private start, and noisy sums of residual times design per row.
+"""What output and gradient perturbation share: a private start, and noisy sums of residual times design by row.
 
 Given a private model, the residual x - prediction is clipped to a few private spreads; the design h of every entry
 follows from positions and private factors. The sums of w h (x - prediction) over a row's entries, with weights w that
@@ -7,26 +7,49 @@ limit |w h|, are all that later steps need from the data: linear in the values, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import core_design, predictions, rebalanced, row_design, without_weak_components
-from tensorveil.mechanisms.input import fit_input, gain_of_input
+from tensorveil.mechanisms.design import (
+    drop_weak_components,
+    make_core_design,
+    make_row_design,
+    predict_entries,
+    rebalance,
+)
+from tensorveil.mechanisms.input import allow_for_loss, fit_input, gain_of_input, predict_start_error
 from tensorveil.mechanisms.mean import private_spread
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import best_spreads, clarity, refinement_share, row_gain, slope
+from tensorveil.mechanisms.tradeoffs import (
+    SIGNAL,
+    bending,
+    best_spreads,
+    clarity,
+    clipped_noise,
+    refinement_share,
+    row_gain,
+    shrinkage_error,
+    slope,
+)
 from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
 _SPREAD_SHARE = 0.01
-# The core's design has this many numbers at most; where it would have more, the core stays as the start found it.
+# The design of the core has at most this many numbers; if it had more, the core stays as the start found it.
 _LARGEST_DESIGN = 200_000_000
-# Designs have unit mean square, unless a solver has switched everything off: they may then be as short as floats get.
+# Designs have unit mean square, unless a solver has switched everything off; then they can be as short as floats allow.
 _NOTHING = 1e-60
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+# A start that had less than the whole budget finds its components above this clarity; no later step finds those missed.
+_CLEAR = 3.0
+# Each mode is moved once, along directions of the others that have not moved yet: this much over the square root of the
+# entries per row is the share of a start's error that stays. Measured on planted tensors, 130 to 3000 entries per row.
+_STAYS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +77,11 @@ class RowSums:
 RowStep = Callable[[Array, RowSums], Array]
 
 
-def refined(
-    data: PrivateData,
-    form: Form,
-    spend: Spend,
-    *,
-    sweeps: int,
-    step: RowStep,
-    name: str,
-    proofs: tuple[str, ...],
-) -> Outcome:
-    """Fit a start to perturbed values, then make steps over every mode and the core, for the rest of the budget."""
+def refine(data: PrivateData, form: Form, spend: Spend, *, sweeps: int, step: RowStep, name: str) -> Outcome:
+    """Fit a start to perturbed values, then make steps over every mode and the core with the rest of the budget.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#input, docs/guarantees.md#linear).
+    """
     gain = gain_of_input(spend, data, form)
     share = refinement_share(gain, clarity(spend.noise, data.n_entries, data.shape, form.ranks, gain))
     move_core = form.core and data.n_entries * int(np.prod(form.ranks)) <= _LARGEST_DESIGN
@@ -81,7 +98,21 @@ def refined(
         if move_core:
             model = _move_core(data, model, target, step, next(turns), parts, label)
     solution = replace(start.solution, factors=tuple(model.factors), core=model.core, biases=model.biases)
-    return Outcome(solution=solution, parts=tuple(parts), proofs=proofs)
+    return Outcome(solution=solution, parts=tuple(parts))
+
+
+def predict_refined_error(case: Case, sweeps: int) -> float:
+    """Predict the error after steps that follow a start from perturbed values."""
+    share = refinement_share(case.input_gain, case.clarity)
+    first = case.part(0.93 * (1 - share))
+    start = predict_start_error(first)
+    gain = case.part(share).row_gains(sweeps * (len(case.shape) + case.core))
+    spreads = best_spreads(gain)
+    left = 1 - SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
+    steps = left * clipped_noise(gain, spreads) + (1 - SIGNAL) * case.parameters / case.n_entries
+    stays = _STAYS / math.sqrt(case.n_entries * len(case.shape) / sum(case.shape))
+    error = shrinkage_error(start, steps) + min(stays, 1.0) * start + left * bending(spreads)
+    return allow_for_loss(first, error, _CLEAR) + case.side_noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +125,7 @@ class _Model:
 
     @classmethod
     def of(cls, solution: Solution) -> _Model:
-        factors = without_weak_components(solution.core, solution.factors)
+        factors = drop_weak_components(solution.core, solution.factors)
         return cls(core=solution.core, factors=factors, biases=solution.biases)
 
     def biases_at(self, columns: Array, but: int | None = None) -> Array | float:
@@ -107,7 +138,7 @@ class _Model:
 
 
 def _target(data: PrivateData, form: Form, start: Solution, for_spread: Spend, step: Spend) -> Target:
-    known = predictions(data.columns, start.core, start.factors, form.threads)
+    known = predict_entries(data.columns, start.core, start.factors, form.threads)
     known = known + _Model.of(start).biases_at(data.columns)
     residual = data.values - start.offset - known
     spread = private_spread(data, start.offset + known, for_spread)
@@ -138,8 +169,8 @@ def _move_rows(
     """Move the rows of every mode, and with them their biases, as coefficients of a design that is 1 everywhere."""
     for mode, size in enumerate(data.shape):
         turn = next(turns)
-        core, factors = rebalanced(model.core, model.factors, mode)
-        design, rows = row_design(data.columns, core, factors, mode), factors[mode]
+        core, factors = rebalance(model.core, model.factors, mode)
+        design, rows = make_row_design(data.columns, core, factors, mode), factors[mode]
         if model.biases is not None:
             design = np.concatenate([np.ones((len(design), 1)), design], axis=1)
             rows = np.concatenate([model.biases[mode][:, None], rows], axis=1)
@@ -158,12 +189,12 @@ def _move_rows(
 def _move_core(
     data: PrivateData, model: _Model, target: Target, step: RowStep, turn: Spend, parts: list[Part], label: str
 ) -> _Model:
-    """Move the core as if it were one long row that every entry belongs to."""
-    core, factors = rebalanced(model.core, model.factors, None)
+    """Move the core as if it were one long row to which every entry belongs."""
+    core, factors = rebalance(model.core, model.factors, None)
     assert core is not None
     everything = np.zeros(data.n_entries, dtype=np.int64)
     aim = replace(target, known=target.known - model.biases_at(data.columns))
-    moved = step(core.reshape(1, -1), _row_sums(core_design(data.columns, factors), everything, 1, aim, turn))
+    moved = step(core.reshape(1, -1), _row_sums(make_core_design(data.columns, factors), everything, 1, aim, turn))
     parts.append(turn.part(f"{label}: core", "sum of residual times design"))
     return _Model(core=moved.reshape(core.shape), factors=factors, biases=model.biases)
 
@@ -173,20 +204,20 @@ def _row_sums(design: Array, column: Array, size: int, target: Target, spend: Sp
     weights = _weights(design, target, spend, len(column) / size)
     weighted = design * weights[:, None]
     noisy = spend.linear(weighted, target.residual, -target.limit, target.limit, column, size)
-    known = grouped(weighted * target.known[:, None], column, size)
+    known = sum_rows(weighted * target.known[:, None], column, size)
     return RowSums(
         right=known + noisy.values / target.slope,
-        gram=grams(design, weighted, column, size),
-        second=grams(weighted, weighted, column, size),
+        gram=sum_products(design, weighted, column, size),
+        second=sum_products(weighted, weighted, column, size),
         noise=noisy.variance / target.slope**2,
         variance=target.variance,
     )
 
 
 def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Array:
-    """Return min(1, C / |h|), with the C that makes sampling error and noise together smallest.
+    """Return min(1, C / |h|), with the C for which sampling error and noise together are smallest.
 
-    Without it the longest design of all would set the noise of every row.
+    Without weights the longest design of all would determine the noise of every row.
     """
     length = np.sqrt(np.sum(design**2, axis=1))
     felt = length[length > _NOTHING]
@@ -206,13 +237,13 @@ def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Arr
     return weights
 
 
-def grouped(rows: Array, column: Array, size: int) -> Array:
-    """Return the sums of rows by group."""
+def sum_rows(rows: Array, column: Array, size: int) -> Array:
+    """Sum rows by group."""
     return np.stack([np.bincount(column, each, minlength=size) for each in rows.T], axis=1)
 
 
-def grams(left: Array, right: Array, column: Array, size: int) -> Array:
-    """Return sum l r' per group, for l and r that are multiples of each other."""
+def sum_products(left: Array, right: Array, column: Array, size: int) -> Array:
+    """Sum the products l r' by group, for l and r that are multiples of each other."""
     rank = left.shape[1]
     if size == 1:
         whole: Array = left.T @ right

@@ -1,4 +1,4 @@
-"""Every solver by name: what the user may ask for."""
+"""The catalogue of solvers: what users may ask for by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 
 Solve = Callable[[Task, Any, Watch], Solution]
-# The settings of a solver and its function.
+# By name: a solver's settings and its function.
 Solvers = Mapping[str, tuple[type[Any], Solve]]
 
 SOLVERS: Solvers = {
