@@ -97,7 +97,7 @@ def _draw_panel(
         y_axis(up, frame, "", numbers=first),
         tag("g", *cells, transform=place, class_="cells"),
         tag("line", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.top, class_="claimed-curve"),
-        x_axis(across, frame, f"true {values}"),
+        x_axis(across, frame, f"true {values}", ticks=[(value, number(value)) for value in up.ticks(4)]),
         label(0, 44, f"predicted {values}") if first else None,
     )
 
