@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from types import SimpleNamespace
 
 import numpy as np
@@ -87,10 +85,3 @@ def test_panels_and_metrics_get_figures_of_their_own():
 def test_nothing_is_no_study():
     with pytest.raises(InputError, match="at least one number"):
         study_of_rows([], **FACTS)
-
-
-@pytest.mark.parametrize("name", ["markup", "scales", "facts", "explorer", "study_page", "study_rows", "release_page"])
-def test_examples_in_docstrings_run(name):
-    found = doctest.testmod(importlib.import_module(f"tensorveil.report.{name}"))
-    assert found.attempted > 0
-    assert found.failed == 0

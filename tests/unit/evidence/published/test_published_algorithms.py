@@ -1,9 +1,6 @@
 """The three algorithms: their limits, what they add where, what they say, and what they refuse."""
 
-import doctest
-import importlib
 import json
-import pkgutil
 import re
 from pathlib import Path
 
@@ -263,13 +260,6 @@ def test_equal_values_have_no_range():
 def test_divergence_is_an_error_with_a_remedy(tensor):
     with pytest.raises(tv.InputError, match="Try a tenth of learning_rate"):
         make("gradient", learning_rate=50.0, passes=20).fit(tensor)
-
-
-@pytest.mark.parametrize(
-    "name", [info.name for info in pkgutil.walk_packages(published.__path__, "tensorveil_evidence.published.")]
-)
-def test_docstrings(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "published.md"
