@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tensorveil.tensor
 
-GUIDE = Path(__file__).parents[3] / "docs" / "data.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "data.md"
 
 
 def test_guide(tmp_path, monkeypatch):
@@ -14,7 +14,7 @@ def test_guide(tmp_path, monkeypatch):
     assert len(blocks) > 8
     names = {}
     for block in blocks:
-        exec(compile(block, "docs/data.md", "exec"), names)
+        exec(compile(block, "docs/reference/data.md", "exec"), names)
 
 
 def test_public_names():

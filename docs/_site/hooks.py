@@ -1,0 +1,60 @@
+"""Bring the documents of the repository's root into the site, and make their links work in both places.
+
+Pages link to each other, and to files outside docs/ such as ARCHITECTURE.md, by paths that work in the repository.
+The site has docs/ as its root: here such links are turned into those of the site. A link to a file that the site does
+not have is left as it is, and MkDocs refuses it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = "docs/"
+# What lies outside docs/ and belongs to the site, at the same path below the site's root.
+BROUGHT = (
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "benchmarks/results/matrix.md",
+    "benchmarks/results/matrix-laplace.svg",
+    "benchmarks/results/matrix-scale.svg",
+    "benchmarks/results/speed.md",
+    "benchmarks/results/speed.svg",
+    "examples/README.md",
+)
+LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the files from outside docs/."""
+    for path in BROUGHT:
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn links that work in the repository into links that work in the site."""
+    uri = page.file.src_uri
+    here = uri if uri in BROUGHT else DOCS + uri
+    folder = posixpath.dirname(uri)
+
+    def turn(match: re.Match[str]) -> str:
+        before, target, anchor, after = match[1], match[2], match[3] or "", match[4]
+        there = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
+        if there.startswith(DOCS):
+            there = there.removeprefix(DOCS)
+        elif there == "README.md":
+            there = "index.md"
+        elif there not in BROUGHT:
+            return match[0]
+        return f"{before}{posixpath.relpath(there, folder or '.')}{anchor}{after}"
+
+    return LINK.sub(turn, markdown)
