@@ -30,6 +30,8 @@ BROUGHT = (
     "benchmarks/results/speed.svg",
     "examples/README.md",
 )
+# A line of a page that stands for all public modules of a package, in the order of their names.
+MODULES = re.compile(r"^::modules:: (tensorveil[\w.]*)$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
 
 
@@ -57,4 +59,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return match[0]
         return f"{before}{posixpath.relpath(there, folder or '.')}{anchor}{after}"
 
-    return LINK.sub(turn, markdown)
+    return LINK.sub(turn, MODULES.sub(list_modules, markdown))
+
+
+def list_modules(match: re.Match[str]) -> str:
+    """Return a section with the documented names of every module of a package; modules move, pages need not."""
+    package = match[1]
+    folder = ROOT / "src" / Path(*package.split("."))
+    names = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    options = "    options:\n      heading_level: 3"
+    return "\n\n".join(f"## {package}.{name}\n\n::: {package}.{name}\n{options}" for name in names)
