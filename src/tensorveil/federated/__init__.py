@@ -3,7 +3,7 @@
     agreement (what all parties hold) -> server asks, clients answer -> sums of integers -> recipe advances -> release
 
 What a round computes is the recipe's matter (`tensorveil.rounds`); who is trusted with what is `trust`; how bytes
-travel is a transport's: in one process, or over Flower. docs/federated.md has the threat model.
+travel is a transport's: in one process, or over Flower. docs/how-to/federated.md has the threat model.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ LARGEST_MU: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """A trust model. Make one by name; see docs/federated.md for what each protects against.
+    """A trust model. Make one by name; see docs/how-to/federated.md for what each protects against.
 
     Parameters
     ----------

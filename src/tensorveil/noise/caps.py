@@ -2,7 +2,8 @@
 
 The sphere's law is uniform; the flat one is the standard Gaussian. A vector lies in the cap <v, u> >= gamma or outside
 of it as the caller's coin says. Real arithmetic is meant throughout: where doubles do not settle how a coordinate
-rounds, more bits of the same uniforms are drawn and the vector is enclosed in intervals. docs/noise.md#caps.
+rounds, more bits of the same uniforms are drawn and the vector is enclosed in intervals
+(docs/explanation/noise.md#caps).
 """
 
 from __future__ import annotations

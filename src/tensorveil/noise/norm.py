@@ -1,6 +1,7 @@
 """Norm-shaped noise: integer vectors z with probability proportional to exp(-||z|| / scale), the norm being Euclidean.
 
-Two exact proposals, of which the better is taken for the scale and dimension at hand (docs/noise.md#norm-shaped-noise):
+Two exact proposals, of which the better is taken for the scale and dimension at hand
+(docs/explanation/noise.md#norm-shaped-noise):
 
 - shell: round the continuous law of density exp(-||x|| / scale), and keep z = round(x) with probability
   exp(-(||z|| - ||x|| + sqrt(d)/2) / scale). What is kept has the same density all over the cube around z. Nearly
@@ -41,7 +42,7 @@ def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) 
     the random bits. Returns an array of shape (size, dimension).
 
     Guarantee: added to an integer vector of L2 sensitivity s, scale = s / epsilon gives epsilon differential privacy
-    (docs/noise.md#norm-shaped-noise).
+    (docs/explanation/noise.md#norm-shaped-noise).
 
     >>> from tensorveil.noise import SeededSource, norm_laplace
     >>> norm_laplace(1000, 8, 5, SeededSource(1)).shape

@@ -109,7 +109,7 @@ def masked(
     """Hide a vector behind the client's own mask and its masks with all peers, modulo 2**64.
 
     Guarantee: without both the seed of the own mask and all the pairwise ones it cannot be told from uniform words
-    (docs/federated.md#secure-aggregation).
+    (docs/how-to/federated.md#secure-aggregation).
     """
     publics = {peer: round_keys(text, round_)[0] for peer, text in enumerate(everyone) if peer != me}
     words = np.ascontiguousarray(vector, dtype=np.int64).view(np.uint64)
