@@ -44,7 +44,7 @@ bench: setup ## measure against peers; see benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 docs: $(DOCS_VENV)/.ready ## build the documentation into site/ and check its links
-	$(DOCS_VENV)/bin/mkdocs build --quiet --strict --clean
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict --clean
 	$(DOCS_VENV)/bin/python docs/_site/check.py site
 
 # The site needs none of what the library needs: its own small environment, and a lock of its own.

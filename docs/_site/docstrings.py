@@ -13,7 +13,7 @@ import griffe
 
 LISTS = ("Parameters", "Attributes", "Other Parameters", "Raises")
 ITEM = re.compile(r"^(\*{0,2}\w+(?:(?:, | or | and )\*{0,2}\w+)*)(?::\s+(.*)|)$")
-CITED = re.compile(r"docs/([\w/-]+)\.md(#[\w-]+)?")
+CITED = re.compile(r"(?<!\[)docs/([\w/-]+)\.md(#[\w-]+)?")
 
 
 class PlainDocstrings(griffe.Extension):
@@ -23,6 +23,10 @@ class PlainDocstrings(griffe.Extension):
         """Rewrite the docstring of one module, class, function or attribute."""
         if obj.docstring is not None:
             obj.docstring.value = rewrite(obj.docstring.value)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Rewrite the docstring of a whole package, which no other call covers."""
+        self.on_object(obj=pkg)
 
 
 def rewrite(text: str) -> str:

@@ -16,20 +16,17 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = "docs/"
-# What lies outside docs/ and belongs to the site, at the same path below the site's root.
-BROUGHT = (
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "benchmarks/README.md",
-    "benchmarks/results/matrix.md",
-    "benchmarks/results/matrix-laplace.svg",
-    "benchmarks/results/matrix-scale.svg",
-    "benchmarks/results/speed.md",
-    "benchmarks/results/speed.svg",
-    "examples/README.md",
-)
+# What lies outside docs/ and belongs to the site, and its place there.
+BROUGHT = {path: path for path in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")} | {
+    "benchmarks/README.md": "benchmarks/README.md",
+    "benchmarks/results/matrix.md": "benchmarks/results/matrix.md",
+    "benchmarks/results/matrix-laplace.svg": "benchmarks/results/matrix-laplace.svg",
+    "benchmarks/results/matrix-scale.svg": "benchmarks/results/matrix-scale.svg",
+    "benchmarks/results/speed.md": "benchmarks/results/speed.md",
+    "benchmarks/results/speed.svg": "benchmarks/results/speed.svg",
+    "examples/README.md": "how-to/examples.md",
+    "README.md": "index.md",  # links only: the site has a first page of its own
+}
 # A line of a page that stands for all public modules of a package, in the order of their names.
 MODULES = re.compile(r"^::modules:: (tensorveil[\w.]*)$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
@@ -37,15 +34,16 @@ LINK = re.compile(r"(\]\()([^)#\s:]+)(#[^)\s]*)?(\))")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the files from outside docs/."""
-    for path in BROUGHT:
-        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
+    for path, uri in BROUGHT.items():
+        if files.get_file_from_path(uri) is None:
+            files.append(File.generated(config, uri, abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links that work in the repository into links that work in the site."""
     uri = page.file.src_uri
-    here = uri if uri in BROUGHT else DOCS + uri
+    here = next((path for path, there in BROUGHT.items() if there == uri != "index.md"), DOCS + uri)
     folder = posixpath.dirname(uri)
 
     def turn(match: re.Match[str]) -> str:
@@ -53,9 +51,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         there = posixpath.normpath(posixpath.join(posixpath.dirname(here), target))
         if there.startswith(DOCS):
             there = there.removeprefix(DOCS)
-        elif there == "README.md":
-            there = "index.md"
-        elif there not in BROUGHT:
+        elif there in BROUGHT:
+            there = BROUGHT[there]
+        else:
             return match[0]
         return f"{before}{posixpath.relpath(there, folder or '.')}{anchor}{after}"
 
