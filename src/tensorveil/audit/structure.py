@@ -1,8 +1,8 @@
 """Structural witnesses: values that come out too often, or that cannot come out at all, under one neighbour.
 
-Continuous noise that sometimes leaves a number as it was makes atoms; noise on a grid that starts at the data makes
-outputs whose remainders tell the data; floating-point noise makes low bits that depend on what it was added to (Mironov
-2012). Each is a code per output number whose frequencies are compared; as everywhere, fresh draws must confirm.
+Continuous noise that sometimes leaves a number unchanged makes atoms; noise on a grid that starts at the data makes
+outputs whose remainders reveal the data; floating-point noise makes low bits that depend on what it was added to
+(Mironov 2012). Each is a code per output number whose frequencies are compared; as always, fresh draws must confirm.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from tensorveil.audit.scores import Frame, Score
 Array = NDArray[Any]
 Code = Callable[[Array], Array]
 
-_COLUMNS = 64  # of many output numbers, those whose codes differ most
-_SELDOM = 3  # a code that was seen less often is not learnt
+_COLUMNS = 64  # if there are more output numbers, those whose codes differ most are used
+_SELDOM = 3  # a code that was seen less often is ignored
 _SURPRISE = 4.0  # deviations by which a code must differ from its class
 _COARSEST, _FINEST = 8, 48  # remainders are taken of steps from 2**-8 to 2**-48 of the outputs' spread
 
 
 def structural_scores(first: Array, second: Array, kinds: Collection[str]) -> Iterator[Score]:
-    """Yield scores for atoms, remainders ("support") and low bits, as far as they are asked for."""
+    """Yield scores for atoms, remainders ("support") and low bits, as far as requested."""
     for kind, name, code in _codes(first, second):
         if kind not in kinds:
             continue
-        # Exponents are a matter of the law; low bits are looked at for each exponent by itself.
+        # Exponents belong to the law, so low bits are compared for each exponent separately.
         table = CodeRatios.of(first, second, code, _exponent if kind == "low bits" else None)
         if table.informative:
-            yield Score(kind=kind, name=f"log ratio of the frequencies of {name}", function=table, explain=table.words)
+            yield Score(
+                kind=kind, name=f"log ratio of the frequencies of {name}", function=table, explain=table.explain
+            )
 
 
 def finite_scores(first: Array, second: Array) -> Iterator[Score]:
-    """Yield the number of outputs that are no finite numbers, where there are any."""
+    """Yield the count of output numbers that are not finite, if there are any."""
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         yield Score(
             kind="not finite",
@@ -59,12 +61,12 @@ def _codes(first: Array, second: Array) -> Iterator[tuple[str, str, Code]]:
 
 
 def _bits(values: Array) -> Array:
-    # Minus zero prints as zero but has other bits.
+    # Minus zero prints as zero but has different bits.
     return np.ascontiguousarray(values + 0.0).view(np.int64)
 
 
 def lowest_bit(values: Array) -> Array:
-    """Return the exponent of the lowest bit that is set: what power of two, at most, divides a number.
+    """Return the exponent of the lowest bit that is set: the largest power of two that divides a number.
 
     >>> lowest_bit(np.array([1.0, 6.0, 0.75])).tolist()
     [0, 1, -2]
@@ -91,7 +93,7 @@ def _last_bits(values: Array) -> Array:
 
 
 def _decimals(values: Array) -> Array:
-    """Return with how many decimals, up to six, a number can be written; seven if more are needed."""
+    """Return the number of decimals needed to write a number, up to six; seven if more are needed."""
     found = np.full(values.shape, 7, dtype=np.int64)
     for decimals in range(6, -1, -1):
         found[np.round(values, decimals) == values] = decimals
@@ -99,7 +101,7 @@ def _decimals(values: Array) -> Array:
 
 
 class _Remainder:
-    """What is left modulo a power of two, in 64 cells and one for nothing."""
+    """The remainder modulo a power of two, in 64 cells and one for zero."""
 
     def __init__(self, exponent: int) -> None:
         self._exponent = exponent
@@ -111,7 +113,7 @@ class _Remainder:
 
 
 class CodeRatios:
-    """Log ratios of how often codes come out under the neighbours, added up over the output numbers."""
+    """Log ratios of the frequencies of codes under the neighbours, summed over the output numbers."""
 
     def __init__(self, code: Code, tables: list[tuple[int, Array, Array]]) -> None:
         self._code, self._tables = code, tables
@@ -123,7 +125,7 @@ class CodeRatios:
 
     @classmethod
     def of(cls, first: Array, second: Array, code: Code, within: Code | None = None) -> CodeRatios:
-        """Learn the ratios of the codes that were seen more than now and then; ``within`` each class, if given."""
+        """Learn the ratios of codes that were seen often enough; within each class of ``within``, if given."""
         found = []
         for column in range(first.shape[1]):
             numbers = [np.ascontiguousarray(sample[:, column]) for sample in (first, second)]
@@ -140,15 +142,15 @@ class CodeRatios:
                 share = _shares_of_classes(numbers, within, where, len(known))[often]
                 total = (counts[0] + counts[1])[often]
                 surprise = np.abs(counts[0][often] - share * total) / np.sqrt(share * (1.0 - share) * total)
-                # What is no surprise within its class is a matter of the class, and counts for nothing.
+                # A code that is not surprising within its class says no more than the class, and counts as nothing.
                 ratios = np.where(surprise > _SURPRISE, ratios - np.log(share / (1.0 - share)), 0.0)
             gain = float(np.abs(counts[0] - counts[1])[often].sum())
             found.append((gain, (column, known[often], ratios)))
         found.sort(key=lambda each: -each[0])
         return cls(code, [table for _, table in found[:_COLUMNS]])
 
-    def words(self, threshold: float) -> str:
-        """Name some values that alone reach a threshold."""
+    def explain(self, threshold: float) -> str:
+        """Name some values that reach a threshold on their own."""
         if self._code is not _bits:
             return ""
         found = []
@@ -158,7 +160,7 @@ class CodeRatios:
         return "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
 
     def __call__(self, outputs: Array) -> Array:
-        """Return the sum of the log ratios of an output's codes; unknown codes tell nothing."""
+        """Return the sum of the log ratios of an output's codes; unknown codes count as 0."""
         total = np.zeros(len(outputs))
         for column, known, ratios in self._tables:
             codes = self._code(np.ascontiguousarray(outputs[:, column]))
