@@ -144,7 +144,7 @@ def _events(
     clean = [without_infinities(rows) for rows in learn]
     if "law" in kinds:
         scores += law_scores(*clean)
-    scores += structural_scores(clean[0], clean[1], kinds)
+    scores += structural_scores(learn[0], learn[1], kinds, claim)
     return choose_events(scores, outputs[0][half:], outputs[1][half:], claim, draws)
 
 
@@ -172,16 +172,23 @@ def _witness(event: Event, pair: int, hits: tuple[int, int], claim: Claim, draws
     favoured, side = event.favoured, "at least"
     if outside > inside:
         favoured, side, hits = 1 - favoured, "below", (draws - hits[0], draws - hits[1])
-    examples = event.score.explain(event.threshold) if event.score.explain is not None and side == "at least" else ""
     return Witness(
         kind=event.score.kind,
-        event=f"{event.score.name} {side} {event.threshold:.6g}" + (f", such as {examples}" if examples else ""),
+        event=_words(event, side),
         pair=pair,
         favoured=favoured,
         hits=hits,
         draws=draws,
         level=float(max(inside, outside)),
     )
+
+
+def _words(event: Event, side: str) -> str:
+    score = event.score
+    if score.indicator:
+        return score.name if side == "at least" else f"not: {score.name}"
+    examples = score.explain(event.threshold) if score.explain is not None and side == "at least" else ""
+    return f"{score.name} {side} {event.threshold:.6g}" + (f", such as {examples}" if examples else "")
 
 
 def _curve(likely: Array, unlikely: Array, draws: int, error: float) -> tuple[CurvePoint, ...]:
