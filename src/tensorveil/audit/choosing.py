@@ -79,9 +79,9 @@ def _best(score: Score, first: Array, second: Array, claim: Claim, draws: int) -
 
 
 def _thresholds(values: list[Array]) -> Array:
-    """Return quantiles of both samples, closer together in the tails."""
+    """Return quantiles of both samples, which are sorted; closer together in the tails."""
     n = min(len(v) for v in values)
     tails = np.geomspace(1.0 / n, 0.1, 24) if n > 10 else np.array([0.05])
     levels = np.concatenate([tails, np.linspace(0.1, 0.9, 41), 1.0 - tails])
-    cuts = np.unique(np.concatenate([np.quantile(v, levels, method="nearest") for v in values]))
+    cuts = np.unique(np.concatenate([v[np.rint(levels * (len(v) - 1)).astype(np.int64)] for v in values]))
     return cuts[1:] if len(cuts) and cuts[0] <= min(v[0] for v in values) else cuts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ _SELDOM = 3  # a code that was seen less often is not learnt
 _SURPRISE = 4.0  # deviations by which a code must differ from its class
 _CAUTION = 2.0  # deviations by which a log ratio is taken on the safe side
 _LEFTOVER = 1e-3  # the weight of what a log ratio says beyond its bound: it breaks ties
+_FIRM = 0.05  # a log ratio above this is more than its leftover
 _SINGLES = 3  # codes that become events of their own
 _CANDIDATES = 32  # codes that are compared for this by what they show of the claim
 _DOUBT = 0.02
@@ -89,10 +91,12 @@ class CodeRatios:
         """Learn the ratios from two samples, columns as rows (d, n), and the codes that show most of a claim."""
         found = list(_count_codes(first, second, code))
         single = _choose_single(found, (first.shape[1], second.shape[1]), claim)
-        # Half of the columns for a code that stands out, half for all codes together.
-        one = sorted(found, key=lambda column: -column.strongest)[: _COLUMNS // 2]
+        # Half of the columns for a code that stands out, half for all codes together; at least one of each.
+        strong = sorted(found, key=lambda column: -column.strongest)
+        one = [column for column in strong[: _COLUMNS // 2] if column.strongest > _FIRM] or strong[:1]
         rest = sorted(set(found) - set(one), key=lambda column: (-column.excess, column.index))
-        return cls(code, one + rest[: _COLUMNS - len(one)], single)
+        other = [column for column in rest[: _COLUMNS - len(one)] if column.excess > 1.0] or rest[:1]
+        return cls(code, one + other, single)
 
     def strongest_column(self) -> CodeRatios:
         """Return the ratios of the column that has the strongest code, alone."""
@@ -176,6 +180,12 @@ def _odds_of_classes(one: Array, other: Array, known: Array, class_bits: int) ->
     return np.asarray((seen[0] + 0.5) / (seen[1] + 0.5))
 
 
+def _largest(values: Array, count: int) -> list[int]:
+    if count == 1:
+        return [int(values.argmax())]
+    return [int(at) for at in (np.argpartition(-values, count)[:count] if len(values) > count else range(len(values)))]
+
+
 def _choose_single(columns: list[_Column], sizes: tuple[int, int], claim: Claim) -> list[tuple[int, int]]:
     """Return the codes, with their columns, that show most of a claim by themselves."""
     if not columns:
@@ -186,18 +196,16 @@ def _choose_single(columns: list[_Column], sizes: tuple[int, int], claim: Claim)
         here, there = column.counts
         evidence = np.abs(here - there) / np.sqrt(here + there)
         strength = np.abs(column.ratios)
-        best = {*np.argsort(-strength, kind="stable")[:each].tolist(), *np.argsort(-evidence)[:each].tolist()}
-        for at in sorted(best):
-            picked.append(
-                (column.index, int(column.known[at]), int(here[at]), int(there[at]), strength[at], evidence[at])
-            )
-    kept = {item for place in (4, 5) for item in sorted(picked, key=lambda item: -item[place])[:_CANDIDATES]}  # noqa: B023
+        for at in {*_largest(strength, each), *_largest(evidence, each)}:
+            counts = int(here[at]), int(there[at])
+            picked.append((column.index, int(column.known[at]), *counts, float(strength[at]), float(evidence[at])))
+    kept = {item for place in (4, 5) for item in sorted(picked, key=itemgetter(place), reverse=True)[:_CANDIDATES]}
     shortlist = sorted(kept)
-    counts = [np.array([item[place] for item in shortlist]) for place in (2, 3)]
+    seen = [np.array([item[place] for item in shortlist]) for place in (2, 3)]
     promise = np.zeros(len(shortlist))
     for likely, unlikely in ((0, 1), (1, 0)):
-        at_least = lower_rate(counts[likely], sizes[likely], _DOUBT)
-        at_most = upper_rate(counts[unlikely], sizes[unlikely], _DOUBT)
+        at_least = lower_rate(seen[likely], sizes[likely], _DOUBT)
+        at_most = upper_rate(seen[unlikely], sizes[unlikely], _DOUBT)
         promise = np.maximum(promise, claim.least(at_least, at_most))
     order = np.argsort(-promise, kind="stable")[:_SINGLES]
     return [shortlist[at][:2] for at in order.tolist() if promise[at] > 0 and shortlist[at][4] > 0]

@@ -17,7 +17,7 @@ from tensorveil.audit.scores import without_infinities
 
 Array = NDArray[Any]
 
-_ALL_PAIRS = 12  # outputs of which all pairs are subtracted; of more, neighbouring ones
+_ALL_PAIRS = 8  # outputs of which all pairs are subtracted; of more, neighbouring ones
 _SIDES = 16  # outputs of which every pattern of sides is told apart
 
 OUTPUTS, SUM, DISTANCES, SIDES, REPEATS = "outputs", "sum", "distances", "sides", "repeats"

@@ -27,6 +27,7 @@ _COARSEST, _FINEST = 8, 48  # remainders are taken of steps from 2**-8 to 2**-48
 _CELLS = (6, 10, 14, 18)  # narrow cells are 2**-6 to 2**-18 of the spread wide
 _EXACT = 20  # distances of outputs are compared to 2**-20 of their spread: their last bits are rounding errors
 _MODULI = (16, 12, 10, 7)  # of whole numbers: with these, all remainders modulo 2 to 8 but for 8's own are told apart
+_ROUGHLY = 256  # draws that tell a spread well enough
 _FINEST_GRID = 40  # numbers on a grid of steps below 2**-40 of their spread are taken for floating-point numbers
 
 
@@ -79,12 +80,13 @@ def _codes(view: View, first: Array, second: Array) -> Iterator[Code]:
         kind = "law" if view.name == SIDES else "atom"
         yield Code(kind=kind, name="values", function=lambda values: values, word=lambda code: f"is {code}")
         return
-    top = math.frexp(float(np.median(Frame.of(first.T, second.T).spread)))[1]
+    few = [columns[:, :_ROUGHLY].T for columns in (first, second)]
+    top = math.frexp(float(np.median(Frame.of(few[0], few[1]).spread)))[1]
     if view.name == DISTANCES:
         yield _rounded("atom", top - _EXACT)
         return
     yield Code(kind="atom", name="single values", function=_bits, word=_value, raw=True)
-    grid = min(int(lowest_bit(columns).min()) for columns in (first, second))
+    grid = min(_grid(columns) for columns in (first, second))
     if top - _FINEST_GRID <= grid < top:
         for modulus in _MODULI:
             yield _residue(grid, modulus)
@@ -99,6 +101,13 @@ def _codes(view: View, first: Array, second: Array) -> Iterator[Code]:
     for fineness in _CELLS:
         if grid < top - fineness:  # else cells are single values
             yield _rounded("law", top - fineness)
+
+
+def _grid(columns: Array) -> int:
+    """Return the exponent of the largest power of two that divides all numbers."""
+    few = int(lowest_bit(columns[:, :_ROUGHLY]).min())
+    scaled = np.ldexp(columns, -few)
+    return few if (scaled == np.rint(scaled)).all() else int(lowest_bit(columns).min())
 
 
 def _numbered(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
