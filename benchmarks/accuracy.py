@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
+from tensorveil_evidence.published import PublishedDescent
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = 20
@@ -41,7 +42,6 @@ def show(title, rows):
     sys.stdout.flush()
 
 
-PUBLISHED = {"solver": "sgd", "schedule": "published", "baseline": "none", "sweeps": 100, "tol": 0.0}
 REFERENCE = {
     "cp": {
         "bayes, one start": lambda s: tv.CP(3, random_state=s),
@@ -49,18 +49,14 @@ REFERENCE = {
         "bayes, rank 6 and relevance": lambda s: tv.CP(6, random_state=s),
         "als, best of 3": lambda s: tv.CP(3, solver="als", restarts=3, random_state=s),
         "sgd, tiled": lambda s: tv.CP(3, solver="sgd", learning_rate=0.01, sweeps=300, random_state=s),
-        "sgd, published settings": lambda s: tv.CP(
-            3, learning_rate=0.005, regularization=0.01, random_state=s, **PUBLISHED
-        ),
+        "sgd, published settings": lambda s: PublishedDescent("cp", 3, random_state=s),
     },
     "tucker": {
         "bayes, one start": lambda s: tv.Tucker(3, random_state=s),
         "bayes, best of 3": lambda s: tv.Tucker(3, restarts=3, random_state=s),
         "als, best of 3": lambda s: tv.Tucker(3, solver="als", restarts=3, random_state=s),
         "sgd, tiled": lambda s: tv.Tucker(3, solver="sgd", learning_rate=0.01, sweeps=300, random_state=s),
-        "sgd, published settings": lambda s: tv.Tucker(
-            3, learning_rate=0.005, regularization=0.001, core_regularization=0.0001, random_state=s, **PUBLISHED
-        ),
+        "sgd, published settings": lambda s: PublishedDescent("tucker", 3, regularization=0.001, random_state=s),
     },
 }
 

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
-from tensorveil_evidence.subjects.subject import Subject, holds
+from tensorveil.audit.subject import Subject, find_subjects, holds
+from tensorveil_evidence.subjects.catalogue import list_subjects
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
@@ -79,7 +79,7 @@ def table() -> str:
     results = stored()
     lines: list[str] = []
     for prefix, title in FAMILIES.items():
-        family = [subject for name, subject in subjects().items() if name.startswith(prefix)]
+        family = [subject for name, subject in list_subjects().items() if name.startswith(prefix)]
         lines += [f"### {title}", ""]
         lines += ["| mechanism | unit | claimed | proven | at least | at most shown | draws per neighbour | verdict |"]
         lines += ["|---" * 8 + "|"]
@@ -103,7 +103,8 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only write the table")
     options = parser.parse_args()
     if not options.table:
-        chosen = [s for name in options.names for s in find_subjects(name)] or list(subjects().values())
+        known = list_subjects()
+        chosen = [s for name in options.names for s in find_subjects(name, known)] or list(known.values())
         for subject in chosen:
             facts = measure(subject, options.samples)
             keep(subject.name, facts)

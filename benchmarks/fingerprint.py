@@ -90,7 +90,10 @@ def private_fits() -> Iterator[tuple[str, Any]]:
                 "epsilon": epsilon, "delta": delta, "bounds": (low, high), "noise_seed": 7, "random_state": 3,
                 "threads": 1, "shape": tensor.shape,
             }  # fmt: skip
-            for model, rank in ((tv.PrivateCP, 2), (tv.PrivateTucker, 2)):
+            for model, user_level, rank in (
+                (tv.PrivateCP, tv.UserLevelCP, 2),
+                (tv.PrivateTucker, tv.UserLevelTucker, 2),
+            ):
                 name = f"{model.__name__}, order {order}, epsilon {epsilon}, delta {delta}"
                 for method in VALUE_METHODS:
                     made = model(rank, unit="value", method=method, sweeps=20, **common)
@@ -100,7 +103,7 @@ def private_fits() -> Iterator[tuple[str, Any]]:
                     for method in ("auto", "biases", "factors"):
                         yield (
                             f"{name}, slice {method}",
-                            model(rank, unit="slice:user", method=method, **common).fit(tensor),
+                            user_level(rank, unit="slice:user", method=method, **common).fit(tensor),
                         )
         if order == 2:
             for solver in ("bayes", "dlnm_qr", "sor", "altmin"):

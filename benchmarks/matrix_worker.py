@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.solvers.registry import MATRIX_SOLVERS
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Task
 from tensorveil.solvers.watch import Watch
-from tensorveil_evidence.studies.planted_matrix import RANK, observed, planted, rse
+from tensorveil_evidence.studies.planted_matrix import RANK, observe, plant, rse
 
 # The tests' dense reference is the dense form that is timed.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -22,9 +22,9 @@ import dense_matrix as dense
 
 def laplace(size, seed, epsilon):
     """True Laplace noise of scale 1 / epsilon: low-rank estimates of every solver, at defaults and after 400 sweeps."""
-    truth, mask, rng = planted(size, seed)
+    truth, mask, rng = plant(size, seed)
     n = int(mask.sum())
-    tensor = observed(truth, mask, rng.laplace(0.0, 1.0 / epsilon, n))
+    tensor = observe(truth, mask, rng.laplace(0.0, 1.0 / epsilon, n))
     known = {"noise_variance": 2.0 / epsilon**2}
     fits = {
         "bayes": {"rank": RANK, **known},
@@ -52,13 +52,13 @@ def laplace(size, seed, epsilon):
 
 def speed(size, seed, sweeps, solver, form, threads, dtype="float64"):
     """Seconds of a whole fit of so many sweeps, ours or the dense form; compilation is not counted."""
-    truth, mask, rng = planted(size, seed)
+    truth, mask, rng = plant(size, seed)
     Y = np.where(mask, truth + rng.laplace(0.0, 0.3, truth.shape), 0.0).astype(dtype)
-    tensor = observed(Y, mask)
+    tensor = observe(Y, mask)
 
     task = Task(
-        columns=tensor.columns, values=tensor.values, shape=tensor.shape, ranks=(RANK, RANK), core=False,
-        baseline="none", dtype=np.dtype(dtype), threads=threads, seed=0,
+        entries=tensor.entries, ranks=(RANK, RANK), core=False, baseline="none",
+        dtype=np.dtype(dtype), threads=threads, seed=0,
     )  # fmt: skip
     settings, solve = MATRIX_SOLVERS[solver]
 

@@ -17,9 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-import tensorveil as tv
 from tensorveil_evidence.published import InputPerturbation
-from tensorveil_evidence.studies.reference import DESCENT, KINDS, LIPSCHITZ, PUBLISHED_BOUNDS, RANK, Reference
+from tensorveil_evidence.studies.reference import (
+    DESCENT,
+    KINDS,
+    LIPSCHITZ,
+    PUBLISHED_BOUNDS,
+    RANK,
+    Reference,
+    plain_descent,
+)
 from tensorveil_evidence.studies.study import seeds_of
 
 RESULTS = Path(__file__).parent / "results"
@@ -34,10 +41,8 @@ def half_rate(kind, **options):
 
 def gradient_norms(case):
     """Norms of the last mode's gradients after the published descent, entry by entry, without the penalty."""
-    options = {"solver": "sgd", "schedule": "published", "baseline": "none", "sweeps": 100, "tol": 0.0}
-    estimator = {"cp": tv.CP, "tucker": tv.Tucker}[case.kind]
     train = case.problem.train
-    model = estimator(RANK, random_state=case.seed, **options, **DESCENT[case.kind]).fit(train).model_
+    model = plain_descent(case.kind, RANK, case.seed, DESCENT[case.kind]).fit(train).model_
     error = train.values - model.predict(train.coords)
     return 2 * np.abs(error) * np.linalg.norm(model.design(train.columns, train.order - 1), axis=1)
 

@@ -91,8 +91,8 @@ def without_privacy(seed, threads):
 def with_privacy(seed, epsilon, threads):
     train, test = films(seed)
     biases = rmse(private_biases(train, epsilon, 1000 + seed).predict_for(train, test), test.values)
-    fit = tv.PrivateLowRankMatrix(
-        FILMS_RANK, epsilon=epsilon, delta=DELTA, unit="slice", protect="user", bounds=(1, 5), shape=train.shape,
+    fit = tv.UserLevelMatrix(
+        FILMS_RANK, epsilon=epsilon, delta=DELTA, unit="slice:user", bounds=(1, 5), shape=train.shape,
         threads=threads, random_state=seed, noise_seed=2000 + seed,
     ).fit(train)  # fmt: skip
     return biases, fit.rmse_for(train, test), fit.plan_.method
@@ -144,7 +144,7 @@ def planted(seeds, threads):
         shape = (100_000, 5_000, 50)
         problem = tv.synthetic_cp(shape, 3, n_entries=10_010_000, held_out=0.001, random_state=seed)
         train, test = (t.with_modes(("user", "item", "period")) for t in (problem.train, problem.held_out))
-        estimator = tv.PrivateCP(
+        estimator = tv.UserLevelCP(
             3, epsilon=1.0, delta=DELTA, unit="slice:user", bounds=(-0.5, 1.5), shape=shape, threads=threads,
             random_state=seed, noise_seed=seed,
         )  # fmt: skip

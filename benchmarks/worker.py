@@ -41,7 +41,7 @@ def make(name: str, path: str, entries: int | None = None, seed: int = 0) -> dic
 
 def sgd(path: str, dtype: str, rank: int, threads: int, repeats: int) -> dict[str, Any]:
     from tensorveil.kernels.cp_sgd import cp_sgd_pass
-    from tensorveil.kernels.predict import cp_sse
+    from tensorveil.kernels.predict import cp_predict
     from tensorveil.kernels.tiles import build_tiles
 
     shape, columns, values = read_binary(Path(path), dtype)
@@ -50,8 +50,12 @@ def sgd(path: str, dtype: str, rank: int, threads: int, repeats: int) -> dict[st
     layout = build_tiles(columns, values, shape, factors.arrays[0][0].nbytes, threads, 0, dtype)
     build = time.perf_counter() - begin
     passes = _times(lambda k: cp_sgd_pass(layout, factors, (), 0.0, 2e-3, 2e-5, k), repeats)
-    loss = _times(lambda k: cp_sse(columns, values, factors, (), 0.0, threads), 2)
-    rmse = (cp_sse(columns, values, factors, (), 0.0, threads) / len(values)) ** 0.5
+
+    def mean_square() -> float:
+        return float(np.mean((values - cp_predict(columns, factors, threads)).astype(np.float64) ** 2))
+
+    loss = _times(lambda k: mean_square(), 2)
+    rmse = mean_square() ** 0.5
     return {"passes": passes, "loss": loss, "build": build, "rmse": rmse}
 
 

@@ -14,7 +14,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil.completion import CP, LowRankMatrix, PrivateCP, PrivateLowRankMatrix, PrivateTucker, Tucker
+    from tensorveil.completion import (
+        CP,
+        LowRankMatrix,
+        PrivateCP,
+        PrivateLowRankMatrix,
+        PrivateTucker,
+        Tucker,
+        UserLevelCP,
+        UserLevelMatrix,
+        UserLevelTucker,
+    )
     from tensorveil.errors import (
         DataNotFoundError,
         InputError,
@@ -24,6 +34,8 @@ if TYPE_CHECKING:
         TensorveilError,
     )
     from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
+    from tensorveil.privacy import Budget, Ledger, Unit
+    from tensorveil.release.release import load_release, write_release
     from tensorveil.solvers.csvd_qr import csvd_qr
     from tensorveil.tensor import (
         Mode,
@@ -31,6 +43,7 @@ if TYPE_CHECKING:
         list_datasets,
         load_dataset,
         paper_problem,
+        random_split,
         read,
         synthetic_cp,
         synthetic_tucker,
@@ -39,7 +52,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "tensorveil.completion": ("CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"),
+    "tensorveil.completion": (
+        "CP",
+        "LowRankMatrix",
+        "PrivateCP",
+        "PrivateLowRankMatrix",
+        "PrivateTucker",
+        "Tucker",
+        "UserLevelCP",
+        "UserLevelMatrix",
+        "UserLevelTucker",
+    ),
     "tensorveil.errors": (
         "DataNotFoundError",
         "InputError",
@@ -48,6 +71,8 @@ _HOMES = {
         "NotFittedError",
         "TensorveilError",
     ),
+    "tensorveil.privacy": ("Budget", "Ledger", "Unit"),
+    "tensorveil.release.release": ("load_release", "write_release"),
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
     "tensorveil.tensor": (
@@ -56,6 +81,7 @@ _HOMES = {
         "list_datasets",
         "load_dataset",
         "paper_problem",
+        "random_split",
         "read",
         "synthetic_cp",
         "synthetic_tucker",
@@ -63,11 +89,13 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - plain alphabetical order
+    "Budget",
     "CP",
     "CPModel",
     "DataNotFoundError",
     "InputError",
+    "Ledger",
     "LowRankMatrix",
     "MemoryLimitError",
     "MissingDependencyError",
@@ -80,15 +108,22 @@ __all__ = [
     "TensorveilError",
     "Tucker",
     "TuckerModel",
+    "Unit",
+    "UserLevelCP",
+    "UserLevelMatrix",
+    "UserLevelTucker",
     "csvd_qr",
     "from_tensorly",
     "list_datasets",
     "load_dataset",
     "load_model",
+    "load_release",
     "paper_problem",
+    "random_split",
     "read",
     "synthetic_cp",
     "synthetic_tucker",
+    "write_release",
 ]
 
 

@@ -9,18 +9,29 @@
 
 Messages name the parameter, the rule and the remedy. They never quote the data: no value, index,
 label or count, because error messages travel further than data should.
+
+Whatever is raised after a ledger was charged carries the note `CHARGED`, whoever raised it.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
 __all__ = [
+    "CHARGED",
     "DataNotFoundError",
     "InputError",
     "MemoryLimitError",
     "MissingDependencyError",
     "NotFittedError",
     "TensorveilError",
+    "note_charges",
+    "was_charged",
 ]
+
+CHARGED: Final = "The ledger was charged for this run, and a charge is never taken back."
 
 
 class TensorveilError(Exception):
@@ -45,3 +56,19 @@ class NotFittedError(TensorveilError, ValueError, AttributeError):
 
 class MemoryLimitError(TensorveilError, MemoryError):
     """The answer would not fit the memory limit that was stated."""
+
+
+@contextlib.contextmanager
+def note_charges(charged: Callable[[], bool]) -> Iterator[None]:
+    """Note on any error that leaves the block, be it an interrupt, that the ledger was charged, if it was."""
+    try:
+        yield
+    except BaseException as error:
+        if charged() and not was_charged(error):
+            error.add_note(CHARGED)
+        raise
+
+
+def was_charged(error: BaseException) -> bool:
+    """Tell whether the ledger had been charged when an error was raised."""
+    return CHARGED in getattr(error, "__notes__", ())

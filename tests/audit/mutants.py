@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tensorveil.audit import Claim
-from tensorveil.completion import PrivateCP, private
+from tensorveil.completion import PrivateCP, central
 from tensorveil.mechanisms import input as input_method
 from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.catalogue import METHODS
@@ -122,7 +122,7 @@ def no_clip(patch):
         def __getattr__(self, name):
             return (lambda values, *_: values) if name == "clip" else getattr(np, name)
 
-    patch.setattr(private, "np", Numpy())
+    patch.setattr(central, "np", Numpy())
     patch.setattr(spending, "np", Numpy())
 
 

@@ -241,7 +241,7 @@ def test_progress_reaches_the_end():
         (lambda x, rng, n: ["text"] * n, {}, "must return numbers"),
         (lambda x, rng, n: np.zeros(3), {}, "one output per run"),
         (lambda x, rng, n: np.zeros((n, 0)), {}, "1 to 4096"),
-        (lambda x, rng, n: np.zeros((n, 1 + int(x))), {}, "as many numbers"),
+        (lambda x, rng, n: np.zeros((n, 1 + int(x))), {}, "the same number of numbers"),
         (lambda x, rng, n: np.full(n, 2**60), {}, "above 2\\*\\*53"),
     ],
 )

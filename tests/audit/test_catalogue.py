@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from tensorveil.audit.subject import find_subjects, holds
 from tensorveil.errors import InputError
 from tensorveil.federated.recipes import KINDS as RECIPES
 from tensorveil.federated.trust import KINDS as TRUST_KINDS
 from tensorveil.local import __all__ as local_names
-from tensorveil.local.storage import MECHANISMS as LOCAL_MECHANISMS
+from tensorveil.local.catalogue import all_mechanisms
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import __all__ as noise_names
-from tensorveil.rounds.recipe import _STAGES as STAGES
-from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
-from tensorveil_evidence.subjects.subject import holds
+from tensorveil.rounds.plan import STAGES
+from tensorveil_evidence.subjects.catalogue import list_subjects
 
 ROOT = Path(__file__).parents[2]
-SUBJECTS = subjects()
+SUBJECTS = list_subjects()
 # Whole fits of the reference case take a tenth of a second and more each; of the others one variant is enough here.
 COSTLY = {
     name for name in SUBJECTS if name.startswith("attack/") or name.endswith("gradient perturbation, secret start")
@@ -114,13 +114,19 @@ def test_every_noise_is_audited():
         assert audited(f"noise/{name.replace('_', ' ')}"), name
 
 
-LOCAL = {"RandomizedResponse": "k-RR", "ExactGaussian": "exact Gaussian", "Projected": "projected"}
-
-
-@pytest.mark.parametrize("name", [*LOCAL_MECHANISMS, "400 shuffled"])
+@pytest.mark.parametrize("name", all_mechanisms())
 def test_every_local_mechanism_is_audited(name):
-    assert any(audited(f"local/{word}") for word in (LOCAL.get(name, name), name.lower())), name
-    assert set(LOCAL_MECHANISMS) <= set(local_names), "a mechanism is not public"
+    examples = all_mechanisms()[name].examples(1.0)
+    assert examples
+    for example, mechanism in examples.items():
+        assert type(mechanism).__name__ == name
+        assert audited(f"local/{example}, epsilon 1"), example
+        assert audited(f"local/{example}, epsilon 6"), example
+    assert name in local_names, "a mechanism is not public"
+
+
+def test_shuffled_reports_are_audited():
+    assert audited("local/400 shuffled")
 
 
 @pytest.mark.parametrize("kind", STAGES)
@@ -188,11 +194,11 @@ def test_every_proof_has_a_subject():
 
 
 def test_subjects_are_found_by_name_beginning_and_pattern():
-    assert [s.name for s in find_subjects("noise/laplace, fine grid")] == ["noise/laplace, fine grid"]
-    assert {s.name for s in find_subjects("noise/laplace")} == {
+    assert [s.name for s in find_subjects("noise/laplace, fine grid", SUBJECTS)] == ["noise/laplace, fine grid"]
+    assert {s.name for s in find_subjects("noise/laplace", SUBJECTS)} == {
         "noise/laplace, fine grid",
         "noise/laplace, coarse grid",
     }
-    assert all(s.name.endswith("gaussian") for s in find_subjects("completion/*gaussian"))
+    assert all(s.name.endswith("gaussian") for s in find_subjects("completion/*gaussian", SUBJECTS))
     with pytest.raises(InputError, match="no subject"):
-        find_subjects("nothing")
+        find_subjects("nothing", SUBJECTS)

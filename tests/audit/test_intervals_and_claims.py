@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tensorveil.audit import Claim
-from tensorveil.audit.intervals import lower_rate, upper_rate
+from tensorveil.audit.claim import lower_rate, upper_rate
 from tensorveil.audit.one_run import Canaries, audit_one_run, epsilon_from_guesses, guess_pvalue
 from tensorveil.errors import InputError
 from tensorveil.privacy.gdp import gdp_delta
@@ -39,7 +39,7 @@ def test_the_least_epsilon_inverts_the_definition(epsilon, delta, p):
     q = (p - delta) * math.exp(-epsilon)
     if q > 0:
         assert float(claim.least(p, q)) >= epsilon - 1e-9
-        assert float(claim.shown(p, q)) == pytest.approx(epsilon, abs=1e-9)
+        assert float(claim.event_level(p, q)) == pytest.approx(epsilon, abs=1e-9)
         assert float(claim.least_missed(q)) >= 1 - p - 1e-12
     alpha = np.linspace(0, 1, 101)
     missed = claim.least_missed(alpha)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tensorveil.federated import client
-from tensorveil.federated.secure import client as secure_client
+from tensorveil.federated.secure import masking
 from tensorveil.federated.trust import Trust
 from tensorveil.kernels import learning as compiled_learning
 from tensorveil.kernels import users as compiled_users
@@ -22,10 +22,10 @@ from tensorveil.local import PrivUnit
 from tensorveil.noise import SeededSource
 from tensorveil.rounds import runner
 from tensorveil_evidence.subjects import users
-from tensorveil_evidence.subjects.catalogue import subjects
+from tensorveil_evidence.subjects.catalogue import list_subjects
 from users_reference import add_bounded, entry_norms, no_norms
 
-SUBJECTS = subjects()
+SUBJECTS = list_subjects()
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,17 @@ def users_only_added(patch):
 
 
 def contrasts_not_cut(patch):
-    patch.setattr(contrasts, "shortened", lambda rows, norm: 2.0 * rows)
+    patch.setattr(contrasts, "clip_rows", lambda rows, norm: 2.0 * rows)
 
 
 def means_not_cut(patch):
-    patch.setattr(statistics, "shortened", lambda rows, norm: 2.0 * rows)
+    patch.setattr(statistics, "clip_rows", lambda rows, norm: 2.0 * rows)
 
 
 def parameters_not_cut(patch):
     from tensorveil.learning import parameters
 
-    patch.setattr(parameters, "shortened", lambda rows, norm: rows)
+    patch.setattr(parameters, "clip_rows", lambda rows, norm: rows)
 
 
 def products_not_charged(patch):
@@ -131,9 +131,9 @@ def colluding_parts_counted(patch):
 
 def masks_of_32_bits(patch):
     """The upper half of every word stays as it is."""
-    for name in ("mask", "pairwise"):
-        original = getattr(secure_client, name)
-        patch.setattr(secure_client, name, lambda *given, original=original: original(*given) >> np.uint64(33))
+    for name in ("expand_mask", "sum_pair_masks"):
+        original = getattr(masking, name)
+        patch.setattr(masking, name, lambda *given, original=original: original(*given) >> np.uint64(33))
 
 
 MUTANTS = [

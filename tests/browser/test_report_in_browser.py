@@ -13,12 +13,13 @@ from tensorveil.audit import Claim, audit
 from tensorveil.completion import PrivateCP
 from tensorveil.models import CPModel
 from tensorveil.report.audit_page import Audited, audit_page
-from tensorveil.report.facts import Caption, Chart, Level, Method, Series, Study, TableOf
+from tensorveil.report.facts import Caption, Chart, Level, Series, Standing, TableOf
 from tensorveil.report.owner_page import open_page, owner_page
 from tensorveil.report.page import save_page
-from tensorveil.report.release_page import report_writer
+from tensorveil.report.release_page import save_release_page
 from tensorveil.tensor import Mode, ObservedTensor, load_dataset, random_split
-from tensorveil_evidence.studies.study_page import study_page
+from tensorveil_evidence.studies import drawing
+from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
 
 LOOKS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
 NASTY = "<img src=x onerror=alert(1)> \"long\" 'label' & <script>alert(2)</script>"
@@ -28,7 +29,7 @@ NAMES = ("release", "owner", "open", "audit", "study", "nasty", "nasty-owner", "
 
 def released(folder, name, tensor, bounds, rank, epsilon):
     fit = PrivateCP(rank, epsilon=epsilon, delta=0.0, unit="value", bounds=bounds, sweeps=5, threads=1).fit(tensor)
-    report_writer(fit, n_entries=tensor.n_entries)(folder / f"{name}.html", fit.model_)
+    save_release_page(folder / f"{name}.html", fit.model_, fit.guarantee_, fit.plan_)
     return fit
 
 
@@ -42,22 +43,34 @@ def nasty_tensor():
 
 
 def study(prefix=""):
-    methods = tuple(Method(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
+    methods = tuple(Standing(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
     caption = Caption(text="Errors.", unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=methods)
     x = (0.1, 0.3, 1.0, 3.0, 10.0)
+    figure, _, axes = drawing.new_figure(9.6, 4.0, "A caption.", rows=1, columns=2)
+    for axis in axes.flat:
+        axis.plot(x, x, label=f"{prefix}line")
+        axis.set_title(f"{prefix}Figure")
+    image = drawing.draw_for_page(figure, "made-up")
+    drawn = StudyFigure(image=image, alt=f"{prefix}two panels", caption=caption)
+    columns = ("method", *(f"epsilon {v:g}, fifty runs" for v in x))
+    table = TableOf(title="Table", columns=columns, rows=tuple((m.name, *x) for m in methods), caption=caption)
+    facts = StudyPage(title=f"{prefix}A study", finding="It is so.", figure=drawn, tables=(table,), notes=("n",))
+    return make_study_page(facts)
+
+
+def trade_off_chart(prefix=""):
+    x = (0.1, 0.3, 1.0, 3.0, 10.0)
+    methods = tuple(Standing(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
     series = [
         Series(name=m.name, x=x, y=[k / v**0.5 for v in x], low=[0.8 * k / v**0.5 for v in x], high=[9] * 5)
         for k, m in enumerate(methods, start=1)
     ]
-    chart = Chart(
+    return Chart(
         title=f"{prefix}Figure", x=f"{prefix}epsilon", y=f"{prefix}RMSE", series=tuple(series),
         levels=(Level(name=f"{prefix}constant", y=2.0),),
-        caption=caption, log_x=True, log_y=True,
+        caption=Caption(text="Errors.", unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=methods),
+        log_x=True, log_y=True,
     )  # fmt: skip
-    columns = ("method", *(f"epsilon {v:g}, fifty runs" for v in x))
-    table = TableOf(title="Table", columns=columns, rows=tuple((m.name, *x) for m in methods), caption=caption)
-    title = f"{prefix}A study"
-    return study_page(Study(title=title, finding="It is so.", charts=(chart,), tables=(table,), notes=("n",)))
 
 
 @pytest.fixture(scope="session")
@@ -65,8 +78,9 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("reports")
     shown, hidden = random_split(load_dataset("covid19-serology"), 0.3, random_state=1)
     fit = released(place, "release", shown, (-5, 5), 8, 5.0)
-    save_page(place / "owner.html", owner_page(fit.model_, fit.guarantee_, shown, held_out=hidden))
-    history = [{"train_rmse": 1.0 / k} for k in range(1, 9)]
+    owner = owner_page(fit.model_, fit.guarantee_, shown, held_out=hidden, trade_off=trade_off_chart())
+    save_page(place / "owner.html", owner)
+    history = [{"train_error": 1.0 / k} for k in range(1, 9)]
     summary = {"fit": {"train_rmse": 0.4, "validation_rmse": None, "history": history}}
     save_page(place / "open.html", open_page(fit.model_, shown, summary))
     noise = audit(
@@ -78,7 +92,10 @@ def folder(tmp_path_factory):
     save_page(place / "study.html", study())
     tensor = nasty_tensor()
     fit = released(place, "nasty", tensor, (1, 5), 3, 30.0)
-    save_page(place / "nasty-owner.html", owner_page(fit.model_, fit.guarantee_, tensor))
+    save_page(
+        place / "nasty-owner.html",
+        owner_page(fit.model_, fit.guarantee_, tensor, trade_off=trade_off_chart(f"{NASTY} ")),
+    )
     save_page(place / "nasty-study.html", study(f"{NASTY} "))
     return place
 
@@ -271,6 +288,15 @@ def test_reports_print(opened, tmp_path):
     printed = page.pdf(path=tmp_path / "report.pdf", format="A4", print_background=True)
     assert printed.startswith(b"%PDF")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_figure_of_a_study_is_shown_and_can_be_read(opened, width):
+    page = opened("study", width)
+    image = page.get_by_role("img", name="two panels")
+    assert page.evaluate("document.querySelector('img').naturalWidth") > 500
+    assert image.bounding_box()["width"] >= 700  # on narrow screens it scrolls: text is not made smaller than this
+    assert page.faults == []
 
 
 def test_the_report_of_a_release_is_small(folder):

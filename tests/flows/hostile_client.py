@@ -9,7 +9,7 @@ import numpy as np
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
-from tensorveil.federated.flower.client import work
+from tensorveil.federated.flower.client_app import work
 from tensorveil.federated.flower.processes import Channel
 from tensorveil.federated.identity import load_identity
 from tensorveil.tensor import read

@@ -10,9 +10,9 @@ import numpy as np
 
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
-from tensorveil.federated.flower.client import work
+from tensorveil.federated.flower.client_app import work
 from tensorveil.federated.flower.processes import Channel
-from tensorveil.federated.flower.server import serve
+from tensorveil.federated.flower.server_app import serve
 from tensorveil.federated.identity import load_identity
 from tensorveil.learning import Samples
 
@@ -23,7 +23,7 @@ def server(folder, address):
         Channel(address=address), folder / "server", agreement=agreement, key=load_identity(folder / "server")
     )
     (folder / "state.bin").write_bytes(outcome.state.to_bytes())
-    (folder / "guarantee.txt").write_text(outcome.guarantee.sentence())
+    (folder / "guarantee.txt").write_text(outcome.guarantee_.sentence())
 
 
 def client(folder, address, number):

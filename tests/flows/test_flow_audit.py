@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensorveil.audit.subject import holds
 from tensorveil.cli.main import run
-from tensorveil_evidence.subjects.catalogue import subjects
-from tensorveil_evidence.subjects.subject import holds
+from tensorveil_evidence.subjects.catalogue import list_subjects
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 OWN = re.search(r"(def noisy_mean.*?)\n\n", PAGE, re.DOTALL)[1]
@@ -33,7 +33,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     np.save("b.npy", np.array([1.0, 0.5, 1.0]))
     commands = [shlex.split(line)[2:] for line in PAGE.splitlines() if line.startswith("$ tensorveil ")]
     assert [run(command) for command in commands] == [3, 3, 0, 0, 3]
-    assert Path("curve.png").exists()
+    assert Path("curve.svg").exists()
 
 
 def rows():
@@ -45,10 +45,10 @@ def rows():
     return found
 
 
-@pytest.mark.parametrize("name", sorted(subjects()))
+@pytest.mark.parametrize("name", sorted(list_subjects()))
 def test_the_table_is_complete_and_its_verdicts_are_right(name):
     """A subject that is new, or whose claim changed, asks for `python -m benchmarks.audit NAME`."""
-    subject = subjects()[name]
+    subject = list_subjects()[name]
     cells = rows()[name]
     assert ("violated" in cells[-1]) != holds(subject), cells
     assert cells[1] == subject.unit

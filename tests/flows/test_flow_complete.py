@@ -11,7 +11,7 @@ from flow_cases import SHAPE, complete, planted_tensor, summary_of, written
 
 from tensorveil.cli.main import run
 from tensorveil.models import CPModel, TuckerModel, load_model
-from tensorveil.runs.complete import plain
+from tensorveil.release.result import make_plain
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".parquet", ".tns", ".npz"])
@@ -105,7 +105,7 @@ def test_a_second_run_needs_force(tmp_path, capsys):
 
 def test_numbers_that_json_cannot_say_become_null():
     content = {"a": (np.float64(1.5), np.int32(2), float("nan")), "b": np.array([1, 2])}
-    assert plain(content) == {"a": [1.5, 2, None], "b": [1, 2]}
+    assert make_plain(content) == {"a": [1.5, 2, None], "b": [1, 2]}
 
 
 @pytest.mark.parametrize("solver", ["bayes", "sgd"])

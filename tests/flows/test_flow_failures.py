@@ -8,7 +8,7 @@ import pytest
 from flow_cases import complete, written
 
 from tensorveil.cli.main import run
-from tensorveil.runs import complete as completing
+from tensorveil.release import fill
 
 GOOD = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\nbob,Cube,2\n"
 
@@ -73,12 +73,12 @@ def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(tmp_path, capsy
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(completing, "write_cells", fail)
+        patch.setattr(fill, "write_table", fail)
         assert complete(path, output) == code
     assert list(tmp_path.iterdir()) == [path]
     assert complete(path, output) == 0
     before = {found.name: found.read_bytes() for found in output.iterdir()}
-    monkeypatch.setattr(completing, "write_cells", fail)
+    monkeypatch.setattr(fill, "write_table", fail)
     assert complete(path, output, "--force", "--seed", "1") == code
     assert {found.name: found.read_bytes() for found in output.iterdir()} == before
     assert sorted(found.name for found in tmp_path.iterdir()) == ["result", path.name]
@@ -88,12 +88,12 @@ def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(tmp_path, capsy
 STUCK = """
 import sys, time
 from tensorveil.cli import main
-from tensorveil.runs import complete as completing
-def stuck(folder, *rest):
-    (folder / "model.npz").write_bytes(b"half")
+from tensorveil.models import CPModel
+def stuck(model, path):
+    path.write_bytes(b"half")
     print("half-way", flush=True)
     time.sleep(60)
-completing.write_results = stuck
+CPModel.save = stuck
 sys.argv = ["tensorveil", "complete", sys.argv[1], "-o", sys.argv[2], "--solver", "als", "--rank", "1", "--no-fill"]
 main.main()
 """

@@ -196,7 +196,7 @@ def test_a_hostile_client_does_not_stop_a_run(parties):
     code, said = here.finish("server")
     assert code == 0, said
     log = here.log("server")
-    for reason in ("kind that is not allowed", "a wrong length", "another round", "too long"):
+    for reason in ("type that is not allowed", "a wrong length", "another round", "too long"):
         assert reason in log, log
     assert log.count("client 2: ") >= 4
     (charge,) = Ledger.open(ledger).entries()

@@ -20,7 +20,7 @@ from tensorveil.learning import (
     ClassContrasts,
     ClassMoments,
     Directions,
-    Plan,
+    Network,
     learn_in_rounds,
     predict,
     share_out,
@@ -41,8 +41,8 @@ def data():
 
 def averaged(**changes):
     facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "users": 3, "epochs": 2, "clip": 1.0, "clip_kind": "max"}
-    plan = Plan(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [16], "dropout": 0.3})
-    return AveragedParameters(**(facts | {"network": plan, "batch": 16, "rate": 0.005, "seed": 4} | changes))
+    network = Network(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [16], "dropout": 0.3})
+    return AveragedParameters(**(facts | {"network": network, "batch": 16, "rate": 0.005, "seed": 4} | changes))
 
 
 def moments(**changes):
@@ -85,16 +85,16 @@ def test_the_engine_gives_the_same_as_one_place(tmp_path, make, kind):
     alone = learn_in_rounds(make(), groups, None)
     assert outcome.state.to_bytes() == alone.to_bytes()
     assert outcome.incidents == ()
-    assert "NOT PRIVATE" in outcome.guarantee.sentence()
+    assert "NOT PRIVATE" in outcome.guarantee_.sentence()
 
 
 def test_moments_of_records_over_the_engine_are_private_and_useful(tmp_path):
     train, test = data()
     agreement = agreed(tmp_path, moments(), kind="aggregator")
     outcome = in_one_process(tmp_path, agreement, share_out(train, 3, 0), source=SeededSource(3))
-    assert weighted_f1(test.y, outcome.model.predict(test.x), 10) > 0.75
-    assert (outcome.guarantee.epsilon, str(outcome.guarantee.unit)) == (8.0, "slice:record")
-    assert not outcome.guarantee.private  # a seed
+    assert weighted_f1(test.y, outcome.model_.predict(test.x), 10) > 0.75
+    assert (outcome.guarantee_.epsilon, str(outcome.guarantee_.unit)) == (8.0, "slice:record")
+    assert not outcome.guarantee_.private  # a seed
 
 
 @pytest.mark.slow

@@ -153,18 +153,18 @@ def test_groups_with_other_budgets_are_combined_and_shuffling_is_accounted(peopl
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--epsilon", "1", "--unit", "tensor"], "--bounds LOW HIGH"),
+        (["--epsilon", "1", "--unit", "tensor"], "Try --bounds 0 1"),
         (["--epsilon", "0", *PROMISE[2:]], "epsilon must be"),
         (["--epsilon", "inf", *PROMISE[2:]], "epsilon must be"),
         ([*PROMISE[:4], "--bounds", "1", "0"], "bounds must be"),
         ([*PROMISE[:4], "--bounds", "0", "0.5"], "within bounds"),
         ([*PROMISE, "--points", "9"], "--mechanism dtldp"),
-        ([*PROMISE, "--mechanism", "privunit", "--points", "9"], "--points cannot be used"),
+        ([*PROMISE, "--mechanism", "privunit", "--points", "9"], "points cannot be used with --mechanism privunit"),
         ([*PROMISE, "--mechanism", "gaussian"], "delta must be above 0"),
-        ([*PROMISE, "--basis", "fourier:3"], "--basis must be"),
+        ([*PROMISE, "--basis", "fourier:3"], "Try --basis dct:64"),
         ([*PROMISE, "--basis", "dct:99"], "keep must be"),
         ([*PROMISE, "--purpose", "fun"], "--ledger"),
-        ([*PROMISE[:4], "--radius", "1", "--mechanism", "dtldp"], "needs --bounds"),
+        ([*PROMISE[:4], "--radius", "1", "--mechanism", "dtldp"], "--mechanism dtldp needs bounds"),
         (["--epsilon", "1", "--unit", "local-entry", "--bounds", "0", "1", "--mechanism", "privunit"], "unit must be"),
     ],
 )

@@ -26,8 +26,8 @@ from private_cases import (
 from tensorveil.cli.main import run
 from tensorveil.completion import PrivateCP
 from tensorveil.privacy import Ledger
+from tensorveil.release import fill
 from tensorveil.release.release import load_release
-from tensorveil.runs import private_complete as private_completing
 from tensorveil.tensor import Mode, read, write
 
 
@@ -200,7 +200,7 @@ def test_debug_shows_where_but_not_what(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(PrivateCP, "fit", fail)
     assert complete(write_table(tmp_path / "ratings.csv"), tmp_path / "release", "--debug") == 1
     err = capsys.readouterr().err
-    assert "run_private" in err
+    assert "release_privately" in err
     assert "RuntimeError" in err
     assert SECRET not in err
 
@@ -235,7 +235,7 @@ def test_a_failing_write_keeps_the_charge_and_leaves_nothing(tmp_path, capsys, m
         raise error
 
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path / "ratings.ledger")
-    monkeypatch.setattr(private_completing, "write_cells", fail)
+    monkeypatch.setattr(fill, "write_table", fail)
     assert complete(path, tmp_path / "release", "--ledger", ledger) == code
     assert "never taken back" in capsys.readouterr().err
     (charge,) = Ledger.open(ledger).entries()
@@ -246,11 +246,11 @@ def test_a_failing_write_keeps_the_charge_and_leaves_nothing(tmp_path, capsys, m
 STUCK = """
 import sys, time
 from tensorveil.cli import main
-from tensorveil.runs import private_complete as private_completing
+from tensorveil.runs import private
 def stuck(estimator, *rest, **options):
     print("charged", flush=True)
     time.sleep(60)
-private_completing.write_release = stuck
+private.write_release = stuck
 path, ledger, output = sys.argv[1:]
 sys.argv = ["tensorveil", "complete", path, "--epsilon", "1", "--unit", "value", "--bounds", "1", "5", "--rank", "1",
             "--ledger", ledger, "-o", output]

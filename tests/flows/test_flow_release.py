@@ -6,15 +6,20 @@ import dataclasses
 import json
 
 import numpy as np
+import pyarrow.csv
 import pytest
 
 from tensorveil.completion import CP, PrivateCP, PrivateTucker
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.privacy import Budget, Ledger, LedgerError
-from tensorveil.release.release import load_release, write_diagnostics, write_release
+from tensorveil.release import release
+from tensorveil.release.diagnostics import write_diagnostics
+from tensorveil.release.fill import Fill
+from tensorveil.release.release import load_release, write_release
 from tensorveil.tensor import Mode, ObservedTensor
 
-FILES = ["MODEL_CARD.md", "guarantee.json", "model.npz"]
+FILES = ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
+FILL = Fill(coords=[[0, 0], [9, 7]], format="csv")
 
 
 def observed(labels=True):
@@ -82,13 +87,14 @@ def test_nothing_is_overwritten_and_an_empty_folder_may_be_used(tmp_path):
     assert names(target) == FILES
 
 
-def test_a_folder_that_fills_meanwhile_is_spared(tmp_path):
-    def intrude(path, model):
+def test_a_folder_that_fills_meanwhile_is_spared(tmp_path, monkeypatch):
+    def intrude(path, model, fill):
         (tmp_path / "release").mkdir()
         (tmp_path / "release" / "theirs").write_text("theirs")
 
+    monkeypatch.setattr(release, "write_fill", intrude)
     with pytest.raises(InputError, match="already exists"):
-        write_release(fitted(), tmp_path / "release", also={"more.csv": intrude})
+        write_release(fitted(), tmp_path / "release", fill=FILL)
     assert names(tmp_path) == ["release"]
     assert names(tmp_path / "release") == ["theirs"]
 
@@ -98,10 +104,9 @@ def test_seeded_noise_is_refused_or_marked_everywhere(tmp_path):
     with pytest.raises(InputError, match="not private"):
         write_release(estimator, tmp_path / "release")
     assert list(tmp_path.iterdir()) == []
-    also = {"filled.csv": lambda path, model: path.write_text("x")}
-    write_release(estimator, tmp_path / "release", allow_not_private=True, also=also)
+    write_release(estimator, tmp_path / "release", allow_not_private=True, fill=FILL)
     assert all(name.startswith("NOT-PRIVATE-") for name in names(tmp_path / "release"))
-    assert len(names(tmp_path / "release")) == 4
+    assert len(names(tmp_path / "release")) == 5
     assert (tmp_path / "release" / "NOT-PRIVATE-MODEL_CARD.md").read_text().startswith("# NOT PRIVATE")
     assert not load_release(tmp_path / "release")[1].private
     for name in names(tmp_path / "release"):  # taking the mark off does not help
@@ -140,22 +145,41 @@ def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["model.npz", "../more.csv", "a/b.csv", "", "MODEL_CARD.md"])
-def test_further_files_have_names_of_their_own(tmp_path, name):
-    with pytest.raises(InputError, match="plain file name"):
-        write_release(fitted(), tmp_path / "release", also={name: lambda path, model: None})
+def test_filled_cells_are_the_models_predictions(tmp_path):
+    estimator = fitted()
+    folder = write_release(estimator, tmp_path / "release", fill=FILL, report=False)
+    assert names(folder) == ["MODEL_CARD.md", "filled.csv", "guarantee.json", "model.npz"]
+    table = pyarrow.csv.read_csv(folder / "filled.csv")
+    np.testing.assert_allclose(table.column("value").to_numpy(), estimator.predict(FILL.coords))
+    assert "`filled.csv`" in (folder / "MODEL_CARD.md").read_text()
 
 
-def test_the_ledger_hears_of_the_release_when_it_stands(tmp_path):
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ({"coords": [[0, 0]], "format": "../more.csv"}, "format must be one of"),
+        ({"coords": [[0, 8]]}, "inside the model's shape"),
+        ({"coords": [0, 1]}, "one column per mode"),
+        ({"coords": [[0.5, 1.0]]}, "integers"),
+    ],
+)
+def test_cells_that_cannot_be_filled_leave_nothing(tmp_path, cells, words):
+    with pytest.raises(InputError, match=words):
+        write_release(fitted(), tmp_path / "release", fill=Fill(**cells))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_ledger_hears_of_the_release_when_it_stands(tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=9.0, delta=0.0), unit="value", name="ratings")
     estimator = fitted(ledger=ledger)
     assert ledger.entries()[0].status == "spent, release unknown"
 
-    def fail(path, model):
+    def fail(path, model, fill):
         raise RuntimeError
 
+    monkeypatch.setattr(release, "write_fill", fail)
     with pytest.raises(RuntimeError):
-        write_release(estimator, tmp_path / "release", also={"more.csv": fail})
+        write_release(estimator, tmp_path / "release", fill=FILL)
     assert ledger.entries()[0].status == "spent, release unknown"
     write_release(estimator, tmp_path / "release")
     assert ledger.entries()[0].status == "released"

@@ -105,18 +105,16 @@ def test_a_report_that_fails_leaves_no_release_and_no_halves(tmp_path, monkeypat
 
 def test_python_writes_the_same(tmp_path):
     from tensorveil.completion import PrivateCP
-    from tensorveil.report.release_page import report_writer
     from tensorveil.tensor import read
 
     tensor = read(write_table(tmp_path / "ratings.csv"))
     private = PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), sweeps=2).fit(tensor)
-    write = report_writer(private, n_entries=tensor.n_entries)
-    folder = write_release(private, tmp_path / "release", also={REPORT: write})
+    folder = write_release(private, tmp_path / "release")
     assert private.guarantee_.sentence() in text_of(folder / REPORT)
+    assert "Move epsilon and see" in text_of(folder / REPORT)
     assert REPORT in (folder / "MODEL_CARD.md").read_text()
     seeded = PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), sweeps=2, noise_seed=1).fit(tensor)
-    also = {REPORT: report_writer(seeded, n_entries=tensor.n_entries)}
-    folder = write_release(seeded, tmp_path / "seeded", also=also, allow_not_private=True)
+    folder = write_release(seeded, tmp_path / "seeded", allow_not_private=True)
     page = text_of(folder / f"NOT-PRIVATE-{REPORT}")
     assert "Do not publish" in page
     assert "May be published" not in page

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tensorveil.cli.main import run
-from tensorveil_evidence.studies import making as studying
-from tensorveil_evidence.studies.catalogue import studies
+from tensorveil_evidence.studies import jobs, progress, runner
+from tensorveil_evidence.studies.catalogue import list_studies
 
 SMALL = "yuan-table-5"
 
@@ -93,7 +93,7 @@ def whole(tmp_path_factory):
 def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path, whole):
     kill_in_the_middle(start(tmp_path, "--runs", "3"), lambda: len(cells(tmp_path)) >= 3)
     before = cells(tmp_path)
-    assert 3 <= len(before) < len(studies()[SMALL].cells(3, False))
+    assert 3 <= len(before) < len(list_studies()[SMALL].cells(3, False))
     assert not (tmp_path / f"{SMALL}.parquet").exists()
     finish(start(tmp_path, "--runs", "3", "--jobs", "1"))  # nor does the number of processes matter
     same_results(tmp_path, whole)
@@ -129,7 +129,7 @@ def test_everything_is_written(whole, capsys):
         f"{SMALL}.{ending}" for ending in ("html", "json", "md", "parquet", "png", "svg")
     ]
     page = (whole / f"{SMALL}.md").read_text()
-    assert f"![{studies()[SMALL].title}]({SMALL}.svg)" in page
+    assert f"![{list_studies()[SMALL].title}]({SMALL}.svg)" in page
     svg = (whole / f"{SMALL}.svg").read_text()
     for word in ("Unit: tensor", "Delta: 1e-05", "Guarantees: proven"):
         assert word in page
@@ -142,7 +142,7 @@ def test_everything_is_written(whole, capsys):
 def test_redrawing_computes_nothing(whole, tmp_path, monkeypatch, capsys):
     for ending in ("parquet", "json"):
         (tmp_path / f"{SMALL}.{ending}").write_bytes((whole / f"{SMALL}.{ending}").read_bytes())
-    monkeypatch.setattr(studying, "run_study", None)
+    monkeypatch.setattr(jobs, "run_study", None)
     assert run(["study", SMALL, "--redraw", "-o", str(tmp_path), "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     assert told["name"] == SMALL
@@ -153,9 +153,7 @@ def test_redrawing_computes_nothing(whole, tmp_path, monkeypatch, capsys):
 
 
 def test_a_smaller_run_does_not_replace_a_larger_one(tmp_path, capsys, monkeypatch):
-    from tensorveil_evidence.studies import running
-
-    monkeypatch.setattr(running, "cells_in_results", lambda *_: 13)
+    monkeypatch.setattr(runner, "cells_in_results", lambda *_: 13)
     assert run(["study", SMALL, "-o", str(tmp_path)]) == 2
     assert "a larger run of yuan-table-5" in capsys.readouterr().err
 
@@ -166,16 +164,22 @@ def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr().err
     for word in ("ml-100k", "grouplens.org", "TENSORVEIL_DATA"):
         assert word in told
-    monkeypatch.setattr(studying, "studies", lambda: {"wei-figure-4": studies()["wei-figure-4"]})
+    monkeypatch.setattr(jobs, "list_studies", lambda: {"wei-figure-4": list_studies()["wei-figure-4"]})
     assert run(["study", "all", "--quick", "-o", str(tmp_path)]) == 0
     assert "skipped" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_data_of_every_study_can_be_had_somewhere():
+    for study in list_studies().values():
+        if study.dataset is not None:
+            assert jobs._find_data(study.dataset)[1].startswith("http")
+
+
 def test_the_list_tells_the_cost(capsys):
     assert run(["study", "--list", "--json"]) == 0
     facts = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)}
-    assert set(facts) == set(studies())
+    assert set(facts) == set(list_studies())
     assert facts["wei-figure-4"]["dataset"] == "ml-100k"
     assert all(fact["quick_minutes"] <= fact["full_minutes"] for fact in facts.values())
     assert run(["study", "--list"]) == 0
@@ -185,7 +189,7 @@ def test_the_list_tells_the_cost(capsys):
 
 
 def test_progress_tells_the_time_left(capsys):
-    lines = studying._Lines("one")
+    lines = progress.ProgressLines("one")
     lines(0, 4, float("nan"))
     lines(1, 4, 30.0)  # too soon after the last line
     lines(4, 4, 0.0)
@@ -193,6 +197,6 @@ def test_progress_tells_the_time_left(capsys):
         "one: 0 of 4 cells, time left not known yet",
         "one: 4 of 4 cells, done",
     ]
-    assert studying._left(45) == "about 45 s left"
-    assert studying._left(600) == "about 10 min left"
-    assert studying._left(7200) == "about 2.0 h left"
+    assert progress.write_time_left(45) == "about 45 s left"
+    assert progress.write_time_left(600) == "about 10 min left"
+    assert progress.write_time_left(7200) == "about 2.0 h left"

@@ -159,14 +159,14 @@ def test_mutants_are_caught(mutant, monkeypatch):
         monkeypatch.setattr(spending, "contribution_sensitivity", lambda *a: original(*a) / 2)
         method = "margins"
     else:
-        from tensorveil.mechanisms import refine
+        from tensorveil.mechanisms import refinement
 
-        original = refine._target
+        original = refinement._target
 
         def unclipped(data, *rest):
             return dataclasses.replace(original(data, *rest), residual=data.values * 50)
 
-        monkeypatch.setattr(refine, "_target", unclipped)
+        monkeypatch.setattr(refinement, "_target", unclipped)
         method = "output"
     columns = np.ascontiguousarray(np.argwhere(np.ones((3, 4))).T.astype(np.int32))
     values = np.outer([-1, 2, 3], [1, -1, 0.5, 1]).clip(*BOUNDS).ravel()  # structure, so that no component is off

@@ -120,5 +120,5 @@ def test_mutants_are_caught(broken, monkeypatch):
     if broken == "mean charged too little":
         from tensorveil.rounds import counts
 
-        monkeypatch.setattr(counts, "_reach", lambda made: made.reach)
+        monkeypatch.setattr(counts, "_reach", lambda setup: setup.reach)
     assert longest(3, user, **few).max() > 1.03

@@ -41,7 +41,7 @@ def enumerated(dimension, scale, reach):
 @pytest.mark.parametrize(
     ("dimension", "scale", "reach"), [(2, 0.6, 30), (2, 2.0, 90), (3, 0.4, 16), (3, 1.5, 50), (5, 0.5, 11)]
 )
-@pytest.mark.parametrize("kind", ["_shell_proposals", "_product_proposals"])
+@pytest.mark.parametrize("kind", ["_propose_shells", "_propose_products"])
 def test_every_cell_under_both_proposals(kind, dimension, scale, reach):
     draws = getattr(norm, kind)(Fraction(scale), dimension, 60_000, SeededSource(int(10 * scale) + dimension))
     law, _ = enumerated(dimension, scale, reach)
@@ -103,7 +103,7 @@ def test_variance_has_its_continuous_limit():
 @pytest.mark.parametrize(("dimension", "scale"), [(3, 1.0), (8, 2.0), (16, 0.5)])
 def test_acceptance_is_as_computed(dimension, scale):
     shell, product = norm.acceptance(Fraction(scale), dimension)
-    for kind, expected in ((norm._shell_proposals, shell), (norm._product_proposals, product)):
+    for kind, expected in ((norm._propose_shells, shell), (norm._propose_products, product)):
         n = int(4_000 / expected)
         kept = len(kind(Fraction(scale), dimension, n, SeededSource(3)))
         chance.assert_fits(

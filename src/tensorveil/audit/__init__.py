@@ -3,7 +3,7 @@
     claim -> neighbours -> draws -> scores -> events -> confirmation -> verdict
 
 A verdict is "violated" with a witness, or "no violation found" with the power it had; never "proved". Everything here
-looks at data without protection: what it finds is for the owner of the data and the author of the mechanism.
+reads data without protection: what it finds is for the owner of the data and the author of the mechanism.
 """
 
 from tensorveil.audit.blackbox import audit

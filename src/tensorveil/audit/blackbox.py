@@ -3,7 +3,7 @@
 For a true (epsilon, delta) claim every event E satisfies P[M(x) in E] <= e^epsilon P[M(x') in E] + delta. An event is
 fixed before the confirming draws, so its hits are binomial, and Clopper-Pearson bounds turn them into a lower bound of
 epsilon that is wrong with probability at most its share of 1 - confidence; the shares of all events of all pairs add up
-to 1 - confidence. Nothing is assumed about the mechanism but that its runs are independent.
+to 1 - confidence. Nothing is assumed about the mechanism except that its runs are independent.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.choosing import Event, choose_events
-from tensorveil.audit.claim import Claim
-from tensorveil.audit.intervals import lower_rate, upper_rate
+from tensorveil.audit.claim import Claim, lower_rate, upper_rate
+from tensorveil.audit.cuts import Cut, choose_cuts
 from tensorveil.audit.sampling import Mechanism, Progress, Sampler
-from tensorveil.audit.scores import Score, law_scores, without_infinities
+from tensorveil.audit.scores import Score, law_scores, replace_infinities
 from tensorveil.audit.structure import finite_scores, structural_scores
 from tensorveil.audit.verdict import CurvePoint, Verdict, Witness
 from tensorveil.errors import InputError
@@ -30,7 +29,7 @@ _Confirmed = tuple[Witness, tuple[CurvePoint, ...]]
 LEAST_SAMPLES = 40
 KINDS = ("law", "atom", "support", "low bits")
 _CHOOSING_SHARE, _MOST_CHOOSING = 0.25, 200_000
-_MOST_NUMBERS = 1 << 23  # of outputs that are kept for choosing, so that wide ones do not fill the memory
+_MOST_NUMBERS = 1 << 23  # kept for choosing events, so that wide outputs do not fill the memory
 
 
 def audit(
@@ -51,16 +50,16 @@ def audit(
     Parameters
     ----------
     mechanism
-        ``mechanism(data, rng)`` gives one output: a number or an array, always of the same size. With ``batched`` it
-        is ``mechanism(data, rng, n)`` and gives n outputs. Use ``rng`` (numpy's) or randomness of your own.
+        ``mechanism(data, rng)`` returns one output: a number or an array, always of the same size. With ``batched`` it
+        is ``mechanism(data, rng, n)`` and returns n outputs. Use ``rng`` (numpy's) or randomness of your own.
     neighbours
-        A pair of data sets that differ in one unit, or a list of pairs; the worst counts. Choose extreme ones: values
-        at their bounds, rows with a single entry.
+        A pair of data sets that differ in one unit, or a list of pairs, of which the worst counts. Choose extreme
+        ones: values at their bounds, rows with a single entry.
     claim
         `Claim(epsilon=...)`, with a delta, or `Claim(mu=...)`.
     samples
-        Runs of the mechanism on every neighbour. A quarter of them (at most 200,000, fewer of wide outputs) choose
-        the events, the rest confirm.
+        Runs of the mechanism on each neighbour. A quarter of them (at most 200,000, fewer if outputs are wide) choose
+        the events, the rest confirm them.
     confidence
         With at least this probability a true claim is not called violated.
     seed
@@ -90,10 +89,10 @@ def audit(
     error = (1.0 - confidence) / len(pairs)
     found: list[_Confirmed] = []
     for index, pair in enumerate(pairs):
-        events = _events(sampler, pair, claim, choosing, draws, kinds, scores or {})
-        found += _confirmed(sampler, pair, index, events, claim, draws, error)
+        cuts = _choose(sampler, pair, claim, choosing, draws, kinds, scores or {})
+        found += _confirm(sampler, pair, index, cuts, claim, draws, error)
     found.sort(key=lambda each: -each[0].level)
-    strongest = _shares(1, error)[0]
+    strongest = _share_error(1, error)[0]
     return Verdict(
         claim=claim,
         lower_bound=found[0][0].level if found else 0.0,
@@ -114,19 +113,19 @@ def _check(pairs: list[Pair], samples: int, confidence: float, kinds: Collection
             "neighbours must be a pair (x, x') or a list of pairs. Try neighbours=([0.0], [1.0]) as a tuple."
         )
     if isinstance(samples, bool) or not isinstance(samples, int) or samples < LEAST_SAMPLES:
-        raise InputError(f"samples must be a whole number, at least {LEAST_SAMPLES}. Try samples=100000.")
+        raise InputError(f"samples must be an integer of at least {LEAST_SAMPLES}. Try samples=100000.")
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie between 0 and 1; got {confidence}. Try confidence=0.999.")
     if not set(kinds) <= set(KINDS):
         raise InputError(f"kinds must be among {', '.join(KINDS)}; got {', '.join(map(str, kinds))}.")
 
 
-def _shares(events: int, error: float) -> list[float]:
-    """Share the probability of error among events: half for the most promising one, the rest for the others."""
-    return ([error / 2] + [error / 2 / max(events - 1, 1)] * (events - 1))[:events]
+def _share_error(cuts: int, error: float) -> list[float]:
+    """Share the probability of error among cuts: half for the most promising one, the rest for the others."""
+    return ([error / 2] + [error / 2 / max(cuts - 1, 1)] * (cuts - 1))[:cuts]
 
 
-def _events(
+def _choose(
     sampler: Sampler,
     pair: Pair,
     claim: Claim,
@@ -134,47 +133,47 @@ def _events(
     draws: int,
     kinds: Collection[str],
     given: Mapping[str, Callable[[Array], Array]],
-) -> list[Event]:
-    """Learn scores on half of the choosing draws, and their thresholds on the other half."""
+) -> list[Cut]:
+    """Learn scores from half of the draws for choosing, and their thresholds from the other half."""
     outputs = [sampler.draw(data, choosing) for data in pair]
     half = choosing // 2
     learn = [rows[:half] for rows in outputs]
     scores = [Score(kind="given", name=name, function=function) for name, function in given.items()]
     scores += finite_scores(*learn)
-    clean = [without_infinities(rows) for rows in learn]
+    clean = [replace_infinities(rows) for rows in learn]
     if "law" in kinds:
         scores += law_scores(*clean)
     scores += structural_scores(learn[0], learn[1], kinds, claim)
-    return choose_events(scores, outputs[0][half:], outputs[1][half:], claim, draws)
+    return choose_cuts(scores, outputs[0][half:], outputs[1][half:], claim, draws)
 
 
-def _confirmed(
-    sampler: Sampler, pair: Pair, index: int, events: list[Event], claim: Claim, draws: int, error: float
+def _confirm(
+    sampler: Sampler, pair: Pair, index: int, cuts: list[Cut], claim: Claim, draws: int, error: float
 ) -> list[_Confirmed]:
-    """Count the events among fresh draws; return what each shows, and its trade-off curve."""
+    """Count fresh draws above each cut; return what each cut shows, and its trade-off curve."""
     counts = [
-        [sum(column) for column in zip(*([event.counts(rows) for event in events] for rows in chunks), strict=True)]
+        [sum(column) for column in zip(*([cut.count(rows) for cut in cuts] for rows in chunks), strict=True)]
         for chunks in (sampler.chunks(data, draws) for data in pair)
     ]
     found = []
-    for event, share, *both in zip(events, _shares(len(events), error), *counts, strict=True):
-        witness = _witness(event, index, (int(both[0][0]), int(both[1][0])), claim, draws, share)
-        curve = _curve(both[event.favoured][1:], both[1 - event.favoured][1:], draws, share)
+    for cut, share, *both in zip(cuts, _share_error(len(cuts), error), *counts, strict=True):
+        witness = _describe(cut, index, (int(both[0][0]), int(both[1][0])), claim, draws, share)
+        curve = _draw_curve(both[cut.favoured][1:], both[1 - cut.favoured][1:], draws, share)
         found.append((witness, curve))
     return found
 
 
-def _witness(event: Event, pair: int, hits: tuple[int, int], claim: Claim, draws: int, error: float) -> Witness:
-    """Say what an event shows; told by its complement where that shows more."""
-    at_least = lower_rate(hits[event.favoured], draws, error / 2)
-    at_most = upper_rate(hits[1 - event.favoured], draws, error / 2)
-    inside, outside = claim.shown(at_least, at_most), claim.shown(1.0 - at_most, 1.0 - at_least)
-    favoured, side = event.favoured, "at least"
+def _describe(cut: Cut, pair: int, hits: tuple[int, int], claim: Claim, draws: int, error: float) -> Witness:
+    """Return what a cut shows, in terms of its complement where that shows more."""
+    at_least = lower_rate(hits[cut.favoured], draws, error / 2)
+    at_most = upper_rate(hits[1 - cut.favoured], draws, error / 2)
+    inside, outside = claim.event_level(at_least, at_most), claim.event_level(1.0 - at_most, 1.0 - at_least)
+    favoured, side = cut.favoured, "at least"
     if outside > inside:
         favoured, side, hits = 1 - favoured, "below", (draws - hits[0], draws - hits[1])
     return Witness(
-        kind=event.score.kind,
-        event=_words(event, side),
+        kind=cut.score.kind,
+        event=_describe_event(cut, side),
         pair=pair,
         favoured=favoured,
         hits=hits,
@@ -183,15 +182,15 @@ def _witness(event: Event, pair: int, hits: tuple[int, int], claim: Claim, draws
     )
 
 
-def _words(event: Event, side: str) -> str:
-    score = event.score
+def _describe_event(cut: Cut, side: str) -> str:
+    score = cut.score
     if score.indicator:
         return score.name if side == "at least" else f"not: {score.name}"
-    examples = score.explain(event.threshold) if score.explain is not None and side == "at least" else ""
-    return f"{score.name} {side} {event.threshold:.6g}" + (f", such as {examples}" if examples else "")
+    examples = score.explain(cut.threshold) if score.explain is not None and side == "at least" else ""
+    return f"{score.name} {side} {cut.threshold:.6g}" + (f", such as {examples}" if examples else "")
 
 
-def _curve(likely: Array, unlikely: Array, draws: int, error: float) -> tuple[CurvePoint, ...]:
+def _draw_curve(likely: Array, unlikely: Array, draws: int, error: float) -> tuple[CurvePoint, ...]:
     highest = upper_rate(unlikely, draws, error / 2)
     missed = 1.0 - lower_rate(likely, draws, error / 2)
     points = zip(unlikely / draws, 1.0 - likely / draws, highest, missed, strict=True)

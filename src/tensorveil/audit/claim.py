@@ -1,4 +1,4 @@
-"""What is claimed of a mechanism, as something that data can refute."""
+"""What is claimed about a mechanism, in a form that draws can refute, and confidence bounds on probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorveil.audit.intervals import lower_rate, upper_rate
 from tensorveil.errors import InputError
 from tensorveil.privacy.exact import nonnegative, probability, shown_at_least
 
@@ -42,7 +41,7 @@ class Claim:
             object.__setattr__(self, "mu", nonnegative("mu", self.mu))
         object.__setattr__(self, "delta", probability("delta", self.delta))
         if self.mu is not None and self.delta > 0:
-            raise InputError("delta has no meaning beside mu. Leave it out.")
+            raise InputError("delta has no meaning together with mu. Leave it out.")
 
     @property
     def parameter(self) -> str:
@@ -57,17 +56,18 @@ class Claim:
         return level
 
     def least(self, true_positive: ArrayLike, false_positive: ArrayLike) -> Array:
-        """Return the smallest level at which an event can be at least so likely here and at most so likely there.
+        """Return the smallest level at which an event can have these probabilities under the two neighbours.
 
-        The larger of what the event shows and what its complement shows: both are known from the same two bounds.
+        It is the larger of what the event and its complement show; both follow from the same two bounds: at least
+        ``true_positive`` under one neighbour, at most ``false_positive`` under the other.
         """
         p, q = np.asarray(true_positive, dtype=np.float64), np.asarray(false_positive, dtype=np.float64)
-        return np.asarray(np.maximum(self.shown(p, q), self.shown(1.0 - q, 1.0 - p)))
+        return np.asarray(np.maximum(self.event_level(p, q), self.event_level(1.0 - q, 1.0 - p)))
 
-    def shown(self, p: ArrayLike, q: ArrayLike) -> Array:
-        """Return what an event shows by itself: ln((p - delta) / q), or the distance of the normal quantiles.
+    def event_level(self, p: ArrayLike, q: ArrayLike) -> Array:
+        """Return the level that an event shows by itself: ln((p - delta) / q), or the distance of the normal quantiles.
 
-        The latter is mu of Gaussian differential privacy (Dong, Roth and Su 2022).
+        The latter is the mu of Gaussian differential privacy (Dong, Roth and Su 2022).
         """
         from scipy.special import ndtri
 
@@ -92,24 +92,25 @@ class Claim:
         return np.asarray(np.maximum(lines, 0.0))
 
     def ceiling(self, draws: int, error: float) -> float:
-        """Return the largest level that so many draws from each neighbour can show: every draw right."""
+        """Return the largest level that this many draws from each neighbour can show, if every draw is right."""
         shown = self.least(lower_rate(draws, draws, error / 2), upper_rate(0, draws, error / 2))
         return float(shown)
 
     def detectable(self, draws: int, error: float) -> float:
-        """Return from which true level on the best event of the plainest mechanism would refute this claim.
+        """Return the smallest true level at which the best event of the simplest mechanism would refute this claim.
 
-        Randomised response for epsilon, one Gaussian number for mu; infinity where nothing would.
+        The simplest mechanism is randomised response for epsilon, and one Gaussian number for mu; the level is infinite
+        if no event would do.
         """
         low, high = self.level, self.level + 64.0
-        if not self._refuted_at(high, draws, error):
+        if not self._is_refuted_at(high, draws, error):
             return math.inf
         for _ in range(60):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self._refuted_at(middle, draws, error) else (middle, high)
+            low, high = (low, middle) if self._is_refuted_at(middle, draws, error) else (middle, high)
         return high
 
-    def _refuted_at(self, level: float, draws: int, error: float) -> bool:
+    def _is_refuted_at(self, level: float, draws: int, error: float) -> bool:
         from scipy.special import ndtr
 
         right = float(ndtr(level / 2)) if self.mu is not None else 1.0 / (1.0 + math.exp(-level))
@@ -119,7 +120,7 @@ class Claim:
         return float(shown) > self.level
 
     def to_json(self) -> dict[str, float]:
-        """Give the numbers by name."""
+        """Return the numbers by name."""
         if self.mu is not None:
             return {"mu": self.mu}
         assert self.epsilon is not None
@@ -128,3 +129,31 @@ class Claim:
     def __str__(self) -> str:
         delta = f", delta = {shown_at_least(self.delta)}" if self.delta > 0 else ""
         return f"{self.parameter} = {shown_at_least(self.level)}{delta}"
+
+
+def lower_rate(hits: ArrayLike, draws: float, error: float) -> Array:
+    """Return what a probability exceeds, except with probability ``error``, given the hits in independent draws.
+
+    The bound is that of Clopper and Pearson (1934), which is exact for any number of draws.
+
+    >>> float(lower_rate(0, 100, 0.01)), round(float(lower_rate(100, 100, 0.01)), 4)
+    (0.0, 0.955)
+    """
+    from scipy.special import betaincinv
+
+    k = np.asarray(hits, dtype=np.float64)
+    inside = np.maximum(k, 1e-300)
+    return np.where(k > 0, betaincinv(inside, np.maximum(draws - k + 1.0, 1e-300), error), 0.0)
+
+
+def upper_rate(hits: ArrayLike, draws: float, error: float) -> Array:
+    """Return what a probability stays below, except with probability ``error``.
+
+    >>> round(float(upper_rate(0, 100, 0.01)), 4), float(upper_rate(100, 100, 0.01))
+    (0.045, 1.0)
+    """
+    from scipy.special import betaincinv
+
+    k = np.asarray(hits, dtype=np.float64)
+    left = np.maximum(draws - k, 1e-300)
+    return np.where(k < draws, betaincinv(k + 1.0, left, 1.0 - error), 1.0)

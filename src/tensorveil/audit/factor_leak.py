@@ -1,8 +1,8 @@
 """What noiseless factors give away: one hidden value, from the factors and all other values.
 
-A fit that has converged is stationary: the gradient of every row vanishes. Where one factor got noise, its rows are
-solved anew from the others, as functions of the hidden value; then the gradients of the rows that the hidden entry
-touches are functions of that value alone, and they vanish at the true one. Only the factors without noise are used.
+A converged fit is stationary: the gradient of every row vanishes. If one factor got noise, its rows are solved again
+from the others, as functions of the hidden value. The gradients of the rows that the hidden entry touches are then
+functions of that value alone, and vanish at the true one. Only the factors without noise are used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,21 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Leak:
-    """What an attacker has of a CP fit: positions of all entries, all values but one, factors, the fit's ridge.
+    """What an attacker knows of a CP fit: the positions of all entries, all values but one, the factors, the ridge.
 
-    ``values[hidden]`` is never read. ``solved`` is the mode whose factor got noise and is solved anew, or None if no
-    factor did. The ridge of a row is ``regularization``, times its number of entries if ``per_entry``, as in the
-    papers' descent. Subtract an offset or biases of the model from the values first.
+    Parameters
+    ----------
+    columns, values
+        All entries. Subtract the offset and the biases of the model from the values first.
+    hidden
+        The number of the hidden entry; ``values[hidden]`` is never read.
+    factors
+        The factors of the fit.
+    regularization, per_entry
+        The ridge of a row is ``regularization``, times the row's number of entries if ``per_entry``, as in the papers'
+        descent.
+    solved
+        The mode whose factor got noise and is solved again, or None if no factor did.
     """
 
     columns: Array
@@ -45,7 +55,7 @@ class Leak:
         object.__setattr__(self, "values", values)
 
     def ridge(self, entries: int) -> float:
-        """Return the ridge of a row with so many entries."""
+        """Return the ridge of a row with this many entries."""
         return self.regularization * (entries if self.per_entry else 1)
 
 
@@ -62,7 +72,7 @@ def recover(leak: Leak, bounds: tuple[float, float]) -> float:
     True
     """
     size = residual(leak)
-    # The real parts of all turning points: rounding may push a double one off the axis, and a wrong one does no harm.
+    # The real parts of all turning points: rounding may push a double root off the axis, and a wrong one does no harm.
     turns = np.real(np.asarray(size.deriv().roots(), dtype=complex))
     places = np.concatenate([np.clip(turns, *bounds), bounds])
     return float(places[np.argmin(size(places))])
@@ -70,27 +80,27 @@ def recover(leak: Leak, bounds: tuple[float, float]) -> float:
 
 def residual(leak: Leak) -> Polynomial:
     """Return the squared length of the touched rows' gradients, as a polynomial of the hidden value."""
-    anew = None if leak.solved is None else _solved_anew(leak)
+    solved_rows = None if leak.solved is None else _solve_again(leak)
     total = Polynomial([0.0])
     for mode in range(len(leak.factors)):
         if mode != leak.solved:
-            for coordinate in _gradient(leak, mode, anew).T:
+            for coordinate in _gradient(leak, mode, solved_rows).T:
                 total = total + Polynomial(coordinate) ** 2
     return total
 
 
-def _gradient(leak: Leak, mode: int, anew: tuple[Array, Array] | None) -> Array:
+def _gradient(leak: Leak, mode: int, solved_rows: tuple[Array, Array] | None) -> Array:
     """Return the gradient sum (prediction - x) h + ridge a of the hidden entry's row a: coefficients of 1, v, v^2."""
     here = leak.columns[mode] == leak.columns[mode, leak.hidden]
     columns = leak.columns[:, here]
     own = (np.flatnonzero(here) == leak.hidden).astype(np.float64)
     row = leak.factors[mode][leak.columns[mode, leak.hidden]]
     factors = list(leak.factors)
-    if leak.solved is None or anew is None:
+    if leak.solved is None or solved_rows is None:
         fixed = cp_design(columns, factors, mode)
         moving = np.zeros_like(fixed)
     else:
-        rows, slope = anew
+        rows, slope = solved_rows
         factors[leak.solved] = rows
         fixed = cp_design(columns, factors, mode)
         # Entries in the hidden entry's slice of the solved mode: their design moves with the value.
@@ -103,7 +113,7 @@ def _gradient(leak: Leak, mode: int, anew: tuple[Array, Array] | None) -> Array:
     return np.stack([error @ fixed + ridge, growth @ fixed + error @ moving, growth @ moving])
 
 
-def _solved_anew(leak: Leak) -> tuple[Array, Array]:
+def _solve_again(leak: Leak) -> tuple[Array, Array]:
     """Return the rows of the solved mode with the hidden value at 0, and how the touched row moves with it."""
     assert leak.solved is not None
     column = leak.columns[leak.solved]

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.claim import Claim
-from tensorveil.audit.intervals import lower_rate, upper_rate
+from tensorveil.audit.claim import Claim, lower_rate, upper_rate
 
 Array = NDArray[Any]
 
@@ -26,6 +25,7 @@ _SURPRISE = 4.0  # deviations by which a code must differ from its class
 _CAUTION = 2.0  # deviations by which a log ratio is taken on the safe side
 _LEFTOVER = 1e-3  # the weight of what a log ratio says beyond its bound: it breaks ties
 _FIRM = 0.05  # a log ratio above this is more than its leftover
+_EXCESS = 1.0  # deviations of chi-square by which the codes of a column must differ in all
 _SINGLES = 3  # codes that become events of their own
 _CANDIDATES = 32  # codes that are compared for this by what they show of the claim
 _DOUBT = 0.02
@@ -77,11 +77,6 @@ class CodeRatios:
         self._code, self._columns, self._single = code, columns, single
 
     @property
-    def informative(self) -> bool:
-        """Tell whether any code was seen more than now and then."""
-        return bool(self._columns)
-
-    @property
     def width(self) -> int:
         """How many columns are looked at."""
         return len(self._columns)
@@ -91,28 +86,28 @@ class CodeRatios:
         """Learn the ratios from two samples, columns as rows (d, n), and the codes that show most of a claim."""
         found = list(_count_codes(first, second, code))
         single = _choose_single(found, (first.shape[1], second.shape[1]), claim)
-        # Half of the columns for a code that stands out, half for all codes together; at least one of each.
-        strong = sorted(found, key=lambda column: -column.strongest)
-        one = [column for column in strong[: _COLUMNS // 2] if column.strongest > _FIRM] or strong[:1]
-        rest = sorted(set(found) - set(one), key=lambda column: (-column.excess, column.index))
-        other = [column for column in rest[: _COLUMNS - len(one)] if column.excess > 1.0] or rest[:1]
-        return cls(code, one + other, single)
+        # Half of the columns for a code that stands out, half for all codes together.
+        strong = sorted(found, key=lambda column: -column.strongest)[: _COLUMNS // 2]
+        chosen = [column for column in strong if column.strongest > _FIRM]
+        others = sorted(set(found) - set(chosen), key=lambda column: (-column.excess, column.index))
+        chosen += [column for column in others[: _COLUMNS - len(chosen)] if column.excess > _EXCESS]
+        return cls(code, chosen, single)
 
-    def strongest_column(self) -> CodeRatios:
+    def keep_strongest(self) -> CodeRatios:
         """Return the ratios of the column that has the strongest code, alone."""
         return CodeRatios(self._code, self._columns[:1], [])
 
-    def single_codes(self) -> Iterator[tuple[int, str, Callable[[Array], Array]]]:
+    def list_single_codes(self) -> Iterator[tuple[int, str, Callable[[Array], Array]]]:
         """Yield the codes that show most by themselves: column, what the code means, and 1 where it occurs, else 0."""
         for index, value in self._single:
 
             def occurs(outputs: Array, index: int = index, value: int = value) -> Array:
-                equal = self._code.function(np.ascontiguousarray(outputs[:, index])) == value
-                return equal.astype(np.float64)
+                codes: Array = self._code.function(np.ascontiguousarray(outputs[:, index]))
+                return (codes == value).astype(np.float64)
 
             yield index, self._code.word(value), occurs
 
-    def words(self, threshold: float, label: Callable[[int], str]) -> str:
+    def explain(self, threshold: float, label: Callable[[int], str]) -> str:
         """Name some codes that alone reach a threshold."""
         found = []
         for column in self._columns:
@@ -153,11 +148,11 @@ def _count_column(index: int, one: Array, other: Array, class_bits: int) -> _Col
     often = total >= _SELDOM
     known, total = both[starts[often]], total[often]
     here = np.searchsorted(one, known, "right") - np.searchsorted(one, known, "left")
-    ratios = _cautious(here, total - here, _odds_of_classes(one, other, known, class_bits) if class_bits else None)
+    ratios = _bound_ratios(here, total - here, _find_class_odds(one, other, known, class_bits) if class_bits else None)
     return _Column(index=index, known=known, counts=(here, total - here), ratios=ratios)
 
 
-def _cautious(here: Array, there: Array, odds: Array | None) -> Array:
+def _bound_ratios(here: Array, there: Array, odds: Array | None) -> Array:
     """Return log ratios of counts, nearer to 0 by some deviations; relative to the odds of their classes, if given."""
     ratios = np.log((here + 0.5) / (there + 0.5))
     if odds is not None:
@@ -170,7 +165,7 @@ def _cautious(here: Array, there: Array, odds: Array | None) -> Array:
     return np.asarray(firm + _LEFTOVER * ratios)
 
 
-def _odds_of_classes(one: Array, other: Array, known: Array, class_bits: int) -> Array:
+def _find_class_odds(one: Array, other: Array, known: Array, class_bits: int) -> Array:
     """Return, for every code, the ratio of how often its class was seen."""
     classes = known >> class_bits
     seen = []
@@ -180,7 +175,7 @@ def _odds_of_classes(one: Array, other: Array, known: Array, class_bits: int) ->
     return np.asarray((seen[0] + 0.5) / (seen[1] + 0.5))
 
 
-def _largest(values: Array, count: int) -> list[int]:
+def _find_largest(values: Array, count: int) -> list[int]:
     if count == 1:
         return [int(values.argmax())]
     return [int(at) for at in (np.argpartition(-values, count)[:count] if len(values) > count else range(len(values)))]
@@ -196,7 +191,7 @@ def _choose_single(columns: list[_Column], sizes: tuple[int, int], claim: Claim)
         here, there = column.counts
         evidence = np.abs(here - there) / np.sqrt(here + there)
         strength = np.abs(column.ratios)
-        for at in {*_largest(strength, each), *_largest(evidence, each)}:
+        for at in {*_find_largest(strength, each), *_find_largest(evidence, each)}:
             counts = int(here[at]), int(there[at])
             picked.append((column.index, int(column.known[at]), *counts, float(strength[at]), float(evidence[at])))
     kept = {item for place in (4, 5) for item in sorted(picked, key=itemgetter(place), reverse=True)[:_CANDIDATES]}
@@ -208,4 +203,4 @@ def _choose_single(columns: list[_Column], sizes: tuple[int, int], claim: Claim)
         at_most = upper_rate(seen[unlikely], sizes[unlikely], _DOUBT)
         promise = np.maximum(promise, claim.least(at_least, at_most))
     order = np.argsort(-promise, kind="stable")[:_SINGLES]
-    return [shortlist[at][:2] for at in order.tolist() if promise[at] > 0 and shortlist[at][4] > 0]
+    return [shortlist[at][:2] for at in order.tolist() if shortlist[at][4] > _FIRM]

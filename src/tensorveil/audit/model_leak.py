@@ -1,7 +1,7 @@
 """The owner's test of a model: do its factors give single entries away to somebody who knows all the others?
 
-For every row of a converged fit, sum (prediction - x) h + ridge a = 0. Taken as equations for one x at a time, with
-the ridge estimated from all rows together, they recover that value if the fit had no noise; under differential privacy
+For every row of a converged fit, sum (prediction - x) h + ridge a = 0. Solved for one x at a time, with the ridge
+estimated from all rows together, these equations recover that value if the fit had no noise; under differential privacy
 they must not. Nothing is assumed about how the model was fitted.
 """
 
@@ -22,7 +22,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelLeak:
-    """How closely single entries are recovered, against how closely the model predicts them. For the owner only.
+    """How closely single entries are recovered, compared with the model's predictions. For the owner only.
 
     ``closer`` is the share of entries that are recovered more closely than they are predicted; the errors are medians.
     """
@@ -34,11 +34,11 @@ class ModelLeak:
 
     @property
     def found(self) -> bool:
-        """Tell whether most entries are recovered more closely than predicted; noise makes it hardly any."""
+        """Tell whether most entries are recovered more closely than predicted; with noise, hardly any are."""
         return self.closer > 0.5 and self.recovered_error < self.predicted_error
 
     def sentence(self) -> str:
-        """Say it in words."""
+        """Return the result in words."""
         verdict = "leak found" if self.found else "no leak found by this attack"
         return (
             f"{verdict}: knowing all other values and the factors, {self.closer:.0%} of {self.entries:,} entries are "
@@ -47,14 +47,19 @@ class ModelLeak:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return plain data."""
         return {"verdict": "leak found" if self.found else "no leak found", **vars(self)}
 
 
 def model_leak(model: Multilinear, tensor: ObservedTensor) -> ModelLeak:
     """Attack a model, entry by entry, with the data it was fitted to.
 
-    Parameters: ``model`` as it was or is to be released; ``tensor`` the data, with the same modes and labels.
+    Parameters
+    ----------
+    model
+        The model as it was, or is to be, released.
+    tensor
+        The data, with the same modes and labels.
 
     >>> import tensorveil as tv
     >>> data = tv.synthetic_cp((30, 20, 10), 2, random_state=0).train
@@ -73,11 +78,11 @@ def model_leak(model: Multilinear, tensor: ObservedTensor) -> ModelLeak:
     for mode in range(len(model.shape)):
         design = np.asarray(model.design(columns, mode), dtype=np.float64)
         free = _gradients(model, columns, mode, design, predicted - values)[columns[mode]]
-        free += values[:, None] * design  # as if this entry's value were 0: it is not used
+        free += values[:, None] * design  # as if this entry's value were 0: the true one is not used
         top += np.einsum("ij,ij->i", free, design)
         bottom += np.einsum("ij,ij->i", design, design)
-    told = bottom > 0
-    recovered = np.where(told, top / np.where(told, bottom, 1.0), predicted)
+    known = bottom > 0
+    recovered = np.where(known, top / np.where(known, bottom, 1.0), predicted)
     errors = np.abs(recovered - values), np.abs(predicted - values)
     return ModelLeak(
         entries=len(values),
@@ -95,9 +100,9 @@ def _baseline(model: Multilinear, columns: Array) -> Array:
 
 
 def _gradients(model: Multilinear, columns: Array, mode: int, design: Array, residual: Array) -> Array:
-    """Return sum (prediction - x) h + ridge a for every row, with the ridge that makes them least.
+    """Return sum (prediction - x) h + ridge a for every row, with the ridge that makes it smallest.
 
-    One ridge per component, the same for all rows or proportional to their entries, whichever fits better.
+    There is one ridge per component, the same for all rows or proportional to their entries, whichever fits better.
     """
     rows, column = np.asarray(model.factors[mode], dtype=np.float64), columns[mode]
     plain = np.stack([np.bincount(column, residual * h, minlength=len(rows)) for h in design.T], axis=1)

@@ -2,7 +2,7 @@
 
 Every canary is a unit of the data that takes one of two values by a fair coin. If the mechanism is (epsilon, delta)
 private for that unit, then whatever was guessed before, a guess from the output is right with odds of at most
-e^epsilon, so that the number of right guesses is hardly above binomial.
+e^epsilon, so the number of right guesses is hardly larger than binomial.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def guess_pvalue(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Bound the probability of so many right guesses under an (epsilon, delta) private mechanism.
+    """Bound the probability of at least ``right`` right guesses under an (epsilon, delta) private mechanism.
 
     P[B >= v] + 2 m delta max over i of P[v - i <= B < v] / i, for B binomial with r trials of probability
     e^epsilon / (1 + e^epsilon) (theorem 5.2 of the paper).
@@ -34,7 +34,7 @@ def guess_pvalue(canaries: int, guesses: int, right: int, epsilon: float, delta:
     from scipy.stats import binom
 
     if not 0 <= right <= guesses <= canaries:
-        raise InputError("guesses must be at most the canaries, and right guesses at most the guesses.")
+        raise InputError("guesses must be at most canaries, and right at most guesses.")
     chance = 1.0 / (1.0 + math.exp(-epsilon))
     tail = float(binom.sf(right - 1, guesses, chance))
     if delta == 0 or right == 0:
@@ -45,7 +45,7 @@ def guess_pvalue(canaries: int, guesses: int, right: int, epsilon: float, delta:
 
 
 def epsilon_from_guesses(canaries: int, guesses: int, right: int, delta: float, confidence: float) -> float:
-    """Return the largest epsilon that so many right guesses refute at this confidence; 0 if none."""
+    """Return the largest epsilon that ``right`` right guesses refute at this confidence; 0 if none."""
     error = 1.0 - confidence
     if guess_pvalue(canaries, guesses, right, 0.0, delta) > error:
         return 0.0
@@ -82,7 +82,7 @@ def audit_one_run(
     """Try to refute a claim about a training run from a single run.
 
     ``run(coins, rng)`` hides the coins (an array of 0 and 1) in the data, trains once, and returns one score per coin
-    that is the higher, the more the output looks like a 1. The highest and lowest scores are guessed, half each.
+    that is higher the more the output looks like a 1. Half of the guesses are the highest scores, half the lowest.
 
     >>> def releases_everything(coins, rng):
     ...     return coins + rng.normal(scale=0.1, size=len(coins))
@@ -120,14 +120,14 @@ def audit_one_run(
         chosen_on=0,
         events=1,
         ceiling=epsilon_from_guesses(*shape, canaries.guesses, claim.delta, confidence),
-        detectable=_detectable(shape, claim, confidence),
+        detectable=_find_detectable(shape, claim, confidence),
         witnesses=(witness,),
         sampled=f"one run, {canaries.count:,} canaries, {canaries.guesses:,} guessed",
     )
 
 
-def _detectable(shape: tuple[int, int], claim: Claim, confidence: float) -> float:
-    """Return from which epsilon on randomised response of every canary would refute the claim, on average."""
+def _find_detectable(shape: tuple[int, int], claim: Claim, confidence: float) -> float:
+    """Return the smallest epsilon at which randomised response of every canary would refute the claim, on average."""
     low, high = -1, shape[1]
     if guess_pvalue(*shape, high, claim.level, claim.delta) > 1.0 - confidence:
         return math.inf

@@ -15,34 +15,38 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _REACH = 4.0  # outputs at unit scale are cut here, or the moments of heavy tails would be all chance
-_PAIRS = 8  # pairs that are looked at
+_PAIRS = 6  # pairs that are examined, for their products and for their sizes
 _ROWS = 256  # outputs whose pairs with all others are compared at a time
 
 
 def choose_pairs(a: Array, b: Array) -> list[tuple[int, int]]:
-    """Return the pairs of outputs (i < j) whose mixed second moments differ most, for their chance errors.
+    """Return pairs of outputs (i < j) whose products differ most in the mean, and pairs whose sizes do so.
 
-    ``a`` and ``b`` are outputs of the neighbours at unit scale.
+    ``a`` and ``b`` are outputs of the neighbours at unit scale. Two outputs that have the same size and independent
+    signs are not correlated; their sizes are.
     """
+    found = _compare_products(a, b)
+    return found + [pair for pair in _compare_products(np.abs(a), np.abs(b)) if pair not in found]
+
+
+def _compare_products(a: Array, b: Array) -> list[tuple[int, int]]:
     a, b = _centre(a, b)
     power = np.sqrt((np.square(a).sum(axis=0) + np.square(b).sum(axis=0)) / (len(a) + len(b)))
     scale = 1.0 / np.maximum(power, 1e-6)
+    # Single precision is enough to tell which pairs differ most.
     a, b = (a * scale).astype(np.float32), (b * scale).astype(np.float32)
-    width = a.shape[1]
     found: list[tuple[float, int, int]] = []
-    for start in range(0, width, _ROWS):
-        stop = min(start + _ROWS, width)
-        gap = np.abs(a[:, start:stop].T @ a[:, start:] / len(a) - b[:, start:stop].T @ b[:, start:] / len(b))
-        gap = np.triu(gap, 1)
-        best = np.argpartition(-gap, min(_PAIRS, gap.size - 1), axis=None)[:_PAIRS]
-        found += [
-            (float(gap.flat[at]), start + int(at // gap.shape[1]), start + int(at % gap.shape[1])) for at in best.tolist()
-        ]
+    for start in range(0, a.shape[1], _ROWS):
+        rows = slice(start, start + _ROWS)
+        gap = np.triu(np.abs(a[:, rows].T @ a[:, start:] / len(a) - b[:, rows].T @ b[:, start:] / len(b)), 1)
+        best = np.argpartition(gap, max(gap.size - _PAIRS, 0), axis=None)[-_PAIRS:]
+        for i, j in zip(*np.unravel_index(best, gap.shape), strict=True):
+            found.append((float(gap[i, j]), start + int(i), start + int(j)))
     found.sort(key=lambda each: (-each[0], each[1:]))
-    return [(i, j) for size, i, j in found[:_PAIRS] if size > 0 and i < j]
+    return [(i, j) for size, i, j in found[:_PAIRS] if size > 0]
 
 
-def widest_directions(a: Array, b: Array, steps: int = 12) -> Array:
+def find_directions(a: Array, b: Array, steps: int = 12) -> Array:
     """Return two directions (d, 2) in which the spread of one sample differs most from that of the other.
 
     By power iteration on the difference of the second moments, which is never written out.

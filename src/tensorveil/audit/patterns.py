@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.scores import without_infinities
+from tensorveil.audit.scores import replace_infinities
 
 Array = NDArray[Any]
 
@@ -34,22 +34,22 @@ class View:
 
     def __call__(self, outputs: Array) -> Array:
         """Return the columns, one row per output."""
-        return self.function(outputs if self.raw else without_infinities(outputs))
+        return self.function(outputs if self.raw else replace_infinities(outputs))
 
 
-def views(first: Array, second: Array) -> Iterator[View]:
+def make_views(first: Array, second: Array) -> Iterator[View]:
     """Yield the views of outputs like these."""
     yield View(name=OUTPUTS, function=lambda y: y, label=lambda k: f"output {k}", raw=True)
     width = first.shape[1]
     if width == 1:
         return
     yield View(name=SUM, function=lambda y: y.sum(axis=1)[:, None], label=lambda k: "the sum of the outputs")
-    yield _distances(width)
-    yield _sides(first, second)
-    yield _repeats(width)
+    yield _view_distances(width)
+    yield _view_sides(first, second)
+    yield _view_repeats(width)
 
 
-def _distances(width: int) -> View:
+def _view_distances(width: int) -> View:
     """Return the view of differences of two outputs, and of sums where there are few: noise that was used twice."""
     if width > _ALL_PAIRS:
         return View(
@@ -66,9 +66,9 @@ def _distances(width: int) -> View:
     )
 
 
-def _sides(first: Array, second: Array) -> View:
+def _view_sides(first: Array, second: Array) -> View:
     """Return the view of order and sides: which output is largest, which ones lie above their medians."""
-    middle = np.median(without_infinities(np.concatenate([first, second])), axis=0)
+    middle = np.median(replace_infinities(np.concatenate([first, second])), axis=0)
     weights = np.left_shift(1, np.arange(first.shape[1])) if first.shape[1] <= _SIDES else None
 
     def order(y: Array) -> Array:
@@ -87,7 +87,7 @@ def _sides(first: Array, second: Array) -> View:
     return View(name=SIDES, function=order, label=lambda k: labels[k])
 
 
-def _repeats(width: int) -> View:
+def _view_repeats(width: int) -> View:
     """Return the view of whole outputs: a fingerprint of all their bits, and how many numbers occur again."""
     odd = np.random.default_rng(0).integers(1 << 62, size=width) * 2 + 1
 

@@ -1,6 +1,6 @@
 """Scores: one number per output that tends to be larger under one neighbour. Each is learnt from a part of the draws.
 
-A score need not be good; it must only be fixed before the draws come that confirm what it finds.
+A score need not be good; it must only be fixed before the draws that confirm what it finds.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.pairs import choose_pairs, pair_columns, widest_directions
+from tensorveil.audit.pairs import choose_pairs, find_directions, pair_columns
 
 Array = NDArray[Any]
 
 _COORDINATES = 4
 _CELLS = 64
 _LARGEST_QUADRATIC = 64
-_FINENESS = 30  # smooth scores see outputs rounded to 2**-30 of their spread: low bits are another matter
+_FINENESS = 30  # smooth scores see outputs rounded to 2**-30 of their spread: low bits have scores of their own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Score:
-    """A function of outputs (n, d) that gives n numbers, what kind of evidence it is, and its name in words.
+    """A function of outputs (n, d) that returns n numbers, the kind of evidence that it is, and its name in words.
 
     Scores see outputs whose infinities and not-a-numbers were replaced, unless ``raw``. ``explain`` says what outputs
     reach a threshold. An ``indicator`` is 1 where what its name says is true, and 0 elsewhere.
@@ -39,12 +39,12 @@ class Score:
 
     def __call__(self, outputs: Array) -> Array:
         """Return one finite number per output."""
-        with np.errstate(all="ignore"):  # outputs may be anything, and so may scores of them
-            values = self.function(outputs if self.raw else without_infinities(outputs))
-        return without_infinities(np.asarray(values, dtype=np.float64))
+        with np.errstate(all="ignore"):  # outputs may be any numbers, and so may their scores
+            values = self.function(outputs if self.raw else replace_infinities(outputs))
+        return replace_infinities(np.asarray(values, dtype=np.float64))
 
 
-def without_infinities(values: Array) -> Array:
+def replace_infinities(values: Array) -> Array:
     """Return numbers that sort and subtract: not-a-number as 0, infinities as the ends of the range."""
     if values.dtype.kind != "f" or np.isfinite(values).all():
         return values
@@ -53,7 +53,7 @@ def without_infinities(values: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Frame:
-    """Outputs moved and stretched to unit scale, coordinate by coordinate."""
+    """Shifts and scales outputs to unit scale, coordinate by coordinate."""
 
     middle: Array
     spread: Array
@@ -61,7 +61,7 @@ class Frame:
 
     @classmethod
     def of(cls, first: Array, second: Array) -> Frame:
-        """Take middle and spread from both neighbours' outputs."""
+        """Make the frame from both neighbours' outputs."""
         both = np.concatenate([first, second])
         low, middle, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
         spread = high - low
@@ -83,7 +83,7 @@ class Frame:
 
 
 def law_scores(first: Array, second: Array) -> Iterator[Score]:
-    """Yield scores for smooth differences of the two laws: shifts, scales, tails, cells of a histogram."""
+    """Yield scores for smooth differences between the two laws: shifts, scales, tails, cells of a histogram."""
     frame = Frame.of(first, second)
     a, b = frame(first), frame(second)
     yield from _coordinates(a, b, frame)
@@ -110,16 +110,16 @@ def law_scores(first: Array, second: Array) -> Iterator[Score]:
 
 
 def _coordinates(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
-    """Yield the few coordinates in which the neighbours differ most, each by itself."""
+    """Yield the few coordinates in which the neighbours differ most, each on its own."""
     gap = np.abs(np.median(a, axis=0) - np.median(b, axis=0))
     for k in np.argsort(-gap, kind="stable")[:_COORDINATES].tolist():
         yield Score(kind="law", name=f"output {k}", function=lambda y, k=k: frame.coarse(y)[:, k])  # type: ignore[misc]
 
 
 def _distances(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
-    """Yield how much nearer to one median than to the other, and how far from both."""
+    """Yield how much closer an output is to one median than to the other, and how far it is from both."""
     one, other = np.median(a, axis=0), np.median(b, axis=0)
-    # In the outputs' own units: stretched coordinates would not weigh as the noise does.
+    # In the outputs' own units: scaled coordinates would not be weighted like the noise.
     here, there = one * frame.spread + frame.middle, other * frame.spread + frame.middle
 
     def nearer(y: Array, order: int) -> Array:
@@ -163,7 +163,7 @@ def _second_order(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
             name="quadratic discriminant of the pairs of outputs that differ most",
             function=lambda y: quadratic(frame(y)[:, members]),
         )
-    directions = widest_directions(a, b)
+    directions = find_directions(a, b)
     along = CellRatios.of(a @ directions, b @ directions)
     yield Score(
         kind="law",

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
 from tensorveil.audit.frequencies import Code, CodeRatios
-from tensorveil.audit.patterns import DISTANCES, OUTPUTS, REPEATS, SIDES, SUM, View, views
-from tensorveil.audit.scores import Frame, Score, without_infinities
+from tensorveil.audit.patterns import DISTANCES, OUTPUTS, REPEATS, SIDES, SUM, View, make_views
+from tensorveil.audit.scores import Frame, Score, replace_infinities
 
 Array = NDArray[Any]
 
@@ -33,38 +33,38 @@ _FINEST_GRID = 40  # numbers on a grid of steps below 2**-40 of their spread are
 
 def structural_scores(first: Array, second: Array, kinds: Collection[str], claim: Claim) -> Iterator[Score]:
     """Yield scores for narrow cells, atoms, remainders ("support") and low bits, as far as they are asked for."""
-    for view in views(first, second):
+    for view in make_views(first, second):
         raw = [np.ascontiguousarray(view(sample).T) for sample in (first, second)]
-        clean = [without_infinities(columns) for columns in raw]
-        for code in _codes(view, clean[0], clean[1]):
+        clean = [replace_infinities(columns) for columns in raw]
+        for code in _list_codes(view, clean[0], clean[1]):
             if code.kind in kinds:
                 one, other = raw if code.raw else clean
-                yield from _scores_of(view, code, CodeRatios.of(one, other, code, claim))
+                yield from _make_scores(view, code, CodeRatios.of(one, other, code, claim))
 
 
-def _scores_of(view: View, code: Code, table: CodeRatios) -> Iterator[Score]:
+def _make_scores(view: View, code: Code, table: CodeRatios) -> Iterator[Score]:
     """Yield the sum of log ratios, that of the strongest column alone, and the strongest codes by themselves."""
     name = f"log ratio of the frequencies of {code.name}" + ("" if view.name == OUTPUTS else f" of {view.name}")
-    for ratios in (table, table.strongest_column())[: table.width]:
+    for ratios in (table, table.keep_strongest())[: table.width]:
         yield Score(
             kind=code.kind,
             name=name,
             function=partial(_apply, ratios, view, code.raw),
             raw=True,
-            explain=partial(ratios.words, label=view.label),
+            explain=partial(ratios.explain, label=view.label),
         )
-    for index, word, occurs in table.single_codes():
+    for index, word, occurs in table.list_single_codes():
         function = partial(_apply, occurs, view, code.raw)
         yield Score(kind=code.kind, name=f"{view.label(index)} {word}", function=function, raw=True, indicator=True)
 
 
 def _apply(function: Callable[[Array], Array], view: View, raw: bool, outputs: Array) -> Array:
     columns = view(outputs)
-    return function(columns if raw else without_infinities(columns))
+    return function(columns if raw else replace_infinities(columns))
 
 
 def finite_scores(first: Array, second: Array) -> Iterator[Score]:
-    """Yield the number of outputs that are no finite numbers, where there are any."""
+    """Yield the count of output numbers that are not finite, if there are any."""
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         yield Score(
             kind="not finite",
@@ -74,7 +74,7 @@ def finite_scores(first: Array, second: Array) -> Iterator[Score]:
         )
 
 
-def _codes(view: View, first: Array, second: Array) -> Iterator[Code]:
+def _list_codes(view: View, first: Array, second: Array) -> Iterator[Code]:
     """Yield what a view's columns are looked at for."""
     if view.name in (SIDES, REPEATS):
         kind = "law" if view.name == SIDES else "atom"
@@ -86,7 +86,7 @@ def _codes(view: View, first: Array, second: Array) -> Iterator[Code]:
         yield _rounded("atom", top - _EXACT)
         return
     yield Code(kind="atom", name="single values", function=_bits, word=_value, raw=True)
-    grid = min(_grid(columns) for columns in (first, second))
+    grid = min(_find_grid(columns) for columns in (first, second))
     if top - _FINEST_GRID <= grid < top:
         for modulus in _MODULI:
             yield _residue(grid, modulus)
@@ -103,7 +103,7 @@ def _codes(view: View, first: Array, second: Array) -> Iterator[Code]:
             yield _rounded("law", top - fineness)
 
 
-def _grid(columns: Array) -> int:
+def _find_grid(columns: Array) -> int:
     """Return the exponent of the largest power of two that divides all numbers."""
     few = int(lowest_bit(columns[:, :_ROUGHLY]).min())
     scaled = np.ldexp(columns, -few)
@@ -112,7 +112,11 @@ def _grid(columns: Array) -> int:
 
 def _numbered(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
     return Code(
-        kind=kind, name=name, function=function, word=lambda code: f"has code {code} of the {name}", class_bits=class_bits
+        kind=kind,
+        name=name,
+        function=function,
+        word=lambda code: f"has code {code} of the {name}",
+        class_bits=class_bits,
     )
 
 
@@ -146,7 +150,7 @@ def _value(code: int) -> str:
 
 
 def lowest_bit(values: Array) -> Array:
-    """Return the exponent of the lowest bit that is set: what power of two, at most, divides a number.
+    """Return the exponent of the lowest bit that is set: the largest power of two that divides a number.
 
     >>> lowest_bit(np.array([1.0, 6.0, 0.75])).tolist()
     [0, 1, -2]
@@ -173,7 +177,7 @@ def _last_bits(values: Array) -> Array:
 
 
 def _decimals(values: Array) -> Array:
-    """Return with how many decimals, up to six, a number can be written; seven if more are needed."""
+    """Return the number of decimals needed to write a number, up to six; seven if more are needed."""
     found = np.full(values.shape, 7, dtype=np.int64)
     for decimals in range(6, -1, -1):
         found[np.round(values, decimals) == values] = decimals
@@ -181,7 +185,7 @@ def _decimals(values: Array) -> Array:
 
 
 class _Remainder:
-    """What is left modulo a power of two, in 64 cells and one for nothing."""
+    """The remainder modulo a power of two, in 64 cells and one for zero."""
 
     def __init__(self, exponent: int) -> None:
         self._exponent = exponent

@@ -14,7 +14,7 @@ VIOLATED, NOT_FOUND = "violated", "no violation found"
 
 @dataclass(frozen=True, kw_only=True)
 class Witness:
-    """An event that is likelier under one neighbour, and how often fresh draws of both were in it."""
+    """An event that is likelier under one neighbour, and how often it occurred among fresh draws of both."""
 
     kind: str
     event: str
@@ -26,7 +26,7 @@ class Witness:
     told: str = ""
 
     def sentence(self) -> str:
-        """Say it in words; neighbours are called first and second, as they were given."""
+        """Return the witness in words; neighbours are called first and second, as they were given."""
         if self.told:
             return self.told
         names = ("first", "second")
@@ -38,7 +38,7 @@ class Witness:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return plain data."""
         return {
             "kind": self.kind,
             "event": self.event,
@@ -52,7 +52,7 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """Error rates of one test of one neighbour against the other, and what each stays below, point by point."""
+    """Error rates of a test of one neighbour against the other, with an upper bound for each."""
 
     false_positive: float
     missed: float
@@ -64,14 +64,30 @@ class CurvePoint:
 class Verdict:
     """The result of an audit.
 
-    ``lower_bound``: the true level (epsilon at the claimed delta, or mu) is at least this, with probability
-    ``confidence`` over the audit's own draws. Claims below it are refuted, others are not.
-
-    ``witnesses``: every event that was looked at on fresh draws, the one that shows most first; the confidence covers
-    them all. ``curve``: the trade-off curve of the first one's score.
-
-    ``ceiling``: what this audit could have shown at most. ``detectable``: from which true level on the plainest
-    mechanism, randomised response or one Gaussian number, would have been found out.
+    Parameters
+    ----------
+    claim
+        What was audited.
+    lower_bound
+        The true level (epsilon at the claimed delta, or mu) is at least this, with probability ``confidence`` over the
+        audit's own draws. Claims below it are refuted, others are not.
+    confidence
+        The probability with which a true claim is not called violated.
+    draws, chosen_on
+        Runs on each neighbour, and how many of them chose the events.
+    events
+        The number of events that were counted among fresh draws.
+    ceiling
+        The largest level that this audit could have shown.
+    detectable
+        The smallest true level at which the simplest mechanism, randomised response or one Gaussian number, would have
+        been caught.
+    witnesses
+        Every event that was counted among fresh draws, the one that shows most first; the confidence covers them all.
+    curve
+        The trade-off curve of the first witness's score.
+    sampled
+        What was drawn, in words; by default outputs of each neighbour.
     """
 
     claim: Claim
@@ -93,7 +109,7 @@ class Verdict:
 
     @property
     def witness(self) -> Witness | None:
-        """The event that shows most; None if there was nothing to look at."""
+        """The event that shows most; None if there was none to count."""
         return self.witnesses[0] if self.witnesses else None
 
     @property
@@ -107,11 +123,11 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """Say "violated" or "no violation found"."""
+        """Either "violated" or "no violation found"."""
         return VIOLATED if self.violated else NOT_FOUND
 
     def sentence(self) -> str:
-        """Give the verdict in one or two sentences."""
+        """Return the verdict in one or two sentences."""
         name = self.claim.parameter
         runs = f"{self.sampled or f'{self.draws:,} outputs of each neighbour'}, confidence {self.confidence:g}"
         if self.violated:
@@ -133,7 +149,7 @@ class Verdict:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data; infinity becomes null."""
+        """Return plain data; infinity becomes null."""
         return {
             "verdict": self.word,
             "claim": self.claim.to_json(),

@@ -2,40 +2,93 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from tensorveil.cli.common import common_options, console, print_json, reading_options
+from tensorveil.cli.common import (
+    ReadingOptions,
+    add_options,
+    common_options,
+    console,
+    gather,
+    print_json,
+    reading_options,
+)
+
+if TYPE_CHECKING:
+    from tensorveil.runs.audit import Finding, LeakFinding, OwnMechanism, SubjectListing
+
+Function = TypeVar("Function", bound=Callable[..., object])
 
 VIOLATED = 3
 BROKEN = ("violated", "leak found")
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnOptions:
+    """What goes with FILE.py:FUNCTION alone."""
+
+    epsilon: float | None
+    delta: float
+    mu: float | None
+    neighbours: tuple[tuple[str, str], ...]
+    batched: bool
+    kinds: tuple[str, ...]
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them was given; --delta alone says nothing."""
+        return any((self.epsilon is not None, self.mu is not None, self.neighbours, self.batched, self.kinds))
+
+    def own(self) -> OwnMechanism:
+        """Return the facts that a run audits functions by."""
+        from tensorveil.runs.audit import OwnMechanism
+
+        return OwnMechanism(
+            neighbours=self.neighbours,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            mu=self.mu,
+            batched=self.batched,
+            kinds=self.kinds,
+        )
+
+
+def own_options(function: Function) -> Function:
+    """Add the options for FILE.py:FUNCTION; the command gets them as ``own``."""
+    options = [
+        click.option("--epsilon", type=float, help="The claim for FILE.py:FUNCTION."),
+        click.option("--delta", type=float, default=0.0, show_default=True, help="Beside --epsilon."),
+        click.option("--mu", type=float, help="The claim as Gaussian differential privacy, instead of --epsilon."),
+        click.option(
+            "--neighbours",
+            type=(click.Path(exists=True, dir_okay=False), click.Path(exists=True, dir_okay=False)),
+            multiple=True,
+            metavar="A.npy B.npy",
+            help="Two data sets that differ in one unit; may be repeated.",
+        ),
+        click.option(
+            "--batched", is_flag=True, help="FUNCTION(data, rng, n) gives n outputs; otherwise FUNCTION(data, rng) one."
+        ),
+        click.option(
+            "--kind",
+            "kinds",
+            type=click.Choice(["law", "atom", "support", "low bits"]),
+            multiple=True,
+            help="What to look for in a mechanism of your own; may be repeated [default: everything].",
+        ),
+    ]
+    return add_options(gather(own=OwnOptions)(function), options)
+
+
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|FILE.py:FUNCTION|RELEASE]...")
-@click.option("--list", "list_only", is_flag=True, help="List the subjects by name and leave.")
+@click.option("--list", "list_only", is_flag=True, help="List the subjects by name and exit.")
 @click.option("--all", "everything", is_flag=True, help="Audit every subject of the project.")
-@click.option("--epsilon", type=float, help="The claim for FILE.py:FUNCTION.")
-@click.option("--delta", type=float, default=0.0, show_default=True, help="Beside --epsilon.")
-@click.option("--mu", type=float, help="The claim as Gaussian differential privacy, instead of --epsilon.")
-@click.option(
-    "--neighbours",
-    type=(click.Path(exists=True, dir_okay=False), click.Path(exists=True, dir_okay=False)),
-    multiple=True,
-    metavar="A.npy B.npy",
-    help="Two data sets that differ in one unit; may be repeated.",
-)
-@click.option(
-    "--batched", is_flag=True, help="FUNCTION(data, rng, n) gives n outputs; otherwise FUNCTION(data, rng) one."
-)
-@click.option(
-    "--kind",
-    "kinds",
-    type=click.Choice(["law", "atom", "support", "low bits"]),
-    multiple=True,
-    help="What to look for in a mechanism of your own; may be repeated [default: everything].",
-)
+@own_options
 @click.option(
     "--samples",
     type=click.IntRange(min=40),
@@ -43,9 +96,7 @@ BROKEN = ("violated", "leak found")
 )
 @click.option("--confidence", type=float, default=0.999, show_default=True, help="That a true claim is not refuted.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the audit's own draws.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, writable=True), help="Draw the trade-off curve (PNG, SVG, PDF)."
-)
+@click.option("--plot", type=click.Path(dir_okay=False, writable=True), help="Draw the trade-off curve (SVG).")
 @click.option(
     "--report", type=click.Path(dir_okay=False, writable=True), help="Write the verdicts and curves as a page (HTML)."
 )
@@ -54,7 +105,20 @@ BROKEN = ("violated", "leak found")
 )
 @reading_options
 @common_options
-def audit(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def audit(
+    names: tuple[str, ...],
+    list_only: bool,
+    everything: bool,
+    own: OwnOptions,
+    samples: int | None,
+    confidence: float,
+    seed: int,
+    plot: str | None,
+    report: str | None,
+    data: str | None,
+    reading: ReadingOptions,
+    as_json: bool,
+) -> None:
     """Try to refute a privacy claim by experiment.
 
     NAME is a subject of this project (see --list; the beginning of a name, or a pattern such as 'noise/*', takes
@@ -70,49 +134,65 @@ def audit(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
     Examples:
       tensorveil audit "noise/laplace, fine grid"
       tensorveil audit published/ --report audit.html
-      tensorveil audit mine.py:mechanism --epsilon 1 --neighbours a.npy b.npy --samples 50000 --plot curve.png
+      tensorveil audit mine.py:mechanism --epsilon 1 --neighbours a.npy b.npy --samples 50000 --plot curve.svg
       tensorveil audit release --data ratings.csv
     """
-    from tensorveil.runs import audit as auditing
+    from tensorveil.runs.audit import AuditRun, LeakRun, attack_model, describe_subjects, is_own, run_audits
 
-    if options["list_only"]:
-        facts = auditing.listed()
-        if as_json:
-            print_json(facts)
-        else:
-            _show_list(facts)
+    if list_only:
+        _show_list(describe_subjects(), as_json)
         return
-    if options["data"] is not None:
-        if len(names) != 1 or options["everything"]:
+    if data is not None:
+        if len(names) != 1 or everything:
             raise click.UsageError("--data goes with one RELEASE, a folder or a model file.")
-        results = [auditing.attacked(names[0], options)]
-    elif options["everything"] == bool(names):
+        _show([attack_model(LeakRun(place=names[0], reading=reading.reading(data), report=report))], as_json)
+        return
+    if everything == bool(names):
         raise click.UsageError("give NAME or FILE.py:FUNCTION, or --all (and not both); --list shows the names.")
-    else:
-        results = auditing.audited(names, options)
+    functions = any(map(is_own, names))
+    if own.given and not functions:
+        raise click.UsageError(
+            "--epsilon, --mu, --neighbours, --batched, --kind go with FILE.py:FUNCTION; subjects have their own."
+        )
+    run = AuditRun(
+        names=names,
+        everything=everything,
+        own=own.own() if functions else None,
+        samples=samples,
+        confidence=confidence,
+        seed=seed,
+        plot=plot,
+        report=report,
+    )
+    _show(run_audits(run), as_json)
+
+
+def _show_list(listings: Sequence[SubjectListing], as_json: bool) -> None:
+    facts = [asdict(each) for each in listings]
     if as_json:
-        print_json(results)
-    else:
-        _show(results)
-    if any(result["verdict"] in BROKEN for result in results):
-        click.get_current_context().exit(VIOLATED)
-
-
-def _show_list(facts: list[dict[str, Any]]) -> None:
+        print_json(facts)
+        return
     from rich.markup import escape
     from rich.table import Table
 
     table = Table("name", "unit", "claimed", "proven", "drawn")
     for fact in facts:
-        table.add_row(*(escape(fact[key]) for key in ("name", "unit", "claimed", "proven", "drawn")))
+        table.add_row(*map(escape, fact.values()))
     console().print(table)
 
 
-def _show(results: list[dict[str, Any]]) -> None:
-    from rich.markup import escape
+def _show(findings: Sequence[Finding | LeakFinding], as_json: bool) -> None:
+    """Print verdicts, and leave with the exit code of what they say."""
+    facts = [each.to_json() for each in findings]
+    if as_json:
+        print_json(facts)
+    else:
+        from rich.markup import escape
 
-    out = console()
-    for result in results:
-        colour = "red" if result["verdict"] in BROKEN else "green"
-        out.print(f"[bold]{escape(result['name'])}[/bold] [{colour}]{result['verdict']}[/{colour}]")
-        out.print("  " + escape(result["sentence"]), soft_wrap=True)
+        out = console()
+        for fact in facts:
+            colour = "red" if fact["verdict"] in BROKEN else "green"
+            out.print(f"[bold]{escape(fact['name'])}[/bold] [{colour}]{fact['verdict']}[/{colour}]")
+            out.print("  " + escape(fact["sentence"]), soft_wrap=True)
+    if any(fact["verdict"] in BROKEN for fact in facts):
+        click.get_current_context().exit(VIOLATED)

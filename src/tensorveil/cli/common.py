@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +14,8 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tensorveil.runs.reading import Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -30,6 +33,33 @@ def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
         context.obj.debug = True
 
 
+def mark_private() -> None:
+    """Keep texts of foreign errors, which may quote data, from being shown."""
+    state = click.get_current_context().obj
+    if isinstance(state, State):
+        state.private = True
+
+
+def add_options(function: Function, options: Sequence[Callable[[Function], Function]]) -> Function:
+    """Add options to a command, in the order in which its help is to list them."""
+    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+
+
+def gather(**groups: type[Any]) -> Callable[[Function], Function]:
+    """Hand options to a command as facts: all fields of a dataclass together, under the group's name."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def command(**given: Any) -> Any:
+            for name, kind in groups.items():
+                given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+            return function(**given)
+
+        return command  # type: ignore[return-value]
+
+    return decorate
+
+
 def common_options(function: Function) -> Function:
     """Add --json and --debug."""
     debug = click.option(
@@ -39,8 +69,35 @@ def common_options(function: Function) -> Function:
     return as_json(debug(function))
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How a tensor file is to be read."""
+
+    modes: list[str] | None
+    value: str | None
+    file_format: str | None
+    indices: bool
+    no_header: bool
+    variable: str | None
+
+    def reading(self, file: str, **policies: Any) -> Reading:
+        """Return the facts that a run reads a file by."""
+        from tensorveil.runs.reading import Reading
+
+        return Reading(
+            file=file,
+            modes=self.modes,
+            value=self.value,
+            format=self.file_format,
+            indices=self.indices,
+            header=not self.no_header,
+            variable=self.variable,
+            **policies,
+        )
+
+
 def reading_options(function: Function) -> Function:
-    """Add the options that say how a tensor file is to be read."""
+    """Add the options that say how a tensor file is to be read; the command gets them as ``reading``."""
     options = [
         click.option(
             "--modes",
@@ -54,7 +111,7 @@ def reading_options(function: Function) -> Function:
         click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ..."),
         click.option("--variable", help="MATLAB: the variable to read."),
     ]
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+    return add_options(gather(reading=ReadingOptions)(function), options)
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
@@ -96,7 +153,7 @@ def split_shape(_: click.Context, __: click.Parameter, text: str | None) -> tupl
 
 
 def console(*, as_json: bool = False) -> Console:
-    """Give the console for people: stdout, or stderr when stdout is for a machine."""
+    """Return the console for people: stdout, or stderr when stdout is for a machine."""
     from rich.console import Console
 
     # soft_wrap off and a generous width when piped: tables stay whole in logs.

@@ -7,14 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorveil.cli.common import common_options, console, print_json, reading_options, split_ranks
-from tensorveil.cli.private import private_options, refuse_private_options, wants_privacy
+from tensorveil.cli.common import (
+    ReadingOptions,
+    common_options,
+    console,
+    gather,
+    mark_private,
+    print_json,
+    reading_options,
+    split_ranks,
+)
+from tensorveil.cli.private import (
+    MODELS,
+    FitOptions,
+    OpenOptions,
+    PrivateOptions,
+    WritingOptions,
+    check_private_options,
+    private_options,
+    refuse_private_options,
+)
 
 if TYPE_CHECKING:
-    from tensorveil.runs.complete import Plan
+    from tensorveil.runs.cells import Filling
+    from tensorveil.runs.complete import Completed, OpenRun
+    from tensorveil.runs.private import PrivateRun, Released
 
-READING = ("modes", "value", "file_format", "indices", "no_header", "variable")
-FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "threads")
+NO_LEDGER = (
+    "No --ledger: nothing keeps count of what was spent on these data, and every further release adds to it. "
+    "Start one with: tensorveil budget create data.ledger --epsilon E --delta D --unit U --name NAME"
+)
 
 
 @click.command()
@@ -26,7 +48,7 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
     type=click.Path(path_type=Path),
     help="Folder to make: model.npz, filled entries, report.html and more.",
 )
-@click.option("--model", type=click.Choice(["cp", "tucker", "matrix"]), default="cp", show_default=True, help="Model.")
+@click.option("--model", type=click.Choice(MODELS), default="cp", show_default=True, help="Model.")
 @click.option(
     "--rank",
     callback=split_ranks,
@@ -88,7 +110,16 @@ FIT_OPTIONS = ("solver", "baseline", "sweeps", "regularization", "restarts", "th
 @private_options
 @reading_options
 @common_options
-def complete(as_json: bool, **options: Any) -> None:
+@gather(fit=FitOptions, writing=WritingOptions, open_only=OpenOptions)
+def complete(
+    file: str,
+    fit: FitOptions,
+    writing: WritingOptions,
+    open_only: OpenOptions,
+    private: PrivateOptions,
+    reading: ReadingOptions,
+    as_json: bool,
+) -> None:
     """Fit a model to the entries in FILE and fill in the missing ones.
 
     With --epsilon, --unit and --bounds the fit is differentially private, and OUTPUT is a release: a folder that
@@ -108,68 +139,172 @@ def complete(as_json: bool, **options: Any) -> None:
       tensorveil complete holes.png --model matrix --filled-format png -o result
       tensorveil complete sensors.tns --model tucker --rank 6,6,4 --at wanted.csv -o result --json
     """
-    if options["at"] and options["no_fill"]:
+    if writing.at and writing.no_fill:
         raise click.UsageError("--at and --no-fill exclude each other.")
-    if options["at"] and options["filled_format"] == "png":
+    if writing.at and writing.filled_format == "png":
         raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
-    if wants_privacy(options):
-        from tensorveil.runs.private_complete import complete_privately
-
-        complete_privately(options, as_json=as_json)
-        return
-    refuse_private_options(options)
-    from tensorveil.runs.complete import run_completion
-
-    plan = make_plan(options)
-    summary = run_completion(plan)
-    if as_json:
-        print_json(summary)
+    if private.epsilon is not None:
+        check_private_options(private, open_only, fit, writing)
+        _complete_privately(_private_run(file, fit, writing, open_only, private, reading), as_json=as_json)
     else:
-        _show(summary, plan)
+        refuse_private_options(private)
+        _complete_openly(_open_run(file, fit, writing, open_only, reading), as_json=as_json)
 
 
-def make_plan(options: dict[str, Any]) -> Plan:
-    """Sort the options by what they concern."""
-    from tensorveil.runs.complete import Plan
+def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
+    from tensorveil.runs.private import release_privately
 
-    fit = {name: options[name] for name in FIT_OPTIONS} | {
-        "rank": options["rank"],
-        "validation_fraction": options["validation"],
-        "random_state": 0 if options["seed"] is None else options["seed"],
+    mark_private()
+    released = release_privately(run)
+    if as_json:
+        print_json(released.to_json())
+    else:
+        _show_release(released)
+    if released.ledger is None:
+        click.echo(NO_LEDGER, err=True)
+
+
+def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
+    from tensorveil.runs.complete import complete_openly
+    from tensorveil.runs.estimators import name_estimator
+    from tensorveil.runs.progress import fit_progress
+
+    with fit_progress(f"fitting {name_estimator(run.estimator)}") as progress:
+        completed = complete_openly(run, progress=progress)
+    if as_json:
+        print_json(completed.summary.to_json())
+    else:
+        _show_result(completed)
+
+
+def _private_run(
+    file: str,
+    fit: FitOptions,
+    writing: WritingOptions,
+    open_only: OpenOptions,
+    private: PrivateOptions,
+    reading: ReadingOptions,
+) -> PrivateRun:
+    from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE, USER_LEVEL
+    from tensorveil.runs.private import PrivateRun
+
+    settings = {
+        "method": private.method,
+        "solver": open_only.solver,  # of matrices alone, which was checked
+        "purpose": private.purpose,
+        "sweeps": fit.sweeps,
+        "restarts": fit.restarts,
+        "threads": fit.threads,
     }
-    reading = {name: options[name] for name in READING}
-    policies = {name: options[name] for name in ("bounds", "out_of_bounds", "duplicates", "missing")}
-    return Plan(
-        file=options["file"],
-        output=options["output"],
-        model=options["model"],
-        fit={name: setting for name, setting in fit.items() if setting is not None},
-        reading=reading | policies,
-        at=options["at"],
-        fill=not options["no_fill"],
-        max_cells=options["max_cells"],
-        filled_name=f"filled.{options['filled_format']}",
-        value_name=options["value"] or "value",
-        report=not options["no_report"],
-        force=options["force"],
+    kinds = USER_LEVEL if private.unit_kind == "slice" else PRIVATE
+    estimator = kinds[fit.model](
+        fit.rank or DEFAULT_RANK[fit.model],
+        epsilon=private.epsilon,
+        delta=private.delta or 0.0,
+        unit=private.unit,
+        bounds=fit.bounds,
+        shape=private.private_shape,
+        ledger=private.ledger,
+        **_leave_out_defaults(settings),
+    )
+    return PrivateRun(
+        reading=reading.reading(file, duplicates=fit.duplicates, missing=fit.missing),
+        estimator=estimator,
+        output=writing.output,
+        filling=_filling(fit, writing, reading),
+        diagnostics=private.diagnostics,
+        report=not writing.no_report,
     )
 
 
-def _show(summary: dict[str, Any], plan: Plan) -> None:
+def _open_run(
+    file: str, fit: FitOptions, writing: WritingOptions, open_only: OpenOptions, reading: ReadingOptions
+) -> OpenRun:
+    from tensorveil.runs.complete import OpenRun
+    from tensorveil.runs.estimators import OPEN
+
+    settings = {
+        "rank": fit.rank,
+        "solver": open_only.solver,
+        "baseline": open_only.baseline,
+        "sweeps": fit.sweeps,
+        "regularization": open_only.regularization,
+        "restarts": fit.restarts,
+        "threads": fit.threads,
+        "validation_fraction": open_only.validation,
+        "random_state": 0 if open_only.seed is None else open_only.seed,
+    }
+    policies = {"bounds": fit.bounds, "out_of_bounds": open_only.out_of_bounds}
+    return OpenRun(
+        reading=reading.reading(file, duplicates=fit.duplicates, missing=fit.missing, **policies),
+        estimator=OPEN[fit.model](**_leave_out_defaults(settings)),
+        output=writing.output,
+        filling=_filling(fit, writing, reading),
+        report=not writing.no_report,
+        force=open_only.force,
+    )
+
+
+def _filling(fit: FitOptions, writing: WritingOptions, reading: ReadingOptions) -> Filling | None:
+    from tensorveil.runs.cells import Filling
+
+    if writing.no_fill:
+        return None
+    return Filling(
+        at=writing.at,
+        format=writing.filled_format,
+        value_name=reading.value or "value",
+        max_cells=writing.max_cells,
+        threads=fit.threads,
+    )
+
+
+def _leave_out_defaults(settings: dict[str, Any]) -> dict[str, Any]:
+    """Leave what was not asked for to the estimator."""
+    return {name: setting for name, setting in settings.items() if setting is not None}
+
+
+def _show_result(completed: Completed) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    out, summary = console(), completed.summary
+    table = Table(show_header=False)
+    shape = " x ".join(f"{size:,}" for size in summary.shape)
+    table.add_row("data", f"{shape}, {summary.entries:,} entries ({summary.density:.3%} observed)")
+    table.add_row("model", f"{summary.model}, rank {_rank(summary.rank)}, {summary.parameters:,} parameters")
+    table.add_row("fit", f"{summary.seconds:.2f} s, {len(summary.history)} sweeps")
+    table.add_row("RMSE on the entries", f"{summary.train_rmse:.5g}")
+    if summary.validation_rmse is not None:
+        table.add_row("RMSE on the held-out part", f"{summary.validation_rmse:.5g}")
+    if summary.filled is not None:
+        table.add_row("filled", f"{summary.filled:,} cells")
+    out.print(table)
+    files = ", ".join(str(completed.output / name) for name in summary.files)
+    out.print(f"written: {escape(files)}", soft_wrap=True)
+
+
+def _show_release(released: Released) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     out = console()
-    data, fit = summary["data"], summary["fit"]
+    out.print(f"[bold]{escape(released.guarantee.sentence())}[/bold]")
+    chosen = "chosen by the planner from public facts" if released.method_chosen_by == "planner" else "as asked"
     table = Table(show_header=False)
-    shape = " x ".join(f"{size:,}" for size in data["shape"])
-    table.add_row("data", f"{shape}, {data['entries']:,} entries ({data['density']:.3%} observed)")
-    table.add_row("model", f"{summary['model']}, rank {summary['rank']}, {summary['parameters']:,} parameters")
-    table.add_row("fit", f"{fit['seconds']:.2f} s, {fit['records']} sweeps")
-    table.add_row("RMSE on the entries", f"{fit['train_rmse']:.5g}")
-    if fit["validation_rmse"] is not None:
-        table.add_row("RMSE on the held-out part", f"{fit['validation_rmse']:.5g}")
-    if summary["filled"] is not None:
-        table.add_row("filled", f"{summary['filled']:,} cells")
+    table.add_row("method", f"{released.plan.method}: {released.guarantee.mechanism}, {chosen}")
+    table.add_row("model", f"{released.model}, rank {_rank(released.rank)}")
+    table.add_row("shape", " x ".join(f"{size:,}" for size in released.shape))
+    if released.filled is not None:
+        table.add_row("filled", f"{released.filled:,} cells")
+    if released.ledger is not None:
+        table.add_row("ledger", f"{escape(released.ledger)}, release {released.release_id}")
     out.print(table)
-    out.print(f"written: {escape(', '.join(str(plan.output / name) for name in summary['files']))}", soft_wrap=True)
+    place = escape(str(released.output))
+    out.print(f"release, may be published: {place} ({', '.join(released.files)})", soft_wrap=True)
+    if released.diagnostics is not None:
+        out.print(f"diagnostics, do NOT publish: {escape(str(released.diagnostics))}", soft_wrap=True)
+
+
+def _rank(rank: Any) -> str:
+    return str(list(rank)) if isinstance(rank, tuple) else str(rank)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tensorveil.cli.common import common_options, console, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tensorveil.runs.demo import DemoResult
 
 
 @click.command()
@@ -39,34 +45,33 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
     Example:
       tensorveil demo --output demo-output
     """
-    from tensorveil.runs.demo import run_demo
+    from tensorveil.runs.demo import DemoRun, run_demo
 
     out = console(as_json=as_json)
     if not as_json:
         out.print(
             "COVID-19 serology: 438 serum samples x 6 antigens x 11 receptors (Zohar et al. 2020, Tan et al. 2021)"
         )
-    summary = run_demo(output, hidden=hidden, seed=seed, threads=threads)
+    result = run_demo(DemoRun(output=output, hidden=hidden, seed=seed, threads=threads))
     if as_json:
-        print_json(summary)
+        print_json(result.to_json())
     else:
-        _show(out, summary, output)
+        _show(out, result, output)
 
 
-def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
+def _show(out: Console, result: DemoResult, output: Path) -> None:
     from rich.markup import escape
 
-    from tensorveil.release.names import OWNER_REPORT
+    from tensorveil.release.names import OWNER_REPORT, SUMMARY
 
-    out.print(f"{summary['hidden']:,} of {summary['entries']:,} entries hidden, then predicted from the others.\n")
-    out.print(_private_table(summary))
-    out.print(_open_table(summary))
-    if summary["note"]:
-        out.print(f"[yellow]note:[/yellow] {escape(summary['note'])}")
-    released = summary["released"]
-    out.print(f"\nReleased at epsilon {released['epsilon']:g}, charged to a ledger that holds "
-              f"{released['ledger_epsilon']:g}:")  # fmt: skip
-    out.print(f"[bold]{escape(released['sentence'])}[/bold]")
+    out.print(f"{result.hidden:,} of {result.entries:,} entries hidden, then predicted from the others.\n")
+    out.print(_make_private_table(result))
+    out.print(_make_open_table(result))
+    released = result.released
+    out.print(
+        f"\nReleased at epsilon {released.epsilon:g}, charged to a ledger that holds {released.ledger_epsilon:g}:"
+    )
+    out.print(f"[bold]{escape(released.sentence)}[/bold]")
     out.print("What is protected are the values as published: they were centred beforehand, by means over all samples.")
     out.print(
         "\nThe errors above and the pictures are computed from the data, without protection: with data that are really "
@@ -74,43 +79,43 @@ def _show(out: Any, summary: dict[str, Any], output: Path) -> None:
     )
     place = escape(str(output))
     out.print(f"release, may be published:   {place}/release (open report.html)", soft_wrap=True)
-    out.print(f"ledger, keeps count:         {place}/{released['ledger']} (tensorveil budget LEDGER)", soft_wrap=True)
-    pictures = [Path(name).name for name in summary["files"] if name.endswith((".png", f"/{OWNER_REPORT}"))]
-    inside = f" ({', '.join([*pictures, 'summary.json'])})"
+    out.print(f"ledger, keeps count:         {place}/{released.ledger} (tensorveil budget LEDGER)", soft_wrap=True)
+    pictures = [Path(name).name for name in result.files if name.endswith((".svg", f"/{OWNER_REPORT}"))]
+    inside = f" ({', '.join([*pictures, SUMMARY])})"
     out.print(f"diagnostics, do not publish: {place}/diagnostics{inside}", soft_wrap=True)
 
 
-def _private_table(summary: dict[str, Any]) -> Any:
+def _make_private_table(result: DemoResult) -> Table:
     from rich.table import Table
 
-    low, high = summary["bounds"]
-    title = f"Privately: CP of rank {summary['private_rank']}, unit value, bounds {low:g} to {high:g}, delta 0"
-    caption = f"private errors: mean (lowest to highest) of {summary['repeats']} draws of noise"
+    low, high = result.bounds
+    title = f"Privately: CP of rank {result.private_rank}, unit value, bounds {low:g} to {high:g}, delta 0"
+    caption = f"private errors: mean (lowest to highest) of {result.repeats} draws of noise"
     table = Table("", "mechanism", "held-out RMSE", "R²", title=title, caption=caption)
     for column in table.columns[2:]:
         column.justify = "right"
-    constant, _, same_rank, cp, _ = summary["methods"]
-    table.add_row("constant (mean), not private", "", f"{constant['rmse']:.3f}", _r2(constant))
-    for each in summary["private"]:
-        if each["epsilon"] in summary["budgets"]:
-            error = f"{each['rmse']:.3f} ({each['lowest']:.3f} to {each['highest']:.3f})"
-            name = f"private, epsilon {each['epsilon']:g}"
-            table.add_row(name, each["method"], error, _r2(each), style="bold green")
+    constant, _, same_rank, cp, _ = result.methods
+    table.add_row("constant (mean), not private", "", f"{constant.rmse:.3f}", _write_r2(constant.r2))
+    for each in result.private:
+        if each.epsilon in result.budgets:
+            error = f"{each.rmse:.3f} ({each.lowest:.3f} to {each.highest:.3f})"
+            name = f"private, epsilon {each.epsilon:g}"
+            table.add_row(name, each.method, error, _write_r2(each.r2), style="bold green")
     for method in (same_rank, cp):
-        table.add_row(f"{method['name']}, not private", "", f"{method['rmse']:.3f}", _r2(method))
+        table.add_row(f"{method.name}, not private", "", f"{method.rmse:.3f}", _write_r2(method.r2))
     return table
 
 
-def _open_table(summary: dict[str, Any]) -> Any:
+def _make_open_table(result: DemoResult) -> Table:
     from rich.table import Table
 
     table = Table("", "held-out RMSE", "R²", "seconds", title="Without privacy")
     for column in table.columns[1:]:
         column.justify = "right"
-    for method in (summary["methods"][at] for at in (1, 3, 4)):
-        table.add_row(method["name"], f"{method['rmse']:.3f}", _r2(method), f"{method['seconds']:.2f}")
+    for method in (result.methods[at] for at in (1, 3, 4)):
+        table.add_row(method.name, f"{method.rmse:.3f}", _write_r2(method.r2), f"{method.seconds:.2f}")
     return table
 
 
-def _r2(method: dict[str, Any]) -> str:
-    return f"{round(method['r2'], 3) + 0.0:.3f}"
+def _write_r2(r2: float) -> str:
+    return f"{round(r2, 3) + 0.0:.3f}"

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tensorveil.cli.common import Function, common_options, reading_options, split_names, split_ranks, split_shape
+from tensorveil.cli.common import (
+    Function,
+    ReadingOptions,
+    add_options,
+    common_options,
+    console,
+    gather,
+    mark_private,
+    print_json,
+    reading_options,
+    split_names,
+    split_ranks,
+    split_shape,
+)
+
+if TYPE_CHECKING:
+    from tensorveil.runs.federate import FederatedRelease, Promise
 
 TRUSTS = ["aggregator", "secure", "local"]
 FOLDER = click.Path(path_type=Path)
@@ -37,8 +53,43 @@ def federate() -> None:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class PromiseOptions:
+    """What is computed and promised."""
+
+    epsilon: float
+    delta: float
+    bounds: tuple[float, float]
+    protect: str
+    trust: str
+    colluding: int
+    drop_outs: int
+    model: str
+    rank: int | tuple[int, ...] | str | None
+    sweeps: int | None
+    noise_off: bool
+
+    def promise(self) -> Promise:
+        """Return the facts that an agreement is made from."""
+        from tensorveil.runs.federate import Promise
+
+        return Promise(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            bounds=self.bounds,
+            trust=self.trust,
+            colluding=self.colluding,
+            drop_outs=self.drop_outs,
+            noise=not self.noise_off,
+            protect=self.protect,
+            model=self.model,
+            rank=self.rank,
+            sweeps=self.sweeps,
+        )
+
+
 def promise_options(function: Function) -> Function:
-    """Add the options that say what is computed and promised."""
+    """Add the options that say what is computed and promised; the command gets them as ``promised``."""
     options = [
         click.option("--epsilon", type=float, required=True, help="How much may be learned about any one user."),
         click.option("--delta", type=float, required=True, help="Far below 1 / users."),
@@ -59,7 +110,7 @@ def promise_options(function: Function) -> Function:
         click.option("--sweeps", type=click.IntRange(min=0), help="Sweeps for latent features [default: by budget]."),
         click.option("--noise-off", is_flag=True, help="Add no noise, for comparisons. NOT PRIVATE."),
     ]
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+    return add_options(gather(promised=PromiseOptions)(function), options)
 
 
 def tls_option(*names: str) -> Callable[[Function], Function]:
@@ -81,7 +132,7 @@ def tls_option(*names: str) -> Callable[[Function], Function]:
 @federate.command()
 @click.argument("home", type=FOLDER)
 @common_options
-def keys(**options: Any) -> None:
+def keys(home: Path, as_json: bool) -> None:
     """Make an identity in the folder HOME, if there is none, and print its public key.
 
     Hand the public key to the organiser over a way that nobody can tamper with. The secret stays in HOME.
@@ -90,9 +141,13 @@ def keys(**options: Any) -> None:
     Examples:
       tensorveil federate keys home
     """
-    from tensorveil.runs.federate import show_keys
+    from tensorveil.runs.federate import make_key
 
-    show_keys(**options)
+    key = make_key(home)
+    if as_json:
+        print_json({"home": str(home), "public_key": key})
+    else:
+        click.echo(key)
 
 
 @federate.command()
@@ -103,7 +158,15 @@ def keys(**options: Any) -> None:
 @promise_options
 @click.option("-o", "--output", type=FOLDER, required=True, help="The agreement file to write.")
 @common_options
-def agree(**options: Any) -> None:
+def agree(
+    server_key: str,
+    client_keys: tuple[str, ...],
+    shape: tuple[int, ...],
+    modes: list[str],
+    promised: PromiseOptions,
+    output: Path,
+    as_json: bool,
+) -> None:
     """Write the agreement that all parties hold: what is computed, promised, and by whom.
 
     An agreement is good for one run. Every party should read it before using it.
@@ -114,9 +177,23 @@ def agree(**options: Any) -> None:
           --shape 943,1682,212 --modes user,film,day --bounds 1 5 --epsilon 5 --delta 1e-5 \\
           --trust secure --drop-outs 1 --output agreement.json
     """
-    from tensorveil.runs.federate import write_agreement
+    from tensorveil.runs.federate import AgreementRun, make_agreement
 
-    write_agreement(**options)
+    run = AgreementRun(
+        promise=promised.promise(),
+        server_key=server_key,
+        client_keys=client_keys,
+        shape=shape,
+        modes=tuple(modes),
+        output=output,
+    )
+    agreed = make_agreement(run)
+    agreement, sentence = agreed.agreement, agreed.guarantee.sentence()
+    if as_json:
+        print_json({"agreement": str(output), "digest": agreement.digest, "guarantee": sentence})
+        return
+    click.echo(f"{output}: {len(agreement.recipe.rounds)} rounds, digest {agreement.digest[:16]}")
+    click.echo(sentence)
 
 
 @federate.command()
@@ -129,7 +206,19 @@ def agree(**options: Any) -> None:
 @click.option("--timeout", type=click.FloatRange(min=1), default=300.0, help="Seconds to wait for an answer.")
 @click.option("-o", "--output", type=FOLDER, required=True, help="Release folder to make.")
 @common_options
-def server(**options: Any) -> None:
+def server(
+    agreement: Path,
+    home: Path,
+    listen: str,
+    ca: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    ledger: Path | None,
+    patience: float,
+    timeout: float,
+    output: Path,
+    as_json: bool,
+) -> None:
     """Run the server of an AGREEMENT: wait for its clients, go through the rounds, write the release.
 
     \b
@@ -139,9 +228,20 @@ def server(**options: Any) -> None:
       tensorveil federate server agreement.json --home home --listen sums.example.org:18000 \\
           --ca ca.pem --certificate server.pem --key server.key --output release
     """
-    from tensorveil.runs.federate import run_as_server
+    from tensorveil.federated.flower.processes import Channel
+    from tensorveil.federated.server import Settings
+    from tensorveil.runs.federate import ServerRun, serve_agreement
 
-    run_as_server(**options)
+    mark_private()
+    run = ServerRun(
+        agreement=agreement,
+        home=home,
+        channel=Channel(address=listen, ca=ca, certificate=certificate, key=key),
+        output=output,
+        ledger=ledger,
+        settings=Settings(patience=patience, timeout=timeout),
+    )
+    _show(serve_agreement(run), as_json=as_json)
 
 
 @federate.command()
@@ -155,7 +255,16 @@ def server(**options: Any) -> None:
 )
 @reading_options
 @common_options
-def client(**options: Any) -> None:
+def client(
+    agreement: Path,
+    file: Path,
+    home: Path,
+    server_address: str,
+    ca: Path | None,
+    ledger: Path | None,
+    reading: ReadingOptions,
+    as_json: bool,
+) -> None:
     """Take part in the run of an AGREEMENT with the users in FILE, who are this client's alone.
 
     Every question is answered once. What leaves this machine, and under which noise, is as the agreement says.
@@ -166,9 +275,22 @@ def client(**options: Any) -> None:
       tensorveil federate client agreement.json mine.csv --indices --home home --server sums.example.org:18000 \\
           --ca ca.pem --ledger mine.ledger
     """
-    from tensorveil.runs.federate import run_as_client
+    from tensorveil.federated.flower.processes import Channel
+    from tensorveil.runs.federate import ClientRun, take_part
 
-    run_as_client(**options)
+    mark_private()
+    run = ClientRun(
+        agreement=agreement,
+        reading=reading.reading(str(file)),
+        home=home,
+        channel=Channel(address=server_address, ca=ca),
+        ledger=ledger,
+    )
+    done = take_part(run)
+    if as_json:
+        print_json({"agreement": done.agreement, "finished": done.finished, "log": str(done.log)})
+    else:
+        click.echo("The run is over.")
 
 
 @federate.command()
@@ -188,7 +310,24 @@ def client(**options: Any) -> None:
 @click.option("-o", "--output", type=FOLDER, required=True, help="Release folder to make.")
 @reading_options
 @common_options
-def simulate(**options: Any) -> None:
+def simulate(
+    file: Path | None,
+    dataset: str | None,
+    time_mode: str | None,
+    clients: int,
+    processes: bool,
+    ray: bool,
+    private_shape: tuple[int, ...] | None,
+    held_out: float | None,
+    compare: bool,
+    seed: int,
+    ledger: Path | None,
+    workdir: Path | None,
+    promised: PromiseOptions,
+    output: Path,
+    reading: ReadingOptions,
+    as_json: bool,
+) -> None:
     """Try a federated run on one machine: users of FILE are split over clients.
 
     Without --processes or --ray all parties live in this process, with the same code but for the network. With
@@ -201,10 +340,50 @@ def simulate(**options: Any) -> None:
       tensorveil federate simulate --dataset ml-100k --time day --bounds 1 5 --epsilon 5 --delta 1e-5 \\
           --trust secure --drop-outs 1 --processes --held-out 0.1 --compare -o release
     """
-    if (options["file"] is None) == (options["dataset"] is None):
+    if (file is None) == (dataset is None):
         raise click.UsageError("give either FILE or --dataset.")
-    if options["processes"] and options["ray"]:
+    if processes and ray:
         raise click.UsageError("--processes and --ray exclude each other.")
-    from tensorveil.runs.simulate import run_simulation
+    from tensorveil.runs.simulate import Simulation, simulate_federation
 
-    run_simulation(**options)
+    mark_private()
+    run = Simulation(
+        promise=promised.promise(),
+        output=output,
+        reading=None if file is None else reading.reading(str(file), shape=private_shape),
+        dataset=dataset,
+        time=time_mode,
+        clients=clients,
+        processes=processes,
+        ray=ray,
+        held_out=held_out,
+        seed=seed,
+        compare=compare,
+        ledger=ledger,
+        workdir=workdir,
+    )
+    _show(simulate_federation(run), as_json=as_json)
+
+
+def _show(released: FederatedRelease, *, as_json: bool) -> None:
+    """Say what was promised, and what happened on the way."""
+    if as_json:
+        print_json(released.to_json())
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    out, guarantee = console(), released.guarantee
+    out.print(f"[bold]{escape(guarantee.sentence())}[/bold]")
+    table = Table(show_header=False)
+    table.add_row("trust", guarantee.mechanism)
+    table.add_row("rounds", ", ".join(released.rounds))
+    for incident in released.incidents:
+        table.add_row("incident", escape(f"{incident.step}, client {incident.client}: {incident.reason}"))
+    if released.ledger is not None:
+        table.add_row("ledger", f"{escape(str(released.ledger))}, release {released.release_id}")
+    for name, number in (released.diagnostics or {}).items():
+        table.add_row(f"{name} (do NOT publish)", f"{number:.5g}")
+    out.print(table)
+    kind = "release, may be published" if guarantee.secure_noise else "NOT PRIVATE, do not publish"
+    out.print(f"{kind}: {escape(str(released.output))}", soft_wrap=True)

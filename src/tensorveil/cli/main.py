@@ -28,14 +28,15 @@ from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
+from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
-from tensorveil.errors import TensorveilError
-from tensorveil_evidence.cli.study import study
+from tensorveil.errors import CHARGED, TensorveilError, was_charged
 
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 @click.group(
+    cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 3 violated (audit), 130 interrupted.",
 )
@@ -53,7 +54,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, study, demo, doctor):
+for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, demo, doctor):
     cli.add_command(verb)
 
 
@@ -70,12 +71,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
         return code if isinstance(code, int) else OK
-    except Exception as error:
+    except BaseException as error:
+        if was_charged(error):
+            click.echo(CHARGED, err=True)
+        if isinstance(error, KeyboardInterrupt):
+            return _say("Interrupted; nothing was written.", INTERRUPTED)
+        if not isinstance(error, Exception):
+            raise  # somebody ends the process
         if state.debug:
             _print_traceback(error, state)
         return _explain(error)
-    except KeyboardInterrupt:
-        return _say("Interrupted; nothing was written.", INTERRUPTED)
 
 
 def _print_traceback(error: Exception, state: State) -> None:

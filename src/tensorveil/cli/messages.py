@@ -1,10 +1,11 @@
-"""Remedies in the words of the shell: the library says rank=8, the command's user types --rank 8."""
+"""Messages in the words of the shell: the library says rank=8 or ``output: ...``, the command's user types --rank 8."""
 
 from __future__ import annotations
 
 import re
 
 OPTIONS = {
+    "basis": "--basis",
     "bounds": "--bounds",
     "baseline": "--baseline",
     "delta": "--delta",
@@ -12,9 +13,12 @@ OPTIONS = {
     "differ": "--differ",
     "epsilon": "--epsilon",
     "format": "--format",
+    "ledger": "--ledger",
+    "mechanism": "--mechanism",
     "method": "--method",
     "missing": "--missing",
     "modes": "--modes",
+    "mu": "--mu",
     "out_of_bounds": "--out-of-bounds",
     "outside": "--outside",
     "points": "--points",
@@ -32,14 +36,32 @@ OPTIONS = {
     "variable": "--variable",
     "weights": "--weights",
 }
+# What is no option and its value.
+FLAGS = {
+    "labels=False": "--indices",
+    "indices=True": "--indices",
+    "force=True": "--force",
+    "filling=None": "--no-fill",
+    "at=FILE": "--at FILE",
+    "entries=FILE": "--entries FILE",
+    "max_cells": "--max-cells",
+    "with a workdir": "with --workdir",
+    "Leave plot out": "Leave --plot out",
+    "this unit needs": "this --unit needs",
+    "diagnostics and output must": "--diagnostics and --output must",
+}
+# A message may begin with the parameter that it is about.
+PARAMETER = re.compile(r"^(at|data|entries|neighbours|output|plot|report): ")
 SETTING = re.compile(
     rf"\b({'|'.join(OPTIONS)})=(\([^()]*\)|\[[^\[\]]*\]|'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e-?\d+)?)"
 )
 
 
 def in_shell_words(message: str) -> str:
-    """Rewrite settings such as rank=8 or duplicates='mean' as options of the command."""
-    message = message.replace("labels=False", "--indices")
+    """Rewrite settings such as rank=8 or duplicates='mean', and the parameter a message is about, as options."""
+    for words, flag in FLAGS.items():
+        message = message.replace(words, flag)
+    message = PARAMETER.sub(r"--\1: ", message)
     return SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {_argument(found[1], found[2])}", message)
 
 

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from tensorveil.cli.common import Function, common_options
+from tensorveil.cli.common import Function, State, common_options, console, print_json
+from tensorveil.local.names import MECHANISMS
 
-MECHANISMS = {
-    "dtldp": "DTLDP",
-    "k-rr": "RandomizedResponse",
-    "staircase": "Staircase",
-    "piecewise": "Piecewise",
-    "hybrid": "Hybrid",
-    "privunit": "PrivUnit",
-    "privunitg": "PrivUnitG",
-    "gaussian": "ExactGaussian",
-}
+if TYPE_CHECKING:
+    from tensorveil.runs.perturb import PerturbResult
 
 
 def perturb_options(function: Function) -> Function:
-    """Add what a mechanism is made of."""
+    """Add the options that a mechanism is made of."""
     options = [
         click.option("--epsilon", type=float, required=True, help="How much may be learned from one report."),
         click.option("--unit", type=click.Choice(["tensor", "local-entry"]), required=True, help="What is protected."),
@@ -43,7 +36,7 @@ def perturb_options(function: Function) -> Function:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="PUBLIC weights in [0, 1], an array file: more weight, less epsilon. Never from the data.",
         ),
-        click.option("--differ", type=int, help="Unit tensor: at most so many entries of a tensor can differ."),
+        click.option("--differ", type=int, help="Unit tensor: at most this many entries of a tensor can differ."),
         click.option(
             "--basis", metavar="KIND:KEEP", help="Report KEEP coefficients of a public basis: dct:64, haar:64."
         ),
@@ -67,11 +60,33 @@ def perturb_options(function: Function) -> Function:
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 @perturb_options
 @common_options
-def perturb(source: Path, target: Path, as_json: bool, **options: Any) -> None:
-    """Randomise a tensor, so that it may leave its owner; prints what is promised.
+@click.pass_obj
+def perturb(
+    state: State | None,
+    *,
+    source: Path,
+    target: Path,
+    epsilon: float,
+    unit: str,
+    bounds: tuple[float, float] | None,
+    radius: float | None,
+    delta: float,
+    mechanism: str,
+    points: int | None,
+    weights: Path | None,
+    differ: int | None,
+    basis: str | None,
+    owners: bool,
+    outside: str,
+    variable: str | None,
+    ledger: Path | None,
+    purpose: str | None,
+    as_json: bool,
+) -> None:
+    """Randomise a tensor, so that it may leave its owner; print what is promised.
 
-    IN and OUT are .npy, .npz, .parquet (a matrix) or .png files. Beside OUT stands OUT.guarantee.json, with the
-    guarantee and all that is needed to aggregate reports. Nothing is ever overwritten.
+    IN and OUT are .npy, .npz, .parquet (a matrix) or .png files. OUT.guarantee.json, beside OUT, holds the guarantee
+    and all that is needed to aggregate reports. Nothing is ever overwritten.
 
     \b
     Examples:
@@ -79,6 +94,45 @@ def perturb(source: Path, target: Path, as_json: bool, **options: Any) -> None:
       tensorveil perturb people.npy reports.npy --owners --epsilon 4 --unit tensor --bounds -1 1
       tensorveil perturb people.npy reports.npy --owners --epsilon 2 --unit tensor --bounds 0 1 --basis dct:64
     """
-    from tensorveil.runs.perturb import perturb_file
+    from tensorveil.runs.perturb import PerturbRequest, perturb_file
 
-    perturb_file(source, target, options, as_json=as_json)
+    if state is not None:
+        state.private = True
+    result = perturb_file(
+        PerturbRequest(
+            source=source,
+            target=target,
+            epsilon=epsilon,
+            unit=unit,
+            bounds=bounds,
+            radius=radius,
+            delta=delta,
+            mechanism=mechanism,
+            points=points,
+            weights=weights,
+            differ=differ,
+            basis=basis,
+            owners=owners,
+            outside=outside,
+            variable=variable,
+            ledger=ledger,
+            purpose=purpose,
+        )
+    )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        _show(result)
+
+
+def _show(result: PerturbResult) -> None:
+    from rich.markup import escape
+
+    out = console()
+    out.print(f"[bold]{escape(str(result.guarantee))}[/bold]")
+    out.print(f"mechanism: {escape(result.guarantee.mechanism)}; at worst a deviation of "
+              f"{result.worst_rmse_per_entry:.4g} per entry")  # fmt: skip
+    for note in result.notes:
+        out.print(escape(note))
+    target = escape(str(result.target))
+    out.print(f"written: {target}, {target}.guarantee.json", soft_wrap=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tensorveil.cli.common import (
+    ReadingOptions,
     common_options,
     console,
     print_json,
@@ -15,12 +16,8 @@ from tensorveil.cli.common import (
     split_shape,
 )
 
-ASSUMED = (
-    "Unit value: positions are public. Expected errors are for a typical tensor, because the values are not looked at: "
-    "a standard deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; "
-    "the noise of observations is not counted. Compare them with each other; your own errors will differ. Where little "
-    "is to be gained over the constant, auto takes the mean. Planning costs no budget."
-)
+if TYPE_CHECKING:
+    from tensorveil.runs.plan import Planned
 
 
 @click.command()
@@ -39,7 +36,18 @@ ASSUMED = (
 )
 @reading_options
 @common_options
-def plan(file: str | None, as_json: bool, **options: Any) -> None:
+def plan(
+    file: str | None,
+    shape: tuple[int, ...] | None,
+    entries: int | None,
+    bounds: tuple[float, float],
+    epsilons: tuple[float, ...],
+    delta: float,
+    model: str,
+    rank: int | tuple[int, ...] | str | None,
+    reading: ReadingOptions,
+    as_json: bool,
+) -> None:
     """Compare private mechanisms before spending anything.
 
     Give --shape and --entries, or a FILE, of which only the positions are used, which are public in unit value.
@@ -49,38 +57,48 @@ def plan(file: str | None, as_json: bool, **options: Any) -> None:
       tensorveil plan --shape 943,1682 --entries 90570 --bounds 1 5 --rank 10 --epsilon 0.5 --epsilon 1 --epsilon 5
       tensorveil plan ratings.csv --bounds 1 5 --epsilon 1 --delta 1e-6 --json
     """
-    from tensorveil.runs.plan import planned
-
-    if file is None and (options["shape"] is None or options["entries"] is None):
+    if file is None and (shape is None or entries is None):
         raise click.UsageError("give either FILE, or both --shape and --entries.")
-    if file is not None and (options["shape"] or options["entries"]):
+    if file is not None and (shape or entries):
         raise click.UsageError("--shape and --entries are read off FILE; leave them out.")
-    facts = planned(file, options)
+    from tensorveil.runs.plan import PlanRun, plan_budgets
+
+    run = PlanRun(
+        bounds=bounds,
+        epsilons=epsilons,
+        delta=delta,
+        reading=None if file is None else reading.reading(file),
+        shape=shape,
+        entries=entries,
+        model=model,
+        rank=rank,
+    )
+    found = plan_budgets(run)
     if as_json:
-        print_json(facts)
+        print_json(found.to_json())
     else:
-        _show(facts)
+        _show(found)
 
 
-def _show(facts: dict[str, Any]) -> None:
+def _show(found: Planned) -> None:
     from rich.table import Table
 
+    from tensorveil.runs.plan import ASSUMED
+
     out = console()
-    shape = " x ".join(f"{size:,}" for size in facts["shape"])
-    low, high = facts["bounds"]
-    out.print(
-        f"{shape}, {facts['entries']:,} entries, values {low:g} to {high:g}, {facts['model']}, rank {facts['rank']}"
-    )
-    out.print(f"expected RMSE of each mechanism (delta = {facts['delta']:g}); * is what --method auto takes")
-    table = Table("method", *(f"epsilon {budget['epsilon']:g}" for budget in facts["budgets"]))
+    shape = " x ".join(f"{size:,}" for size in found.shape)
+    low, high = found.bounds
+    rank = list(found.rank) if isinstance(found.rank, tuple) else found.rank
+    out.print(f"{shape}, {found.entries:,} entries, values {low:g} to {high:g}, {found.model}, rank {rank}")
+    out.print(f"expected RMSE of each mechanism (delta = {found.delta:g}); * is what --method auto takes")
+    table = Table("method", *(f"epsilon {epsilon:g}" for epsilon in found.plans))
     for column in table.columns[1:]:
         column.justify = "right"
-    by_budget = [{found["method"]: found["rmse"] for found in budget["expected"]} for budget in facts["budgets"]]
-    for method in facts["methods"]:
+    for method in found.methods:
         cells = []
-        for budget, errors in zip(facts["budgets"], by_budget, strict=True):
-            chosen = method == budget["method"]
-            cells.append(f"[bold green]* {errors[method]:.3g}[/bold green]" if chosen else f"{errors[method]:.3g}")
+        for each in found.plans.values():
+            (error,) = (prediction.rmse for prediction in each.predictions if prediction.method == method)
+            cells.append(f"[bold green]* {error:.3g}[/bold green]" if method == each.method else f"{error:.3g}")
         table.add_row(method, *cells)
     out.print(table)
-    out.print(facts["assumed"], markup=False)
+    out.print(ASSUMED, markup=False)

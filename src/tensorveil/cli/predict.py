@@ -42,15 +42,11 @@ def predict(model: Path, at: Path, output: Path, entries: str | None, value: str
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
       tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
     """
-    from tensorveil.errors import InputError
-    from tensorveil.runs.cells import cells_table, write_cells
-    from tensorveil.runs.predict import predicted
+    from tensorveil.runs.predict import PredictionRun, predict_cells
 
-    if output.exists() and not force:
-        raise InputError(f"--output: {output} already exists. Choose another name, or add --force.")
-    columns, values, modes = predicted(model, at, entries)
-    write_cells(output, cells_table(columns, values, modes, value))
+    run = PredictionRun(model=model, at=at, output=output, entries=entries, value_name=value, force=force)
+    found = predict_cells(run)
     if as_json:
-        print_json({"output": str(output), "predictions": len(values)})
+        print_json(found.to_json())
     else:
-        console().print(f"predictions: {len(values):,}, written to {output}", markup=False, soft_wrap=True)
+        console().print(f"predictions: {found.predictions:,}, written to {output}", markup=False, soft_wrap=True)

@@ -1,21 +1,17 @@
-"""The options of private completion, and what they allow beside them. Light to import: click only."""
+"""What `complete` can be asked, as facts, and what goes with --epsilon. Light to import: click only."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from tensorveil.cli.common import Function, split_shape
+from tensorveil.cli.common import Function, add_options, gather, split_shape
+from tensorveil.mechanisms.names import BY_UNIT
 
-METHODS = {
-    "value": ("mean", "margins", "input", "margins+input", "output", "gradient"),
-    "entry": ("gram",),
-    "slice": ("biases", "factors"),
-}
-PRIVATE = ("epsilon", "delta", "unit", "method", "private_shape", "ledger", "purpose", "diagnostics")
+MODELS = ("cp", "tucker", "matrix")
 # Options that make no sense in a private run, and why.
 REFUSED = {
     "solver": "the mechanism (--method) settles how the model is fitted",
@@ -28,9 +24,70 @@ REFUSED = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class PrivateOptions:
+    """What only private runs can be asked."""
+
+    epsilon: float | None
+    delta: float | None
+    unit: str | None
+    method: str | None
+    private_shape: tuple[int, ...] | None
+    ledger: Path | None
+    purpose: str | None
+    diagnostics: Path | None
+
+    @property
+    def unit_kind(self) -> str:
+        """The kind of the unit, without its mode."""
+        return str(self.unit).partition(":")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenOptions:
+    """What only open runs can be asked; a solver is an option of private matrices too."""
+
+    solver: str | None
+    baseline: str | None
+    regularization: float | None
+    validation: float | None
+    out_of_bounds: str | None
+    seed: int | None
+    force: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What both kinds of runs can be asked about the model and the data."""
+
+    model: str
+    rank: int | tuple[int, ...] | str | None
+    sweeps: int | None
+    restarts: int | None
+    threads: int | None
+    bounds: tuple[float, float] | None
+    duplicates: str | None
+    missing: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions:
+    """What both kinds of runs can be asked about their output."""
+
+    output: Path
+    at: Path | None
+    no_fill: bool
+    max_cells: int
+    filled_format: str
+    no_report: bool
+
+
+PRIVATE = tuple(field.name for field in dataclasses.fields(PrivateOptions))
+
+
 def private_options(function: Function) -> Function:
-    """Add the options that make a completion private."""
-    names = ["auto", *(name for each in METHODS.values() for name in each)]
+    """Add the options that make a completion private; the command gets them as ``private``."""
+    names = ["auto", *(name for each in BY_UNIT.values() for name in each)]
     options = [
         click.option("--epsilon", type=float, help="Private: how much may be learned; needs --unit and --bounds."),
         click.option(
@@ -58,85 +115,77 @@ def private_options(function: Function) -> Function:
             help="Private: another folder, for what must NOT be published: errors, histogram.",
         ),
     ]
-    return functools.reduce(lambda decorated, option: option(decorated), reversed(options), function)
+    return add_options(gather(private=PrivateOptions)(function), options)
 
 
 def check_unit(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     """Accept the units of private completion; a slice names its mode."""
     kind, colon, mode = (text or "").partition(":")
-    if text is None or (kind in METHODS and (kind == "slice") == bool(colon and mode.strip())):
+    if text is None or (kind in BY_UNIT and (kind == "slice") == bool(colon and mode.strip())):
         return text
     raise click.BadParameter(f"{text!r} is not one of value, entry, slice:MODE. Try slice:user.")
 
 
-def unit_kind(options: dict[str, Any]) -> str:
-    """Return the kind of the unit, without its mode."""
-    return str(options["unit"]).partition(":")[0]
-
-
-def wants_privacy(options: dict[str, Any]) -> bool:
-    """Tell whether a private run is asked for."""
-    return options["epsilon"] is not None
-
-
-def refuse_private_options(options: dict[str, Any]) -> None:
-    """Refuse options of private completion without --epsilon: nobody shall believe to be protected."""
-    if options["method"] in ("cp", "tucker", "matrix"):
-        raise click.UsageError(f"--method names a private mechanism; for the model try --model {options['method']}.")
-    given = [_flag(name) for name in PRIVATE if options[name] is not None]
+def refuse_private_options(private: PrivateOptions) -> None:
+    """Refuse options of private completion without --epsilon, so that nobody believes they are protected."""
+    if private.method in MODELS:
+        raise click.UsageError(f"--method names a private mechanism; for the model try --model {private.method}.")
+    given = [_flag(name) for name in PRIVATE if getattr(private, name) is not None]
     if given:
         raise click.UsageError(
             f"{', '.join(given)} would protect nothing without --epsilon. Try --epsilon 1 --unit value --bounds 1 5."
         )
 
 
-def check_private_options(options: dict[str, Any]) -> None:
+def check_private_options(
+    private: PrivateOptions, beside: OpenOptions, fit: FitOptions, writing: WritingOptions
+) -> None:
     """Refuse what a private run must not be asked for."""
-    for name in ("unit", "bounds"):
-        if options[name] is None:
-            remedy = "--unit value, --unit entry or --unit slice:user" if name == "unit" else "--bounds 1 5"
-            raise click.UsageError(
-                f"--epsilon needs {_flag(name)}, which is declared, not read off data. Try {remedy}."
-            )
+    _check_declared(private, fit)
     for name, reason in REFUSED.items():
-        if name == "solver" and options["model"] == "matrix" and unit_kind(options) != "slice":
+        if name == "solver" and fit.model == "matrix" and private.unit_kind != "slice":
             continue  # perturbed values may be fitted in several ways
-        if options[name] is not None and options[name] is not False:  # 0 is a setting too
+        given = getattr(beside, name)
+        if given is not None and given is not False:  # 0 is a setting too
             raise click.UsageError(f"{_flag(name)} cannot be used with --epsilon: {reason}.")
-    known = ("auto", *METHODS[unit_kind(options)])
-    if options["method"] not in (None, *known):
-        raise click.UsageError(f"--method must be one of {', '.join(known)} for --unit {options['unit']}.")
-    if options["purpose"] is not None and options["ledger"] is None:
+    known = ("auto", *BY_UNIT[private.unit_kind])
+    if private.method not in (None, *known):
+        raise click.UsageError(f"--method must be one of {', '.join(known)} for --unit {private.unit}.")
+    if private.purpose is not None and private.ledger is None:
         raise click.UsageError("--purpose is written into a ledger. Add --ledger PATH.")
-    if unit_kind(options) != "value" and options["private_shape"] is None:
+    if private.unit_kind != "value" and private.private_shape is None:
         raise click.UsageError(
-            f"--unit {unit_kind(options)} needs --private-shape: read off the data, the shape would tell which indices "
+            f"--unit {private.unit_kind} needs --private-shape: read off the data, the shape would tell which indices "
             "occur. Try --private-shape 943,1682."
         )
-    if unit_kind(options) == "entry":
-        _check_entry(options)
-    if unit_kind(options) == "slice":
-        _check_slice(options)
-
-
-def _check_entry(options: dict[str, Any]) -> None:
-    if options["duplicates"] not in (None, "error"):
+    if private.unit_kind == "entry" and fit.duplicates not in (None, "error"):
         raise click.UsageError(
             "--duplicates cannot be used with --unit entry: a row of the file would no longer be one entry. "
             "Combine them first, in a way that is part of what an entry means."
         )
+    if private.unit_kind == "slice":
+        _check_slice(private, fit, writing)
 
 
-def _check_slice(options: dict[str, Any]) -> None:
-    if not options["delta"]:
+def _check_declared(private: PrivateOptions, fit: FitOptions) -> None:
+    remedies = {"unit": "--unit value, --unit entry or --unit slice:user", "bounds": "--bounds 1 5"}
+    for name, given in (("unit", private.unit), ("bounds", fit.bounds)):
+        if given is None:
+            raise click.UsageError(
+                f"--epsilon needs --{name}, which is declared, not read off data. Try {remedies[name]}."
+            )
+
+
+def _check_slice(private: PrivateOptions, fit: FitOptions, writing: WritingOptions) -> None:
+    if not private.delta:
         raise click.UsageError("--unit slice needs --delta above 0: its noise is Gaussian. Try --delta 1e-6.")
-    if options["at"] is not None:
+    if writing.at is not None:
         raise click.UsageError(
             "--at cannot be used with --unit slice: predictions for a person are made from the person's entries and "
             "are not part of a release. Try tensorveil predict RELEASE/model.npz --entries FILE --at FILE."
         )
     for name in ("sweeps", "restarts"):
-        if options[name] is not None:
+        if getattr(fit, name) is not None:
             raise click.UsageError(f"--{name} cannot be used with --unit slice: rounds follow from the budget.")
 
 

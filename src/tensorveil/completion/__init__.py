@@ -6,5 +6,16 @@ from tensorveil.completion.private_cp import PrivateCP
 from tensorveil.completion.private_matrix import PrivateLowRankMatrix
 from tensorveil.completion.private_tucker import PrivateTucker
 from tensorveil.completion.tucker import Tucker
+from tensorveil.completion.user_level import UserLevelCP, UserLevelMatrix, UserLevelTucker
 
-__all__ = ["CP", "LowRankMatrix", "PrivateCP", "PrivateLowRankMatrix", "PrivateTucker", "Tucker"]
+__all__ = [
+    "CP",
+    "LowRankMatrix",
+    "PrivateCP",
+    "PrivateLowRankMatrix",
+    "PrivateTucker",
+    "Tucker",
+    "UserLevelCP",
+    "UserLevelMatrix",
+    "UserLevelTucker",
+]

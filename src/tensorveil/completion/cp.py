@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from tensorveil.completion.estimator import Completion
 from tensorveil.completion.settings import cp_ranks
 from tensorveil.models import CPModel
-from tensorveil.solvers.task import Baseline, Solution
+from tensorveil.solvers.task import Solution
 from tensorveil.tensor import ObservedTensor
 
 
+@dataclass(eq=False, repr=False)
 class CP(Completion[CPModel]):
     """Complete a tensor by a sum of ``rank`` components, each a product of one vector per mode.
 
@@ -19,35 +20,8 @@ class CP(Completion[CPModel]):
     ----------
     rank
         Number of components. The solver "bayes" switches off those that the data do not support.
-    solver
-        "bayes" (variational, most accurate, no tuning), "als" (alternating least squares, fast), or "sgd" (stochastic
-        gradient descent, fastest per pass on many millions of entries).
-    baseline
-        "mean" (default), "none", or "biases": a mean plus one bias per index of every mode, as for ratings.
-    sweeps
-        At most so many passes over the data; default 100 (bayes, sgd) or 50 (als).
-    regularization
-        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01).
-    learning_rate, schedule
-        For "sgd": first step size (default 0.005), and "tiled" (default) or "published", the papers' own order.
-    noise_variance
-        For "bayes": variance of noise that is known to have been added to the values.
-    tol
-        Stop when the relative change of error (or evidence bound) is at most this.
-    validation_fraction, patience
-        Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
-    restarts
-        Fit from so many starts and keep the best; the second of "bayes" is the data's spectrum, the others are random.
-    shape
-        Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.
-    dtype
-        "float32" or "float64"; default: as the values.
-    threads
-        Number of threads; default: all processors this process may use.
-    random_state
-        Seed of starting points and shuffles. It never seeds noise.
-    verbose
-        Show a progress bar.
+    **settings
+        The keyword arguments of `FitSettings`.
 
     Attributes
     ----------
@@ -69,44 +43,7 @@ class CP(Completion[CPModel]):
     True
     """
 
-    def __init__(
-        self,
-        rank: int = 8,
-        *,
-        solver: str = "bayes",
-        baseline: Baseline = "mean",
-        sweeps: int | None = None,
-        regularization: float | None = None,
-        learning_rate: float | None = None,
-        schedule: str | None = None,
-        noise_variance: float | None = None,
-        tol: float | None = None,
-        validation_fraction: float = 0.0,
-        patience: int = 5,
-        restarts: int = 1,
-        shape: Sequence[int] | None = None,
-        dtype: Any = None,
-        threads: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.rank = rank
-        self.solver = solver
-        self.baseline = baseline
-        self.sweeps = sweeps
-        self.regularization = regularization
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.noise_variance = noise_variance
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.restarts = restarts
-        self.shape = shape
-        self.dtype = dtype
-        self.threads = threads
-        self.random_state = random_state
-        self.verbose = verbose
+    rank: int = 8
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         return cp_ranks(self.rank, shape)

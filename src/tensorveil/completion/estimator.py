@@ -5,33 +5,53 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
 from tensorveil.completion import settings as rules
+from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
-from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
-from tensorveil.solvers.task import Array, Baseline, Progress, Record, Solution, Task
-from tensorveil.solvers.watch import Watch, rmse
+from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
+from tensorveil.solvers.loss import GAUSSIAN
+from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
+from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 
+
+class Savable(Protocol):
+    """What every model can do, whole or shared."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file."""
+
+
+AnyModel = TypeVar("AnyModel", bound=Savable)
 Model = TypeVar("Model", CPModel, TuckerModel)
 
 
-class Fitted(Params, Generic[Model]):
-    """What every fitted estimator can do; the work is the model's."""
+class Fitted(Params, Generic[AnyModel]):
+    """What every fitted estimator has: a model."""
 
-    model_: Model
-    noise_variance_: float | None
+    model_: AnyModel
 
-    def _fitted(self) -> Model:
+    def _fitted(self) -> AnyModel:
         if not hasattr(self, "model_"):
             raise NotFittedError(f"{type(self).__name__} must be fitted first. Try .fit(tensor).")
         return self.model_
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file; read it with `tensorveil.load_model` or `SharedModel.load`."""
+        self._fitted().save(path)
+
+
+class Predictor(Fitted[Model], Generic[Model]):
+    """What every estimator of a whole model can do once it is fitted; the work is the model's."""
+
+    noise_variance_: float | None = None
 
     def predict(self, coords: ObservedTensor | Any) -> Array:
         """Predict at (n, order) coordinates, or at those of an observed tensor."""
@@ -40,17 +60,12 @@ class Fitted(Params, Generic[Model]):
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the root mean squared error on a tensor, or on coordinates and values."""
         observed = as_tensor(tensor, values, self._fitted().shape)
-        return rmse(self.predict(observed), observed.values)
+        return GAUSSIAN.error_over(self.predict, observed.entries)
 
     def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
         observed = as_tensor(tensor, values, self._fitted().shape)
-        truth = observed.values.astype(np.float64)
-        total = float(np.sum((truth - truth.mean()) ** 2))
-        error = float(np.sum((truth - self.predict(observed)) ** 2))
-        if total == 0.0:
-            return 1.0 if error == 0.0 else 0.0
-        return 1.0 - error / total
+        return GAUSSIAN.score(self.predict(observed), observed.values)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -76,35 +91,13 @@ class Fitted(Params, Generic[Model]):
     def _ridge(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"noise_variance": self.noise_variance_, **options}
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a file; read it with `tensorveil.load_model`."""
-        self._fitted().save(path)
-
     def to_tensorly(self, **options: Any) -> Any:
         """Return the fitted model as TensorLy's tensor of the same kind."""
         return self._fitted().to_tensorly(**options)
 
 
-class Completion(Fitted[Model], Generic[Model]):
-    """What CP, Tucker and LowRankMatrix have in common; see those classes for the parameters."""
-
-    rank: Any
-    solver: str
-    baseline: Baseline
-    sweeps: int | None
-    regularization: float | None
-    learning_rate: float | None
-    schedule: str | None
-    noise_variance: float | None
-    tol: float | None
-    validation_fraction: float
-    patience: int
-    restarts: int
-    shape: Sequence[int] | None
-    dtype: Any
-    threads: int | None
-    random_state: Any
-    verbose: bool
+class Completion(Predictor[Model], FitSettings, Generic[Model]):
+    """What CP, Tucker and LowRankMatrix have in common."""
 
     history_: list[Record]
 
@@ -121,7 +114,8 @@ class Completion(Fitted[Model], Generic[Model]):
         return SOLVERS
 
     def _given(self) -> dict[str, Any]:
-        names = ("sweeps", "tol", "regularization", "learning_rate", "schedule", "noise_variance")
+        """Return the settings of the solver; None stands for its own default."""
+        names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance")
         return {name: getattr(self, name) for name in names}
 
     def fit(
@@ -145,14 +139,15 @@ class Completion(Fitted[Model], Generic[Model]):
         train, held = self._hold_out(observed, validation, rng)
         dtype = rules.fit_dtype(self.dtype, self.solver, observed.values.dtype)
         task = Task(
-            columns=train.columns, values=train.values, shape=observed.shape, ranks=ranks, core=self._core(),
-            baseline=self.baseline, dtype=dtype, threads=self.threads, seed=0,
+            entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
+            threads=self.threads, seed=0,
         )  # fmt: skip
+        task.loss.check(task.entries)
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(
                     solve,
-                    rules.restarted(settings, restart),
+                    rules.settings_for_restart(settings, restart),
                     replace(task, seed=int(rng.integers(2**62))),
                     held,
                     report,
@@ -179,10 +174,10 @@ class Completion(Fitted[Model], Generic[Model]):
     ) -> tuple[Solution, Watch]:
         evaluate = None
         if held is not None:
-            evaluate = lambda solution: rmse(self._model(solution, held).predict(held.coords), held.values)  # noqa: E731
+            evaluate = lambda solution: task.loss.error_over(self._model(solution, held).predict, held.entries)  # noqa: E731
         watch = Watch(
             iterations=settings.sweeps, tol=settings.tol, patience=self.patience, evaluate=evaluate, progress=report,
-            restart=restart,
+            restart=restart, loss=task.loss,
         )  # fmt: skip
         return solve(task, settings, watch), watch
 
@@ -226,6 +221,6 @@ def as_tensor(tensor: ObservedTensor | Any, values: Any, shape: Sequence[int] | 
 def _badness(watch: Watch) -> float:
     """Rank fits: by validation error, else by evidence, else by training error."""
     last = watch.history[-1]
-    if last.validation_rmse is not None:
+    if last.validation_error is not None:
         return watch.best_error
-    return -last.bound if last.bound is not None else last.train_rmse
+    return -last.bound if last.bound is not None else last.train_error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,15 @@ from tensorveil.completion.estimator import Completion
 from tensorveil.completion.settings import choose, matrix_ranks, whole_number
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel
-from tensorveil.solvers.registry import MATRIX_SOLVERS, Solvers
-from tensorveil.solvers.task import Array, Baseline, Solution
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS, Solvers
+from tensorveil.solvers.task import Array, Solution
 from tensorveil.tensor import ObservedTensor
 
 # A component of which less than this share of the strongest one is left has been switched off.
 _OFF = 1e-2
 
 
+@dataclass(eq=False, repr=False)
 class LowRankMatrix(Completion[CPModel]):
     """Complete a matrix by one of low rank.
 
@@ -48,14 +50,16 @@ class LowRankMatrix(Completion[CPModel]):
         noise is all that the model leaves unexplained; where large residuals are structure it costs.
     max_rank
         Where rank="auto" starts from, at most the smaller side.
-
-    The other parameters and the attributes are those of `CP`; the model is a `CPModel` of two modes. A row or a column
-    without entries is predicted by the offset (and the other side's bias); with "bayes", by what rows have in common.
+    **settings
+        The keyword arguments of `FitSettings`.
 
     Attributes
     ----------
     rank_
         The rank of the fitted model: as asked, or as found.
+
+    The other attributes are those of `CP`; the model is a `CPModel` of two modes. A row or a column without entries is
+    predicted by the offset (and the other side's bias); with "bayes", by what rows have in common.
 
     Examples
     --------
@@ -68,52 +72,12 @@ class LowRankMatrix(Completion[CPModel]):
     True
     """
 
-    def __init__(
-        self,
-        rank: int | str = "auto",
-        *,
-        solver: str = "bayes",
-        baseline: Baseline = "mean",
-        sweeps: int | None = None,
-        regularization: float | None = None,
-        learning_rate: float | None = None,
-        schedule: str | None = None,
-        penalty: float | None = None,
-        growth: float | None = None,
-        noise_variance: float | None = None,
-        noise_law: str = "gaussian",
-        max_rank: int = 32,
-        tol: float | None = None,
-        validation_fraction: float = 0.0,
-        patience: int = 5,
-        restarts: int = 1,
-        shape: Sequence[int] | None = None,
-        dtype: Any = None,
-        threads: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.rank = rank
-        self.solver = solver
-        self.baseline = baseline
-        self.sweeps = sweeps
-        self.regularization = regularization
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.penalty = penalty
-        self.growth = growth
-        self.noise_variance = noise_variance
-        self.noise_law = noise_law
-        self.max_rank = max_rank
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.restarts = restarts
-        self.shape = shape
-        self.dtype = dtype
-        self.threads = threads
-        self.random_state = random_state
-        self.verbose = verbose
+    rank: int | str = "auto"
+    _: KW_ONLY
+    penalty: float | None = None
+    growth: float | None = None
+    noise_law: str = "gaussian"
+    max_rank: int = 32
 
     @property
     def rank_(self) -> int:
@@ -156,7 +120,7 @@ class LowRankMatrix(Completion[CPModel]):
     def _model(self, solution: Solution, tensor: ObservedTensor) -> CPModel:
         factors = solution.factors
         if self.rank == "auto":
-            factors = supported(factors)
+            factors = drop_unsupported(factors)
         return CPModel(
             factors=factors,
             offset=solution.offset,
@@ -174,8 +138,8 @@ def start_ranks(rank: int | str, max_rank: int, shape: Sequence[int]) -> tuple[i
     return matrix_ranks(min(largest, *shape), shape)
 
 
-def supported(factors: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return the factors without the components that were switched off; at least one component stays."""
+def drop_unsupported(factors: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Drop the components that were switched off; at least one stays."""
     strength = np.prod([np.sqrt(np.mean(factor.astype(np.float64) ** 2, axis=0)) for factor in factors], axis=0)
     kept = strength > _OFF * strength.max()
     kept[np.argmax(strength)] = True

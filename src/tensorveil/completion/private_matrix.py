@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
 
-from tensorveil.completion.matrix import start_ranks, supported
-from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.central import CentralCompletion
+from tensorveil.completion.job import Promise
+from tensorveil.completion.matrix import drop_unsupported, start_ranks
 from tensorveil.completion.settings import choose
 from tensorveil.errors import InputError
+from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import CPModel
-from tensorveil.privacy import Budget, Ledger, Unit
 from tensorveil.solvers.task import Solution
 from tensorveil.tensor import Mode, ObservedTensor
 
-# What fits perturbed values, and may use any solver; and what has no rank to find.
-_PERTURBED, _RANKLESS = ("input", "margins+input"), ("mean", "margins")
 _PLANNED_RANK = 8
 
 
 def planned_ranks(rank: int | str, shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the rank to plan for: as given, or where it is not known yet an ordinary one."""
+    """Return the rank to plan for: the given one, or an ordinary one if it is still to be found."""
     return start_ranks(rank, _PLANNED_RANK, shape)
 
 
-class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
+@dataclass(eq=False, repr=False)
+class PrivateLowRankMatrix(CentralCompletion[CPModel]):
     """Complete a matrix under differential privacy; what `model_` holds may be published with `guarantee_`.
 
     Parameters
@@ -38,12 +36,14 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
         the solver from values that are already perturbed, which costs nothing.
     solver
         How perturbed values are fitted: "bayes" (default) knows the noise and shrinks accordingly. "dlnm_qr", "sor" and
-        "altmin" do not and fit the noise as well; with them ``method`` is "input" ("auto" means that) or
-        "margins+input".
+        "altmin" do not, and fit the noise as well; they need a ``method`` that fits perturbed values, which "auto" then
+        chooses.
     max_rank
         Where rank="auto" starts from, at most the smaller side.
+    **settings
+        The keyword arguments of `PrivateSettings` and `CentralSettings`.
 
-    The other parameters and the attributes are those of `PrivateCP`; the model is a `CPModel` of two modes.
+    The attributes are those of `PrivateCP`; the model is a `CPModel` of two modes.
 
     Guarantee: (epsilon, delta) differential privacy for ``unit``, within ``bounds`` (docs/guarantees.md).
 
@@ -57,46 +57,10 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
     ('proven', (60, 40))
     """
 
-    def __init__(
-        self,
-        rank: int | str,
-        *,
-        epsilon: float,
-        delta: float,
-        unit: str | Unit,
-        bounds: Sequence[float],
-        method: str = "auto",
-        solver: str = "bayes",
-        max_rank: int = 32,
-        ledger: str | os.PathLike[str] | Ledger | None = None,
-        purpose: str = "private completion",
-        sweeps: int = 100,
-        restarts: int = 3,
-        shape: Sequence[int] | None = None,
-        threads: int | None = None,
-        random_state: Any = None,
-        noise_seed: int | None = None,
-        protect: str | None = None,
-        contributions: float | None = None,
-    ) -> None:
-        self.rank = rank
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.bounds = bounds
-        self.method = method
-        self.solver = solver
-        self.max_rank = max_rank
-        self.ledger = ledger
-        self.purpose = purpose
-        self.sweeps = sweeps
-        self.restarts = restarts
-        self.shape = shape
-        self.threads = threads
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.protect = protect
-        self.contributions = contributions
+    rank: int | str
+    _: KW_ONLY
+    solver: str = "bayes"
+    max_rank: int = 32
 
     @property
     def rank_(self) -> int:
@@ -109,11 +73,6 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
     def _core(self) -> bool:
         return False
 
-    def _slice_rank(self, shape: Sequence[int]) -> int:
-        if self.solver != "bayes":
-            raise InputError('solver has no meaning for unit="slice", which is fitted in rounds. Leave it out.')
-        return planned_ranks(self.rank, shape)[0]
-
     def _form(self, tensor: ObservedTensor) -> Form:
         choose("solver", self.solver, ("bayes", "dlnm_qr", "sor", "altmin"))
         if self.rank == "auto" and self.solver not in ("bayes", "sor"):
@@ -122,27 +81,29 @@ class PrivateLowRankMatrix(PrivateCompletion[CPModel]):
             )
         return replace(super()._form(tensor), solver=self.solver, estimate_rank=self.rank == "auto")
 
-    def _choose(
-        self, tensor: ObservedTensor, form: Form, unit: Unit, budget: Budget, bounds: tuple[float, float]
-    ) -> Plan:
-        allowed: tuple[str, ...] = _PERTURBED
+    def _plan(self, tensor: ObservedTensor, form: Form, promise: Promise) -> Plan:
+        if self.solver == "bayes" and self.rank != "auto":
+            return super()._plan(tensor, form, promise)
+        # A solver fits perturbed values; a rank is found from these, or there is none to find.
+        allowed = [
+            name
+            for name, method in METHODS.items()
+            if method.unit == "value" and (method.fits_values or (self.solver == "bayes" and not method.has_rank))
+        ]
         if self.solver == "bayes":
-            if self.rank != "auto":
-                return super()._choose(tensor, form, unit, budget, bounds)
-            allowed = (*_PERTURBED, *_RANKLESS)
             form = replace(form, ranks=planned_ranks("auto", tensor.shape))
-        asked = f'rank="{self.rank}"' if self.solver == "bayes" else f'solver="{self.solver}"'
-        if unit.kind != "value" or self.method not in ("auto", *allowed):
+        if promise.unit.kind != "value" or self.method not in ("auto", *allowed):
+            asked = f'rank="{self.rank}"' if self.solver == "bayes" else f'solver="{self.solver}"'
             words = ", ".join(f'"{name}"' for name in allowed)
             raise InputError(f'{asked} needs unit="value" and method "auto" or one of {words}.')
-        plan = super()._choose(tensor, form, unit, budget, bounds)
+        plan = super()._plan(tensor, form, promise)
         if self.method != "auto" or (plan.method in allowed and self.solver == "bayes"):
             return plan
         best = next(found for found in plan.predictions if found.method in allowed)
         return replace(plan, method=best.method, noise=best.noise)
 
     def _model(self, solution: Solution, modes: Sequence[Mode], bounds: tuple[float, float]) -> CPModel:
-        factors = supported(solution.factors) if self.rank == "auto" else solution.factors
+        factors = drop_unsupported(solution.factors) if self.rank == "auto" else solution.factors
         return CPModel(
             factors=factors, offset=solution.offset, biases=solution.biases, modes=tuple(modes), bounds=bounds
         )

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.central import CentralCompletion
 from tensorveil.completion.settings import tucker_ranks
 from tensorveil.models import TuckerModel
-from tensorveil.privacy import Ledger, Unit
 from tensorveil.solvers.task import Solution
 from tensorveil.tensor import Mode
 
 
-class PrivateTucker(PrivateCompletion[TuckerModel]):
+@dataclass(eq=False, repr=False)
+class PrivateTucker(CentralCompletion[TuckerModel]):
     """Complete a tensor by a Tucker model under differential privacy.
 
-    Parameters and attributes are those of `PrivateCP`; ``rank`` may be one number per mode, all of them public, and the
-    core is released and perturbed like the factors.
+    Parameters
+    ----------
+    rank
+        One number for all modes (cut to the size of smaller modes), or one per mode: public, chosen without looking at
+        the data.
+    **settings
+        The keyword arguments of `PrivateSettings` and `CentralSettings`.
+
+    The attributes are those of `PrivateCP`; the model is a `TuckerModel`, whose core is released and perturbed like the
+    factors.
 
     Guarantee: (epsilon, delta) differential privacy for ``unit``, within ``bounds`` (docs/guarantees.md).
 
@@ -31,42 +38,7 @@ class PrivateTucker(PrivateCompletion[TuckerModel]):
     ('proven', (2, 2, 2))
     """
 
-    def __init__(
-        self,
-        rank: int | Sequence[int],
-        *,
-        epsilon: float,
-        delta: float,
-        unit: str | Unit,
-        bounds: Sequence[float],
-        method: str = "auto",
-        ledger: str | os.PathLike[str] | Ledger | None = None,
-        purpose: str = "private completion",
-        sweeps: int = 100,
-        restarts: int = 3,
-        shape: Sequence[int] | None = None,
-        threads: int | None = None,
-        random_state: Any = None,
-        noise_seed: int | None = None,
-        protect: str | None = None,
-        contributions: float | None = None,
-    ) -> None:
-        self.rank = rank
-        self.epsilon = epsilon
-        self.delta = delta
-        self.unit = unit
-        self.bounds = bounds
-        self.method = method
-        self.ledger = ledger
-        self.purpose = purpose
-        self.sweeps = sweeps
-        self.restarts = restarts
-        self.shape = shape
-        self.threads = threads
-        self.random_state = random_state
-        self.noise_seed = noise_seed
-        self.protect = protect
-        self.contributions = contributions
+    rank: int | Sequence[int]
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         return tucker_ranks(self.rank, shape)

@@ -22,9 +22,9 @@ def bar(visible: bool, total: int, also: Progress | None = None) -> Iterator[Pro
         job = shown.add_task("starting", total=total)
 
         def report(record: Record) -> None:
-            error = f"training RMSE {record.train_rmse:.4g}"
-            if record.validation_rmse is not None:
-                error += f", validation RMSE {record.validation_rmse:.4g}"
+            error = f"training {record.measure} {record.train_error:.4g}"
+            if record.validation_error is not None:
+                error += f", validation {record.measure} {record.validation_error:.4g}"
             done = record.restart * record.iterations + record.iteration
             shown.update(job, completed=done, description=error)
             if also is not None:

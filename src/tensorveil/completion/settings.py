@@ -1,4 +1,4 @@
-"""From an estimator's parameters to a solver's settings: checked once, with the remedy in every message."""
+"""From the parameters of an estimator to the settings of a solver: checked once, with the remedy in every message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.solvers.bayes import Bayes
-from tensorveil.solvers.registry import SOLVERS, Solve, Solvers
+from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 
 
 def solver_settings(solver: str, given: Mapping[str, Any], solvers: Solvers = SOLVERS) -> tuple[Any, Solve]:
@@ -28,7 +28,7 @@ def solver_settings(solver: str, given: Mapping[str, Any], solvers: Solvers = SO
     return settings_type(**used), solve
 
 
-def restarted(settings: Any, restart: int) -> Any:
+def settings_for_restart(settings: Any, restart: int) -> Any:
     """Return the settings of a restart: the second start of "bayes" is the data's spectrum, the others are random."""
     return replace(settings, start="spectral") if restart == 1 and isinstance(settings, Bayes) else settings
 
@@ -36,8 +36,6 @@ def restarted(settings: Any, restart: int) -> Any:
 def _check_setting(name: str, value: Any) -> None:
     if name == "sweeps":
         whole_number(name, value, 1, 50)
-    elif name == "schedule":
-        choose(name, value, ("tiled", "published"))
     elif name == "learning_rate":
         number(name, value, above=0.0, remedy=0.005)
     elif name == "penalty":

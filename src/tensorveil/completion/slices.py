@@ -1,108 +1,112 @@
-"""Unit "slice": from an estimator's parameters to a recipe of rounds, run at one trusted place, and its guarantee."""
+"""Unit "slice": from the parameters of an estimator to a recipe of rounds, run at one trusted place."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
-from tensorveil.errors import InputError
+from tensorveil.completion.job import Promise, Released
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
-from tensorveil.privacy import Budget, Composed, Guarantee, Unit
+from tensorveil.privacy import Event, Gaussian
 from tensorveil.rounds import Recipe, SharedModel, parts_of, run_recipe
 from tensorveil.tensor import ObservedTensor
 
-# "auto" spends on latent features where the budget, the number of users and the sizes of the modes let them be found.
-SWEEPS = {"auto": None, "biases": 0, "factors": 7}
-PROOFS = ("docs/guarantees.md#slice", "docs/guarantees.md#post-processing")
 JOINT = (
     "joint differential privacy: what one person is shown is computed from the release and this person's own entries, "
     "and is for this person alone"
 )
 
 
-def slice_unit(unit: str | Unit, protect: str | None) -> Unit:
-    """Read the unit; the protected mode may stand in it ("slice:user") or beside it (protect="user")."""
-    if protect is None:
-        return Unit.parse(unit)
-    if isinstance(unit, str) and unit.strip().lower() == "slice":
-        return Unit.slice(protect)
-    found = Unit.parse(unit)
-    if found.kind != "slice":
-        raise InputError(f"protect names a mode for unit 'slice' only; the unit is {str(found)!r}. Leave it out.")
-    if found.mode != protect:
-        raise InputError(f"protect and unit name different modes, {protect!r} and {found.mode!r}. Give one of them.")
-    return found
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """A method of unit "slice": a recipe with so many sweeps for latent features.
+
+    Parameters
+    ----------
+    name, title, unit, proofs
+        As for the mechanisms of other units, see `tensorveil.mechanisms.method.Method`.
+    sweeps
+        Sweeps for latent features, 0 for biases and traits alone.
+    """
+
+    name: str
+    sweeps: int
+    title: str = "user-level completion in rounds of bounded contributions"
+    unit: str = "slice"
+    proofs: tuple[str, ...] = ("docs/guarantees.md#slice", "docs/guarantees.md#post-processing")
+
+
+ROUNDS: Final[Mapping[str, Rounds]] = {
+    method.name: method for method in (Rounds(name="biases", sweeps=0), Rounds(name="factors", sweeps=7))
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundsJob:
+    """One run of a recipe over all users."""
+
+    recipe: Recipe
+    source: NoiseSource
+    threads: int | None
+    conditions: tuple[str, ...] = (JOINT,)
+
+    @property
+    def method(self) -> Rounds:
+        """The method that the recipe amounts to: "auto" decides on latent features by the budget."""
+        latent = any(step.kind == "sweep" for step in self.recipe.steps)
+        return ROUNDS["factors" if latent else "biases"]
+
+    @property
+    def plan(self) -> Plan:
+        """What will run; nothing is compared."""
+        rank = self.recipe.rank
+        ranks = rank if isinstance(rank, tuple) else (rank,) * len(self.recipe.shape)
+        return Plan(method=self.method.name, noise="gaussian", predictions=(), ranks=ranks)
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Gaussian(self.recipe.mu)
+
+    def run(self, tensor: ObservedTensor) -> Released[SharedModel]:
+        """Run every round once; the model holds what users share, and nobody's own part.
+
+        Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
+        """
+        recipe = self.recipe
+        model = recipe.finish(run_recipe(recipe, [tensor], self.source, threads=self.threads))
+        others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
+        holds = (
+            f"factors and biases of {others}",
+            "offset",
+            "mean and covariance of users' tastes",
+            *(("core",) if recipe.kind == "tucker" else ()),
+        )
+        return Released(model=model, parts=parts_of(recipe), holds=holds)
 
 
 def make_recipe(
-    tensor: ObservedTensor,
-    *,
-    unit: Unit,
-    budget: Budget,
-    bounds: tuple[float, float],
-    shape: Sequence[int] | None,
-    rank: int | tuple[int, ...],
-    method: str,
-    contributions: float | None,
-    seed: int,
+    tensor: ObservedTensor, promise: Promise, *, rank: int | tuple[int, ...], method: str, seed: int
 ) -> Recipe:
-    """Make the recipe of public facts; of the tensor only the names of its modes are read."""
-    if shape is None:
-        raise InputError(
-            'shape must be declared for unit="slice": read off the data it would tell which indices occur. '
-            "Try shape=(number of users, number of films, ...)."
-        )
-    if method not in SWEEPS:
-        raise InputError(f"method must be one of {', '.join(SWEEPS)} for unit 'slice'; got {method!r}.")
-    names = tuple(mode.name for mode in tensor.modes)
+    """Make the recipe from public facts: of the tensor only its declared shape and the names of its modes are read.
+
+    With method "auto" the recipe spends on latent features if the budget, the number of users and the sizes of the
+    modes allow them to be found.
+    """
+    unit, budget = promise.unit, promise.budget
     assert unit.mode is not None
     return Recipe(
-        shape=tuple(shape),
-        modes=names,
+        shape=tensor.shape,
+        modes=tuple(mode.name for mode in tensor.modes),
         protect=unit.mode,
-        bounds=bounds,
+        bounds=promise.bounds,
         epsilon=budget.epsilon,
         delta=budget.delta,
         kind="cp" if isinstance(rank, int) else "tucker",
         rank=rank,
-        contributions=contributions,
-        sweeps=SWEEPS[method],
+        contributions=unit.contributions,
+        sweeps=None if method == "auto" else ROUNDS[method].sweeps,
         seed=seed,
     )
-
-
-def slice_plan(recipe: Recipe) -> Plan:
-    """Say what will be run."""
-    latent = any(step.kind == "sweep" for step in recipe.steps)
-    return Plan(method="factors" if latent else "biases", noise="gaussian", predictions=())
-
-
-def fit_slices(
-    recipe: Recipe, tensor: ObservedTensor, source: NoiseSource, unit: Unit, threads: int | None
-) -> tuple[SharedModel, Guarantee]:
-    """Run the recipe once.
-
-    Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
-    """
-    model = recipe.finish(run_recipe(recipe, [tensor], source, threads=threads))
-    parts = parts_of(recipe)
-    others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
-    guarantee = Guarantee.prove(
-        unit=unit,
-        event=Composed(part.event for part in parts),
-        epsilon=recipe.epsilon,
-        delta=recipe.delta,
-        composition=parts,
-        released=[
-            f"factors and biases of {others}",
-            "offset",
-            "mean and covariance of users' tastes",
-            *(["core"] if recipe.kind == "tucker" else []),
-        ],
-        proof=", ".join(PROOFS),
-        secure_noise=source.secure,
-        bounds=recipe.bounds,
-        mechanism="user-level completion in rounds of bounded contributions",
-        conditions=(JOINT,),
-    )
-    return model, guarantee

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from tensorveil.completion.estimator import Completion
 from tensorveil.completion.settings import tucker_ranks
 from tensorveil.errors import InputError
 from tensorveil.models import TuckerModel
-from tensorveil.solvers.task import Baseline, Solution
+from tensorveil.solvers.task import Solution
 from tensorveil.tensor import ObservedTensor
 
 
+@dataclass(eq=False, repr=False)
 class Tucker(Completion[TuckerModel]):
     """Complete a tensor by a small core multiplied by one matrix per mode.
 
@@ -22,9 +24,11 @@ class Tucker(Completion[TuckerModel]):
         Size of the core: one number for all modes (cut to the size of smaller modes), or one per mode.
     core_regularization
         Penalty on squared core entries (als: default 3, sgd: 0.001).
+    **settings
+        The keyword arguments of `FitSettings`.
 
-    The other parameters and the attributes are those of `CP`; the model is a `TuckerModel`. The solver "bayes" takes
-    cores of up to 1024 elements.
+    The attributes are those of `CP`; the model is a `TuckerModel`. The solver "bayes" takes cores of up to 1024
+    elements.
 
     Examples
     --------
@@ -37,46 +41,9 @@ class Tucker(Completion[TuckerModel]):
     (1, 1, 1)
     """
 
-    def __init__(
-        self,
-        rank: int | Sequence[int] = 4,
-        *,
-        solver: str = "bayes",
-        baseline: Baseline = "mean",
-        sweeps: int | None = None,
-        regularization: float | None = None,
-        core_regularization: float | None = None,
-        learning_rate: float | None = None,
-        schedule: str | None = None,
-        noise_variance: float | None = None,
-        tol: float | None = None,
-        validation_fraction: float = 0.0,
-        patience: int = 5,
-        restarts: int = 1,
-        shape: Sequence[int] | None = None,
-        dtype: Any = None,
-        threads: int | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.rank = rank
-        self.solver = solver
-        self.baseline = baseline
-        self.sweeps = sweeps
-        self.regularization = regularization
-        self.core_regularization = core_regularization
-        self.learning_rate = learning_rate
-        self.schedule = schedule
-        self.noise_variance = noise_variance
-        self.tol = tol
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.restarts = restarts
-        self.shape = shape
-        self.dtype = dtype
-        self.threads = threads
-        self.random_state = random_state
-        self.verbose = verbose
+    rank: int | Sequence[int] = 4
+    _: KW_ONLY
+    core_regularization: float | None = None
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         return tucker_ranks(self.rank, shape)

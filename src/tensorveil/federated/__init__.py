@@ -1,9 +1,9 @@
-"""Completion over many holders of data, each of whom keeps theirs: few rounds, exact integer sums, noise where trusted.
+"""Completion over many holders of data who keep their data: few rounds, exact integer sums, noise by those trusted.
 
-    agreement (what all parties hold) -> server asks, clients answer -> sums of integers -> recipe advances -> release
+    agreement (held by all parties) -> server asks, clients answer -> sums of integers -> recipe advances -> release
 
-What a round computes is the recipe's matter (`tensorveil.rounds`); who is trusted with what is `trust`; how bytes
-travel is a transport's: in one process, or over Flower. docs/federated.md has the threat model.
+A recipe (`tensorveil.rounds`) decides what a round computes, `trust` who is trusted with what, and a transport how
+bytes travel: within one process, or over Flower. docs/federated.md has the threat model.
 """
 
 from __future__ import annotations

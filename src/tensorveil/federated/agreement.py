@@ -1,7 +1,7 @@
-"""The agreement: what is computed, under which trust, by whom. Every party holds the same file, got by a safe way.
+"""The agreement: what is computed, under which trust model, by whom. Every party got the same file by a safe channel.
 
-Nothing about a run is ever taken from the network: messages carry the agreement's digest, and nothing else is obeyed.
-An agreement is good for one run; a further run spends anew, and needs an agreement of its own.
+No fact about a run is ever taken from the network: messages carry the agreement's digest, and parties follow nothing
+else. An agreement is good for one run; another run spends budget again, and needs an agreement of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tensorveil.errors import InputError
 from tensorveil.federated.identity import public_key
-from tensorveil.federated.recipes import Recipe, make_recipe, name_of
+from tensorveil.federated.recipes import RoundsRecipe, make_recipe, name_of
 from tensorveil.federated.trust import Trust, charged_mu
 from tensorveil.privacy import Composed, Event, Gaussian, epsilon_for
 from tensorveil.tensor.files.atomic import replacing
@@ -36,14 +36,19 @@ class Agreement:
 
     Parameters
     ----------
-    recipe: the rounds.
-    trust: who is trusted with what.
-    epsilon: what is promised under this trust, at the recipe's delta.
-    server, clients: public keys, as `tensorveil federate keys` prints them.
-    nonce: makes two agreements with the same content different ones.
+    recipe
+        The rounds to run.
+    trust
+        Who is trusted with what.
+    epsilon
+        The promise under this trust model, at the recipe's delta.
+    server, clients
+        Public keys, as `tensorveil federate keys` prints them.
+    nonce
+        A random text that makes agreements with the same content different.
     """
 
-    recipe: Recipe
+    recipe: RoundsRecipe
     trust: Trust
     epsilon: float
     server: str
@@ -53,20 +58,24 @@ class Agreement:
     def __post_init__(self) -> None:
         object.__setattr__(self, "clients", tuple(self.clients))
         if len(self.clients) != self.trust.clients:
-            raise InputError(f"clients must be {self.trust.clients} public keys, as the trust model says.")
+            raise InputError(f"clients must be {self.trust.clients} public keys, as the trust model declares.")
         for key in (self.server, *self.clients):
             public_key(key)
         if len({self.server, *self.clients}) != 1 + len(self.clients):
-            raise InputError("every party must have a key of its own; two are the same.")
+            raise InputError("every party must have its own key; two are the same.")
         if any(this.largest * self.recipe.most_users >= LARGEST_SUM for this in self.recipe.rounds):
-            raise InputError("sums over so many users might not fit 64 bits. Use a coarser grid.")
+            raise InputError("sums over so many users might not fit into 64 bits. Use a coarser grid.")
         if self.trust.noise and not epsilon_for(self.event, self.recipe.delta) <= self.epsilon:
-            raise InputError("the rounds cost more than the epsilon that the agreement promises. Make it with agree().")
+            raise InputError(
+                "the rounds cost more than the epsilon that the agreement promises. Make the agreement with agree()."
+            )
         if not isinstance(self.nonce, str) or len(self.nonce) != 32:
             raise InputError("nonce must be 32 hexadecimal digits. Leave it to Agreement.make.")
 
     @classmethod
-    def make(cls, *, recipe: Recipe, trust: Trust, epsilon: float, server: str, clients: tuple[str, ...]) -> Agreement:
+    def make(
+        cls, *, recipe: RoundsRecipe, trust: Trust, epsilon: float, server: str, clients: tuple[str, ...]
+    ) -> Agreement:
         """Make a new agreement."""
         return cls(
             recipe=recipe, trust=trust, epsilon=epsilon, server=server, clients=clients, nonce=secrets.token_hex(16)
@@ -79,19 +88,19 @@ class Agreement:
 
     @cached_property
     def digest(self) -> str:
-        """What messages call this agreement by."""
+        """The digest by which messages refer to this agreement."""
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
     @property
     def longest_message(self) -> int:
-        """How many bytes no honest message of this run exceeds."""
+        """The number of bytes that no honest message of this run exceeds."""
         rounds, n = self.recipe.rounds, self.trust.clients
         numbers = 8 * max(this.size for this in rounds)
         keys = n * (200 + 160 * len(rounds)) * 2
         return 64 * 1024 + 64 * numbers + keys * (1 if self.trust.kind == "secure" else 0)
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return plain data."""
         return {
             "format": FORMAT,
             "nonce": self.nonce,
@@ -107,9 +116,12 @@ class Agreement:
     def from_json(cls, content: Any) -> Agreement:
         """Read what `to_json` wrote; anything missing or unknown is refused."""
         if not isinstance(content, dict) or set(content) != FIELDS or content["format"] != FORMAT:
-            raise InputError("the agreement has not the fields it should have. Use the same tensorveil everywhere.")
+            raise InputError(
+                "the agreement must have the fields that to_json writes, no more and no fewer. "
+                "Use the same version of tensorveil everywhere."
+            )
         if not isinstance(content["clients"], list) or not isinstance(content["epsilon"], int | float):
-            raise InputError("the agreement holds a field of the wrong kind. Was it written by this program?")
+            raise InputError("a field of the agreement has the wrong type. Was it written by this program?")
         return cls(
             recipe=make_recipe(content["recipe_kind"], content["recipe"]),
             trust=Trust.from_json(content["trust"]),
@@ -120,7 +132,7 @@ class Agreement:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file that all parties get."""
+        """Write the file that all parties receive."""
         with replacing(Path(path)) as temporary:
             temporary.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
 
@@ -135,5 +147,5 @@ class Agreement:
                 raise ValueError
             content = json.loads(place.read_text(encoding="utf-8"))
         except ValueError:
-            raise InputError(f"{place} is no agreement. Was it written by this program?") from None
+            raise InputError(f"{place} is not an agreement. Was it written by this program?") from None
         return cls.from_json(content)

@@ -1,4 +1,4 @@
-"""A client: it holds its users' data, answers each question of its server once, and obeys nothing but the agreement."""
+"""A client: it holds its users' data, answers each question of its server once, and follows only the agreement."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, public_hex, public_key
-from tensorveil.federated.recipes import checked_state
-from tensorveil.federated.secure import client as secure
+from tensorveil.federated.recipes import read_state
+from tensorveil.federated.secure import masking
 from tensorveil.federated.trust import part_deviation
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource, rounded_gaussian
@@ -39,11 +39,16 @@ class Client:
 
     Parameters
     ----------
-    agreement: the agreement, as this client got it.
-    home: the client's folder with its identity, and its memory of what it answered.
-    data: gives the group of whole users that the client holds; called only when data are asked for.
-    ledger: the client's own ledger, charged before the first answer about data; "local" trust needs one.
-    source: where noise comes from.
+    agreement
+        The agreement, as this client received it.
+    home
+        The client's folder, with its identity and its record of what it has answered.
+    data
+        Returns the group of whole users that the client holds; called only when data are asked for.
+    ledger
+        The client's own ledger, charged before the first answer about data; "local" trust requires one.
+    source
+        Where noise comes from; None uses the operating system's entropy.
     """
 
     agreement: Agreement
@@ -53,10 +58,10 @@ class Client:
     source: NoiseSource | None = None
 
     def answer(self, content: bytes) -> bytes:
-        """Answer one message, or raise RefusedError; what is refused is logged, never quoted."""
+        """Answer one message, or raise RefusedError, whose text never quotes the message."""
         key = load_identity(self.home)
         me = self._place(key)
-        asked = self._checked(content, me)
+        asked = self._check(content, me)
         memory = Home.of(self.home, self.agreement.digest)
         work = {"hello": self._hello, "share": self._share, "sum": self._sum, "unmask": self._unmask}[asked.kind]
         arrays = work(asked, me, memory)
@@ -73,10 +78,10 @@ class Client:
 
     @property
     def finished(self) -> bool:
-        """Tell whether the last question of the agreement was answered."""
+        """Tell whether the last question of the agreement has been answered."""
         step = "unmask" if self.agreement.trust.kind == "secure" else "sum"
         last = len(self.agreement.recipe.rounds) - 1
-        return Home.of(self.home, self.agreement.digest).answered(f"{step}-{last}")
+        return Home.of(self.home, self.agreement.digest).was_answered(f"{step}-{last}")
 
     def _place(self, key: Ed25519PrivateKey) -> int:
         try:
@@ -84,8 +89,8 @@ class Client:
         except ValueError:
             raise InputError("this client's key is not in the agreement. Is it the right home folder?") from None
 
-    def _checked(self, content: bytes, me: int) -> Message:
-        """Read a message, and refuse all but the agreed server's, about the agreement, to this client."""
+    def _check(self, content: bytes, me: int) -> Message:
+        """Read a message; refuse it unless the agreed server sent it to this client, about this agreement."""
         message = wire.decode(content, self.agreement.longest_message)
         wire.verify(content, public_key(self.agreement.server))
         if message.agreement != self.agreement.digest:
@@ -93,7 +98,7 @@ class Client:
         if message.sender != wire.SERVER or message.receiver not in (me, wire.SERVER):
             raise RefusedError("the message is for somebody else")
         if message.receiver == wire.SERVER and message.kind != "hello":
-            raise RefusedError("the message is for nobody")
+            raise RefusedError("the message has no receiver")
         last = len(self.agreement.recipe.rounds) - 1
         if not (message.round == -1 if message.kind in ("hello", "share") else 0 <= message.round <= last):
             raise RefusedError("there is no such round")
@@ -102,31 +107,31 @@ class Client:
         return message
 
     def _hello(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
-        """Say who is here. For secure sums, begin a run: a new seed, and what follows from it for all to know."""
+        """Say who is here. For secure sums, begin a run with a new seed, and return the public keys derived from it."""
         wire.expect(asked, {})
-        if memory.begun():
-            raise RefusedError("the agreement was used up by a run")
-        memory.erase("seed", "shares", "peers")  # of a run that never began
+        if memory.was_begun():
+            raise RefusedError("the agreement was used up by another run")
+        memory.erase("seed", "shares", "peers")  # left over from a run that never began
         memory.keep("run", asked.run.encode())
         if self.agreement.trust.kind != "secure":
             return {}
         seed = secrets.token_bytes(32)
         memory.keep("seed", seed)
-        return {"published": secure.published(seed, asked.run, len(self.agreement.recipe.rounds))}
+        return {"published": masking.publish_keys(seed, asked.run, len(self.agreement.recipe.rounds))}
 
     def _share(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
-        """Seal shares for all peers, once it is sure who they are."""
+        """Seal shares for all peers, after checking who they are."""
         self._current(asked, memory)
         everyone = self._peers(asked, me, memory)
         memory.once(f"share-{asked.run}")
         memory.keep("peers", b"".join(everyone))
         rounds, threshold = len(self.agreement.recipe.rounds), self.agreement.trust.threshold
-        return {"sealed": secure.seal_shares(memory.kept("seed"), me, everyone, asked.run, rounds, threshold)}
+        return {"sealed": masking.seal_shares(memory.recall("seed"), me, everyone, asked.run, rounds, threshold)}
 
     def _peers(self, asked: Message, me: int, memory: Home) -> list[bytes]:
-        """Read what all clients published, each signed by its own key: a server cannot put in keys of its own."""
+        """Read what all clients published, each signed with its own key, so that a server cannot insert other keys."""
         trust, rounds = self.agreement.trust, len(self.agreement.recipe.rounds)
-        length = secure.published_length(rounds)
+        length = masking.published_length(rounds)
         if set(asked.arrays) != {f"hello-{k}" for k in range(trust.clients)}:
             raise RefusedError("the message holds other arrays than it should")
         everyone = []
@@ -139,21 +144,21 @@ class Client:
                 raise RefusedError("a peer's greeting is of another run")
             wire.expect(hello, {"published": ("u1", length)})
             everyone.append(hello.arrays["published"].tobytes())
-        if everyone[me] != secure.published(memory.kept("seed"), asked.run, rounds).tobytes():
+        if everyone[me] != masking.publish_keys(memory.recall("seed"), asked.run, rounds).tobytes():
             raise RefusedError("this client's own greeting was changed")
         return everyone
 
     def _current(self, asked: Message, memory: Home) -> None:
-        if memory.kept("run").decode() != asked.run:
+        if memory.recall("run").decode() != asked.run:
             raise RefusedError("the message is of another run")
 
     def _sum(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
-        """Give this client's sum of one round, in the form that the trust model allows."""
+        """Return this client's sum of one round, in the form that the trust model allows."""
         self._current(asked, memory)
         trust, this = self.agreement.trust, self.agreement.recipe.rounds[asked.round]
         if trust.kind == "secure":
             self._keep_inbox(asked, me, memory)
-        state = checked_state(self.agreement.recipe, wire.text(asked, "state"), asked.round)
+        state = read_state(self.agreement.recipe, wire.text(asked, "state"), asked.round)
         memory.begin(asked.run)
         self._charge()
         memory.once(f"sum-{asked.round}")
@@ -163,11 +168,11 @@ class Client:
             total = total + rounded_gaussian(part_deviation(this, trust), this.size, source)
         if trust.kind != "secure":
             return {"total": total}
-        everyone = self._kept_peers(memory)
-        return {"masked": secure.masked(total, memory.kept("seed"), me, everyone, asked.run, asked.round)}
+        everyone = self._recall_peers(memory)
+        return {"masked": masking.mask_vector(total, memory.recall("seed"), me, everyone, asked.run, asked.round)}
 
     def contribution(self, state: State, group: Any) -> NDArray[np.int64]:
-        """Give the group's sum, or zeros where the state makes it impossible to compute.
+        """Return the group's sum, or zeros if the state makes it impossible to compute.
 
         Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show.
         """
@@ -179,46 +184,46 @@ class Client:
             return np.zeros(self.agreement.recipe.rounds[state.round].size, dtype=np.int64)
 
     def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
-        """Open all shares of all peers before anything is said about data: without them no mask could be taken off."""
+        """Open all shares of all peers before anything is said about data: without them no mask could be removed."""
         if "inbox" not in asked.arrays:
-            memory.kept("shares")
+            memory.recall("shares")
             return
-        n, length = self.agreement.trust.clients, secure.sealed_length(len(self.agreement.recipe.rounds))
+        n, length = self.agreement.trust.clients, masking.sealed_length(len(self.agreement.recipe.rounds))
         content = wire.text(asked, "inbox")
         if len(content) != n * length:
             raise RefusedError("an array has a wrong length")
         inbox = [content[k * length : (k + 1) * length] for k in range(n)]
-        everyone = self._kept_peers(memory)
-        memory.keep("shares", secure.open_shares(memory.kept("seed"), me, everyone, asked.run, inbox))
+        everyone = self._recall_peers(memory)
+        memory.keep("shares", masking.open_shares(memory.recall("seed"), me, everyone, asked.run, inbox))
 
-    def _kept_peers(self, memory: Home) -> list[bytes]:
-        length = secure.published_length(len(self.agreement.recipe.rounds))
-        content = memory.kept("peers")
+    def _recall_peers(self, memory: Home) -> list[bytes]:
+        length = masking.published_length(len(self.agreement.recipe.rounds))
+        content = memory.recall("peers")
         return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
 
     def _charge(self) -> None:
-        """Charge the client's own ledger before anything is said about its data; with local noise it must have one."""
+        """Charge the client's own ledger before anything is said about its data; local noise requires one."""
         local = self.agreement.trust.kind == "local"
         if not self.agreement.trust.noise or (self.ledger is None and not local):
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
         ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
-        # Asked in every round: only the ledger itself knows whether a charge has succeeded.
+        # Looked up in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
             ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated run", release_id)
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
-        """Reveal one share of every client, if enough are said to be there; once per round, so never both kinds."""
+        """Reveal one share of every client, if enough are said to be present; once per round, so never both kinds."""
         self._current(asked, memory)
         trust, rounds = self.agreement.trust, len(self.agreement.recipe.rounds)
         wire.expect(asked, {"present": ("u1", trust.clients)})
         present = asked.arrays["present"] == 1
         if int(present.sum()) < trust.threshold:
-            raise RefusedError("more clients are said to be missing than was agreed on")
-        opened = memory.kept("shares")
+            raise RefusedError("more clients are said to be missing than the agreement allows")
+        opened = memory.recall("shares")
         memory.once(f"unmask-{asked.round}")
-        shares = secure.revealed(opened, present, asked.round, rounds)
+        shares = masking.reveal_shares(opened, present, asked.round, rounds)
         if asked.round == rounds - 1:
             memory.erase("seed", "shares", "peers")
         return {"shares": shares}

@@ -1,4 +1,4 @@
-"""What goes wrong between machines. Texts are fixed: they name what was refused, never what it held."""
+"""What goes wrong between machines. Error texts are fixed: they name what was refused, never its content."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["AbandonedError", "RefusedError"]
 
 
 class RefusedError(TensorveilError):
-    """A message breaks a rule; its sender counts as dropped out of the round."""
+    """A message breaks a rule; its sender counts as having dropped out of the round."""
 
 
 class AbandonedError(TensorveilError):
-    """A run cannot go on: more clients dropped out than were agreed on, or not all came."""
+    """A run cannot continue: more clients dropped out than the agreement allows, or not all came."""

@@ -1,4 +1,4 @@
-"""What a federated run promises, to whom, and on what conditions: one guarantee per trust model."""
+"""What a federated run promises, to whom, and under which conditions: one guarantee per trust model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MECHANISMS = {
 
 
 def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
-    """Give the guarantee of a run by this agreement; without noise it says that there is none.
+    """Return the guarantee of a run by this agreement; without noise it says that there is none.
 
     Guarantee: docs/guarantees.md#federated.
     """
@@ -58,7 +58,7 @@ def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
 
 
 def _conditions(agreement: Agreement) -> tuple[str, ...]:
-    """Say who must be honest for the guarantee to hold, and that a person's own predictions are the person's."""
+    """Say who must be honest for the guarantee to hold, and that a person's own predictions are for that person."""
     return (*_honest(agreement.trust), JOINT)
 
 

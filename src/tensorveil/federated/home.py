@@ -1,7 +1,7 @@
-"""A client's memory between messages: a folder that only it can read. What was answered once is never answered again.
+"""A client's memory between messages: a folder that only it can read. No question is ever answered twice.
 
-A file that is created exclusively marks each answer before it is given, so that neither a replay nor a crash makes a
-client say two things about one round. Secrets of a run are erased when its last round is done.
+Before each answer a file is created exclusively to mark it, so that neither a replay nor a crash can make a client say
+two things about one round. The secrets of a run are erased when its last round is done.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Home:
 
     @classmethod
     def of(cls, home: Path, digest: str) -> Home:
-        """Give the memory of an agreement in a client's home folder."""
+        """Return the memory of an agreement in a client's home folder."""
         folder = home / "agreements" / digest
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return cls(folder=folder)
 
     def mark(self, name: str, content: str = "") -> bool:
-        """Note durably that something happens now; False if it was noted before."""
+        """Record durably that something happens now; return False if it was recorded before."""
         try:
             descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
@@ -51,23 +51,23 @@ class Home:
         return True
 
     def once(self, name: str) -> None:
-        """Note that something is answered now, or refuse."""
+        """Record that something is answered now, or refuse if it was answered before."""
         if not self.mark(f"answered-{name}"):
             raise RefusedError("this was answered before")
 
-    def answered(self, name: str) -> bool:
-        """Tell whether something was answered already."""
+    def was_answered(self, name: str) -> bool:
+        """Tell whether something has been answered."""
         return (self.folder / f"answered-{name}").exists()
 
     def begin(self, run: str) -> None:
         """Bind the agreement to the first run that asks for data; refuse every other one from then on."""
         if not RUN.fullmatch(run):
-            raise RefusedError("the run has no proper name")
+            raise RefusedError("the run has no valid name")
         if not self.mark("begun", run) and (self.folder / "begun").read_text(encoding="ascii") != run:
             raise RefusedError("the agreement was used up by another run")
 
-    def begun(self) -> bool:
-        """Tell whether data were asked for already."""
+    def was_begun(self) -> bool:
+        """Tell whether data have been asked for."""
         return (self.folder / "begun").exists()
 
     def keep(self, name: str, content: bytes) -> None:
@@ -77,15 +77,15 @@ class Home:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
 
-    def kept(self, name: str) -> bytes:
-        """Give bytes that were kept."""
+    def recall(self, name: str) -> bytes:
+        """Return bytes that were kept earlier."""
         try:
             return (self.folder / name).read_bytes()
         except FileNotFoundError:
             raise RefusedError("an earlier message of the run is missing") from None
 
     def erase(self, *names: str) -> None:
-        """Forget what was kept."""
+        """Erase what was kept."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / name).unlink()

@@ -1,4 +1,4 @@
-"""Who is who: long-term Ed25519 keys. A secret key is one file, readable by its owner only."""
+"""Who is who: long-term Ed25519 keys. A secret key is one file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["load_identity", "make_identity", "public_hex", "public_key"]
 
 
 def make_identity(home: Path) -> Ed25519PrivateKey:
-    """Make a new identity in a party's home folder; an identity that stands there already is kept."""
+    """Make a new identity in a party's home folder; an existing identity is kept."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = home / KEY
     key = Ed25519PrivateKey.generate()
@@ -39,16 +39,16 @@ def load_identity(home: Path) -> Ed25519PrivateKey:
     try:
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except ValueError:
-        raise InputError(f"{path} holds no identity. Was it written by this program?") from None
+        raise InputError(f"{path} does not hold an identity. Was it written by this program?") from None
 
 
 def public_hex(key: Ed25519PrivateKey) -> str:
-    """Give the public half of an identity as text, to hand to others."""
+    """Return the public half of an identity as text, to hand to others."""
     return key.public_key().public_bytes_raw().hex()
 
 
 def public_key(text: str) -> Ed25519PublicKey:
-    """Read what `public_hex` gave."""
+    """Read what `public_hex` returned."""
     try:
         if not isinstance(text, str) or len(text) != 64:
             raise ValueError

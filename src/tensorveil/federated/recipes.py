@@ -1,4 +1,4 @@
-"""What the engine asks of a recipe, and the recipes that an agreement may name. Another one plugs in here."""
+"""What the engine needs of a recipe, and the recipes that an agreement may name. Further ones are added here."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from tensorveil.errors import InputError
 from tensorveil.federated.errors import RefusedError
 from tensorveil.rounds import Round, State
 
-__all__ = ["Recipe", "checked_state", "make_recipe", "name_of"]
+__all__ = ["RoundsRecipe", "make_recipe", "name_of", "read_state"]
 
 
-class Recipe(Protocol):
-    """A fixed list of rounds: public, the same for all parties (`tensorveil.rounds.contract`)."""
+class RoundsRecipe(Protocol):
+    """A computation in rounds that the federated engine can run: public, and the same for all parties.
+
+    `tensorveil.rounds.Recipe` is one, for completion; `tensorveil.learning` has others.
+    """
 
     def __hash__(self) -> int:
-        """Recipes are facts: equal ones are the same."""
+        """Return a hash; recipes are facts, and equal ones are the same."""
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -40,25 +43,25 @@ class Recipe(Protocol):
 
     @property
     def most_users(self) -> int:
-        """How many users there are at most."""
+        """The largest possible number of users."""
 
     def start(self) -> State:
-        """Give the public state before the first round."""
+        """Return the public state before the first round."""
 
     def contribute(self, state: State, group: Any) -> NDArray[np.int64]:
-        """Sum bounded contributions; the bound holds whatever the state says, since a server may lie."""
+        """Sum bounded contributions; the bound holds whatever the state is, because a server may lie."""
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
-        """Give the next state."""
+        """Return the next state."""
 
     def finish(self, state: State) -> Any:
-        """Give the released model."""
+        """Return the released model."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return plain data."""
 
 
-# Where the classes of recipes are: one that needs torch is imported by who uses it, not by all.
+# Where the classes of recipes are. They are imported only when used, because some need torch.
 KINDS: Final[dict[str, tuple[str, str]]] = {
     "users": ("tensorveil.rounds.recipe", "Recipe"),
     "averaged parameters": ("tensorveil.learning.parameters", "AveragedParameters"),
@@ -69,17 +72,19 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def make_recipe(kind: Any, content: Any) -> Recipe:
+def make_recipe(kind: Any, content: Any) -> RoundsRecipe:
     """Read a recipe of a known kind."""
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InputError(f"the recipe must be one of {', '.join(KINDS)}. Use the same tensorveil everywhere.")
+        raise InputError(
+            f"the recipe must be one of {', '.join(KINDS)}. Use the same version of tensorveil everywhere."
+        )
     home, name = KINDS[kind]
-    recipe: Recipe = getattr(import_module(home), name).from_json(content)
+    recipe: RoundsRecipe = getattr(import_module(home), name).from_json(content)
     return recipe
 
 
-def name_of(recipe: Recipe) -> str:
-    """Give the name under which a recipe is known."""
+def name_of(recipe: RoundsRecipe) -> str:
+    """Return the name under which an agreement refers to a recipe."""
     own = (type(recipe).__module__, type(recipe).__name__)
     for name, kind in KINDS.items():
         if own == kind:
@@ -87,17 +92,18 @@ def name_of(recipe: Recipe) -> str:
     raise InputError(f"a recipe of type {type(recipe).__name__} has no name here. Add it to KINDS.")
 
 
-def checked_state(recipe: Recipe, content: bytes, round_: int) -> State:
-    """Read a state that came over the wire: of this round, with the arrays that the recipe would have, all finite.
+def read_state(recipe: RoundsRecipe, content: bytes, round_: int) -> State:
+    """Read a state that came over the wire; refuse it unless it belongs to this round and has the expected arrays.
 
-    Compiled code trusts shapes, so they are compared with those of a state that is computed here, from sums of zero.
+    Compiled code trusts shapes, so they are compared with those of a state that is computed here from sums of zero.
+    All numbers must be finite.
     """
     try:
         state = State.from_bytes(content)
     except InputError:
         raise RefusedError("the state cannot be read") from None
     if state.round != round_:
-        raise RefusedError("the state is of another round")
+        raise RefusedError("the state belongs to another round")
     wanted = {name: (array.shape, array.dtype) for name, array in _blank(recipe, round_).arrays.items()}
     if {name: (array.shape, array.dtype) for name, array in state.arrays.items()} != wanted:
         raise RefusedError("the state has other arrays than it should")
@@ -107,8 +113,8 @@ def checked_state(recipe: Recipe, content: bytes, round_: int) -> State:
 
 
 @lru_cache(maxsize=64)
-def _blank(recipe: Recipe, round_: int) -> State:
-    """Give the state before a round when all sums are zero: what matters is its form."""
+def _blank(recipe: RoundsRecipe, round_: int) -> State:
+    """Return the state before a round if all sums were zero: only its shapes matter."""
     if round_ == 0:
         return recipe.start()
     total = np.zeros(recipe.rounds[round_ - 1].size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The server: greets, charges the ledger, asks for every round's sums, and turns them into the next state.
+"""The server: it greets, charges the ledger, asks for every round's sums, and turns them into the next state.
 
 greet -> (secure: shares) -> charge -> for every round: ask, check, sum, noise where trusted -> finish
 """
@@ -18,15 +18,14 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, note_charges
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.errors import AbandonedError, RefusedError
 from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.identity import public_hex, public_key
-from tensorveil.federated.secure import client as secure
-from tensorveil.federated.secure import shamir
-from tensorveil.federated.secure.server import unmasked_sum
+from tensorveil.federated.secure import masking, shamir
+from tensorveil.federated.secure.unmasking import unmask_sum
 from tensorveil.federated.transport import Transport
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource
@@ -42,12 +41,14 @@ GREETING: Final = "greeting"
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What only the server decides: how long to wait. None of it changes what is computed.
+    """What only the server decides: how long to wait. It does not change what is computed.
 
     Parameters
     ----------
-    patience: seconds to wait until all clients are there.
-    timeout: seconds to wait for answers of a round; who has not answered by then has dropped out of it.
+    patience
+        Seconds to wait until all clients have come.
+    timeout
+        Seconds to wait for the answers of a round; clients that have not answered by then have dropped out of it.
     """
 
     patience: float = 120.0
@@ -56,7 +57,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """Something that was refused, or did not come: in which step, from whom, why. No data are in it."""
+    """A message that was refused or did not come: in which step, from which client, why. It contains no data."""
 
     step: str
     client: int
@@ -65,19 +66,43 @@ class Incident:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run gives: the released model, its guarantee, and what happened on the way."""
+    """What a run gives: the model, its guarantee, and what happened on the way. `tensorveil.write_release` releases it.
 
-    model: Any
+    Parameters
+    ----------
+    model_, guarantee_
+        The model that users share, and what it promises.
+    state
+        The last state, which the model is a function of.
+    release_id, ledger
+        What the release is called in the ledger that was charged, if there is one.
+    incidents
+        What was refused, or did not come.
+    missing
+        By round, the clients that are not in its sums.
+    """
+
+    model_: Any
     state: State
-    guarantee: Guarantee
+    guarantee_: Guarantee
     release_id: str
+    ledger: Path | None
     incidents: tuple[Incident, ...]
     missing: Mapping[str, tuple[int, ...]]
+
+    @property
+    def plan_(self) -> None:
+        """Nothing was planned from the number of entries, which is private in this unit."""
+
+    def confirm(self) -> None:
+        """Note in the server's ledger that the release was written."""
+        if self.ledger is not None:
+            Ledger.open(self.ledger).confirm(self.release_id)
 
 
 @dataclass(kw_only=True)
 class _Run:
-    """One run as it goes: who is where, and what happened."""
+    """A run in progress: which client is at which node, and what happened."""
 
     agreement: Agreement
     key: Ed25519PrivateKey
@@ -106,8 +131,8 @@ class _Run:
         )
         return wire.encode(facts, self.key)
 
-    def checked(self, content: bytes, kind: str, round_: int, client: int | None) -> Message:
-        """Read a reply, and refuse all but the one that was asked for, from whom it was asked."""
+    def check(self, content: bytes, kind: str, round_: int, client: int | None) -> Message:
+        """Read a reply, and refuse it unless it answers the question and comes from the client that was asked."""
         reply = wire.decode(content, self.agreement.longest_message)
         sender = reply.sender if client is None else client
         if not 0 <= sender < self.agreement.trust.clients:
@@ -124,7 +149,7 @@ class _Run:
     def ask(
         self, step: str, kind: str, round_: int, arrays: Callable[[int], Mapping[str, NDArray[Any]]], layout: Any
     ) -> dict[int, Message]:
-        """Ask all clients, and give the replies that are in order; everything else is noted, and counts as missing."""
+        """Ask all clients, and return the valid replies; everything else is noted, and counts as missing."""
         asked = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(self.places)}
         reachable = set(self.transport.nodes())
         sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
@@ -135,7 +160,7 @@ class _Run:
             try:
                 if content is None:
                     raise RefusedError("no answer")
-                reply = self.checked(content, kind, round_, client)
+                reply = self.check(content, kind, round_, client)
                 wire.expect(reply, layout)
                 good[client] = reply
             except RefusedError as refused:
@@ -157,10 +182,18 @@ def run_server(
 
     Parameters
     ----------
-    agreement, key: what was agreed on, and the identity of the server in it.
-    transport: reaches the clients.
-    ledger: charged before the first round, but for local trust, where every client has its own.
-    source: where the trusted server's noise comes from; None takes the operating system's entropy.
+    agreement, key
+        The agreement, and the identity of the server in it.
+    transport
+        Reaches the clients.
+    ledger
+        Charged before the first round, except under local trust, where every client has its own.
+    source
+        Where the trusted server's noise comes from; None uses the operating system's entropy.
+    settings
+        How long to wait.
+    progress
+        Called with the rounds done, their total number, and what is being done.
 
     Guarantee: that of `guarantee_of` for the agreement (docs/guarantees.md#federated).
     """
@@ -177,27 +210,22 @@ def run_server(
         tell(0, len(rounds), "sharing keys")
         _share(run)
     release_id = _charge(agreement, guarantee, ledger)
-    state, missing = agreement.recipe.start(), {}
-    for number, this in enumerate(rounds):
-        tell(number, len(rounds), this.name)
-        total, absent = _round(run, number, this, state, source)
-        state = agreement.recipe.advance(state, total)
-        if absent:
-            missing[this.name] = absent
-        log.info("%s done, %d of %d clients", this.name, agreement.trust.clients - len(absent), agreement.trust.clients)
-    tell(len(rounds), len(rounds), "done")
+    with note_charges(lambda: ledger is not None):
+        state, missing = _go_through(run, source, tell)
+        model = agreement.recipe.finish(state)
     return Outcome(
-        model=agreement.recipe.finish(state),
+        model_=model,
         state=state,
-        guarantee=guarantee,
+        guarantee_=guarantee,
         release_id=release_id,
+        ledger=ledger,
         incidents=tuple(run.incidents),
         missing=missing,
     )
 
 
 def _greet(run: _Run) -> None:
-    """Find out which node is which client; all must come, and prove who they are."""
+    """Find out which node is which client; all must come and prove who they are."""
     trust = run.agreement.trust
     layout = _greeting_layout(run.agreement)
     deadline = time.monotonic() + run.settings.patience
@@ -208,7 +236,7 @@ def _greet(run: _Run) -> None:
         content = run.message("hello", -1, wire.SERVER, {})
         for node, reply in run.transport.exchange(dict.fromkeys(new, content), run.settings.timeout).items():
             try:
-                hello = run.checked(reply, "hello", -1, None)
+                hello = run.check(reply, "hello", -1, None)
                 wire.expect(hello, layout)
                 if hello.sender in run.places:
                     raise RefusedError("the client is here already")
@@ -218,12 +246,12 @@ def _greet(run: _Run) -> None:
         if len(run.places) < trust.clients:
             if time.monotonic() >= deadline:
                 raise AbandonedError(
-                    f"{len(run.places)} of {trust.clients} clients came; a run begins when all are there. "
-                    "Nothing was charged. Start those that are missing, or agree anew without them."
+                    f"{len(run.places)} of {trust.clients} clients came; a run begins when all are present. "
+                    "Nothing was charged. Start the missing ones, or make a new agreement without them."
                 )
             time.sleep(min(0.5, max(0.0, deadline - time.monotonic())))
     if trust.kind == "secure":
-        length = secure.published_length(len(run.agreement.recipe.rounds))
+        length = masking.published_length(len(run.agreement.recipe.rounds))
         run.published = [
             wire.decode(run.hellos[c], run.agreement.longest_message).arrays["published"].tobytes()
             for c in range(trust.clients)
@@ -234,12 +262,12 @@ def _greet(run: _Run) -> None:
 def _greeting_layout(agreement: Agreement) -> dict[str, tuple[str, int]]:
     if agreement.trust.kind != "secure":
         return {}
-    return {"published": ("u1", secure.published_length(len(agreement.recipe.rounds)))}
+    return {"published": ("u1", masking.published_length(len(agreement.recipe.rounds)))}
 
 
 def _share(run: _Run) -> None:
-    """Hand everybody's keys to everybody, and collect the sealed shares. All must answer, for the sums' sake."""
-    n, length = run.agreement.trust.clients, secure.sealed_length(len(run.agreement.recipe.rounds))
+    """Send all keys to all clients, and collect the sealed shares. All must answer, or sums could not be unmasked."""
+    n, length = run.agreement.trust.clients, masking.sealed_length(len(run.agreement.recipe.rounds))
     hellos = {f"hello-{c}": np.frombuffer(run.hellos[c], dtype=np.uint8) for c in range(n)}
     replies = run.ask("sharing keys", "share", -1, lambda client: hellos, {"sealed": ("u1", n * length)})
     if len(replies) < n:
@@ -252,19 +280,35 @@ def _share(run: _Run) -> None:
 
 
 def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> str:
-    """Charge before the first question about data. A crash may lose a release, never a charge."""
+    """Charge the ledger before the first question about data. A crash may lose a release, never a charge."""
     release_id = str(uuid.uuid4())
     if ledger is not None:
         if agreement.trust.kind == "local":
-            raise InputError("with local noise every client has its own ledger; give the server none.")
+            raise InputError("with local noise every client has its own ledger; do not give the server one.")
         Ledger.open(ledger).charge(guarantee, "federated run", release_id)
     return release_id
 
 
-def _round(
+def _go_through(run: _Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:
+    """Go through all rounds; return the last state, and who was missing in which round."""
+    recipe, clients = run.agreement.recipe, run.agreement.trust.clients
+    rounds = recipe.rounds
+    state, missing = recipe.start(), {}
+    for number, this in enumerate(rounds):
+        tell(number, len(rounds), this.name)
+        total, absent = _run_round(run, number, this, state, source)
+        state = recipe.advance(state, total)
+        if absent:
+            missing[this.name] = absent
+        log.info("%s done, %d of %d clients", this.name, clients - len(absent), clients)
+    tell(len(rounds), len(rounds), "done")
+    return state, missing
+
+
+def _run_round(
     run: _Run, number: int, this: Round, state: State, source: NoiseSource
 ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """Ask for one round's sums and add them up; tell who was missing."""
+    """Ask for one round's sums and add them up; return the total and which clients were missing."""
     trust = run.agreement.trust
     content = np.frombuffer(state.to_bytes(), dtype=np.uint8)
 
@@ -280,16 +324,16 @@ def _round(
     for client in vectors:
         run.inboxes.pop(client, None)
     if trust.kind == "secure":
-        total = _secure_total(run, number, this, vectors)
+        total = _add_secure(run, number, this, vectors)
     else:
-        total = _plain_total(run, this, vectors)
+        total = _add_plain(run, this, vectors)
         if trust.kind == "aggregator" and trust.noise:
             total = total + noise_for(this, source)
     return total, tuple(client for client in range(trust.clients) if client not in vectors)
 
 
-def _plain_total(run: _Run, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
-    """Add up sums that are there to be seen; one that no group of users can have is left out."""
+def _add_plain(run: _Run, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
+    """Add up sums in plain sight; one that no group of users could have is left out."""
     most = this.largest * run.agreement.recipe.most_users
     if run.agreement.trust.kind == "local":
         most += int(100 * this.limit / this.mu)  # noise beyond a hundred deviations does not occur
@@ -305,10 +349,10 @@ def _plain_total(run: _Run, this: Round, vectors: dict[int, NDArray[Any]]) -> ND
     return total
 
 
-def _secure_total(run: _Run, number: int, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
-    """Have the masks taken off by those who answered."""
+def _add_secure(run: _Run, number: int, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
+    """Add up masked sums, with the help of the clients that answered."""
     trust, n = run.agreement.trust, run.agreement.trust.clients
-    _enough(len(vectors), trust.threshold)
+    _check_enough(len(vectors), trust.threshold)
     present = np.array([client in vectors for client in range(n)], dtype=np.uint8)
     replies = run.ask(
         f"{this.name}, unmasking",
@@ -317,21 +361,21 @@ def _secure_total(run: _Run, number: int, this: Round, vectors: dict[int, NDArra
         lambda client: {"present": present},
         {"shares": ("u1", n * shamir.SHARE)},
     )
-    _enough(len(replies), trust.threshold)
+    _check_enough(len(replies), trust.threshold)
     shares = {}
     for holder, reply in replies.items():
         content = reply.arrays["shares"].tobytes()
         shares[holder] = [content[k * shamir.SHARE : (k + 1) * shamir.SHARE] for k in range(n)]
-    total = unmasked_sum(vectors, shares, run.published, trust.threshold, run.name, number)
+    total = unmask_sum(vectors, shares, run.published, trust.threshold, run.name, number)
     most = this.largest * run.agreement.recipe.most_users + int(100 * this.limit / this.mu)
     if int(total.max()) > most or int(total.min()) < -most:
         raise AbandonedError("a sum is larger than all users together could make it: a client sent a false one.")
     return total
 
 
-def _enough(came: int, threshold: int) -> None:
+def _check_enough(came: int, threshold: int) -> None:
     if came < threshold:
         raise AbandonedError(
-            f"{came} clients answered, and {threshold} must: more dropped out than was agreed on. "
+            f"{came} clients answered, but {threshold} must: more dropped out than the agreement allows. "
             "What was charged stays charged; a new run needs a new agreement."
         )

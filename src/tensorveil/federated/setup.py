@@ -1,4 +1,4 @@
-"""Making agreements: from what is promised, the recipe whose noise adds up to it; splitting users, for trials."""
+"""Make agreements: the recipe whose noise adds up to what is promised; parties and groups of users for trials."""
 
 from __future__ import annotations
 
@@ -22,10 +22,14 @@ def agree(
 
     Parameters
     ----------
-    trust: who is trusted with what.
-    epsilon, delta: what is promised for all that one user contributed.
-    server, clients: public keys of the parties.
-    recipe: the other parameters of `tensorveil.rounds.Recipe`: shape, modes, protect, bounds, rank, ...
+    trust
+        Who is trusted with what.
+    epsilon, delta
+        The promise for everything that one user contributed.
+    server, clients
+        Public keys of the parties.
+    recipe
+        The other parameters of `tensorveil.rounds.Recipe`: shape, modes, protect, bounds, rank, ...
 
     Guarantee: docs/guarantees.md#federated.
     """
@@ -34,12 +38,12 @@ def agree(
 
 
 def make_parties(folder: Path, clients: int) -> tuple[str, list[str]]:
-    """Make home folders with identities for a server and its clients, and give their public keys."""
+    """Make home folders with identities for a server and its clients, and return their public keys."""
     keys = [public_hex(make_identity(folder / f"client-{k}")) for k in range(clients)]
     return public_hex(make_identity(folder / "server")), keys
 
 
 def split_users(tensor: ObservedTensor, protected: int, parts: int) -> list[ObservedTensor]:
-    """Cut a tensor into groups of whole users, by index: the same for any data."""
+    """Split a tensor into groups of whole users by their index, whatever the data."""
     owner = tensor.columns[protected] % parts
     return [tensor.take(owner == part) for part in range(parts)]

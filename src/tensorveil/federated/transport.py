@@ -1,4 +1,4 @@
-"""What the server asks of a transport: carry bytes to nodes and back. It is trusted with nothing else."""
+"""What a transport does for the server: carry bytes to nodes and back. It is trusted with nothing else."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ log = logging.getLogger("tensorveil.federated")
 
 
 class Transport(Protocol):
-    """Carries messages between a server and nodes, of whom it only knows numbers."""
+    """Carries messages between a server and nodes, of which it knows only the numbers."""
 
     def nodes(self) -> Sequence[int]:
-        """Give the nodes that can be reached now."""
+        """Return the nodes that can be reached now."""
 
     def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
-        """Send each node its message, and give the replies that came in time; who does not reply is left out."""
+        """Send each node its message, and return the replies that came in time; other nodes are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InProcess:
-    """All parties in one process: for tests, for studies, and to try an agreement before it is used.
+    """All parties in one process: for tests, for studies, and for trying an agreement before it is used.
 
     ``answers`` holds one function per node, such as `Client.answer`.
     """
@@ -34,11 +34,11 @@ class InProcess:
     answers: Sequence[Callable[[bytes], bytes]]
 
     def nodes(self) -> Sequence[int]:
-        """All of them."""
+        """Return all nodes."""
         return range(len(self.answers))
 
     def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
-        """Ask one after the other; an error is no reply."""
+        """Ask one node after the other; one that raises an error does not reply."""
         replies = {}
         for node, content in messages.items():
             try:

@@ -15,7 +15,7 @@ from tensorveil.rounds import Round
 __all__ = ["Trust", "charged_mu", "part_deviation", "planned_epsilon"]
 
 KINDS: Final = ("aggregator", "secure", "local")
-# Sums of rounded Gaussians are no rounded Gaussians; this much more noise covers the difference many times over.
+# Sums of rounded Gaussians are not rounded Gaussians; this much more noise covers the difference many times over.
 ALLOWANCE: Final = 1 + Fraction(1, 1 << 20)
 LEAST_PART: Final = 16  # steps
 LARGEST_MU: Final = 16
@@ -23,18 +23,24 @@ LARGEST_MU: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """A trust model. Make one by name; see docs/federated.md for what each protects against.
+    """A trust model, chosen by name; docs/federated.md says what each protects against.
 
     Parameters
     ----------
-    kind: "aggregator" (the server sees each client's sums and adds the noise), "secure" (nobody sees one client's sums;
+    kind
+        "aggregator" (the server sees each client's sums and adds the noise), "secure" (nobody sees one client's sums;
         clients add parts of the noise) or "local" (nobody is trusted; each client adds all of the noise).
-    clients: how many clients there are.
-    colluding: in "secure", how many clients may tell the server all they know.
-    drop_outs: in "secure", how many clients may be missing from a round.
-    noise: False adds no noise at all, for comparisons; nothing is private then.
+    clients
+        The number of clients.
+    colluding
+        In "secure", how many clients may tell the server everything they know.
+    drop_outs
+        In "secure", how many clients may be missing from a round.
+    noise
+        False adds no noise at all, for comparisons; then nothing is private.
 
-    Examples:
+    Examples
+    --------
     >>> Trust(kind="secure", clients=3, colluding=0, drop_outs=1).counted
     2
     """
@@ -51,14 +57,14 @@ class Trust:
         for name, least in (("clients", 1), ("colluding", 0), ("drop_outs", 0)):
             number = getattr(self, name)
             if type(number) is not int or not least <= number <= 10_000:
-                raise InputError(f"{name} must be a whole number, at least {least}; got {number!r}.")
+                raise InputError(f"{name} must be an integer of at least {least}; got {number!r}.")
         if not isinstance(self.noise, bool):
             raise InputError("noise must be True or False.")
         if self.kind != "secure":
             if self.colluding or self.drop_outs:
                 raise InputError("colluding and drop_outs are declared for kind='secure' only; leave them out.")
         elif self.clients < 2 or self.colluding >= self.clients:
-            raise InputError("secure sums need at least 2 clients, and one more than are colluding.")
+            raise InputError("secure sums need at least 2 clients, and more clients than are colluding.")
         elif not 2 * self.threshold > self.clients + self.colluding:
             raise InputError(
                 "too many drop_outs: secure sums need clients > 2 drop_outs + colluding; got "
@@ -67,7 +73,7 @@ class Trust:
 
     @property
     def threshold(self) -> int:
-        """How many shares give a secret back, and how many clients must answer: all but the drop-outs."""
+        """How many shares recover a secret, and how many clients must answer: all but the drop-outs."""
         return self.clients - self.drop_outs
 
     @property
@@ -76,11 +82,11 @@ class Trust:
         if self.kind != "secure":
             return 1
         honest = self.clients - self.colluding
-        # docs/guarantees.md#secure-aggregation: a lying server can leave out so many honest clients, and no more.
+        # docs/guarantees.md#secure-aggregation: a lying server can leave out this many honest clients, and no more.
         return honest - honest * self.drop_outs // (self.threshold - self.colluding)
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return plain data."""
         return {
             "kind": self.kind,
             "clients": self.clients,
@@ -93,12 +99,12 @@ class Trust:
     def from_json(cls, content: Any) -> Trust:
         """Read what `to_json` wrote."""
         if not isinstance(content, dict) or set(content) != {"kind", "clients", "colluding", "drop_outs", "noise"}:
-            raise InputError("the trust model is not described as it should be. Was it written by this program?")
+            raise InputError("the trust model is not described as expected. Was it written by this program?")
         return cls(**content)
 
 
 def part_deviation(this: Round, trust: Trust) -> Fraction:
-    """Give the deviation, in steps, of the noise that each client adds: together, what the recipe expects of the total.
+    """Return the deviation, in grid steps, of each client's noise; together they make up the noise of the recipe.
 
     Guarantee: with `charged_mu`, docs/guarantees.md#parts-of-noise.
     """
@@ -107,10 +113,10 @@ def part_deviation(this: Round, trust: Trust) -> Fraction:
 
 
 def charged_mu(this: Round, trust: Trust) -> float:
-    """Give what a round costs: mu of the noise that is counted on, rounded up.
+    """Return what a round costs: mu of the noise that can be counted on, rounded up.
 
-    The recipe's mu is that of the noise on the total when all are there; who trusts nobody, or expects some to be
-    missing, can count on less noise than that, and pays for it.
+    The recipe's mu is that of the noise on the total when all clients are present. A trust model in which nobody is
+    trusted, or some clients may be missing, can count on less noise than that, and pays for it.
     """
     if trust.kind == "aggregator":
         return this.mu
@@ -128,9 +134,10 @@ def charged_mu(this: Round, trust: Trust) -> float:
 
 
 def planned_epsilon(epsilon: float, delta: float, trust: Trust) -> float:
-    """Give the epsilon that a recipe must be made for, so that under this trust the parties are promised ``epsilon``.
+    """Return the epsilon for which a recipe must be made so that, under this trust model, ``epsilon`` is promised.
 
-    Examples:
+    Examples
+    --------
     >>> planned_epsilon(1.0, 1e-5, Trust(kind="aggregator", clients=3))
     1.0
     """

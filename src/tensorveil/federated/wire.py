@@ -1,8 +1,8 @@
-"""Messages as bytes: a short JSON header, plain integer arrays, a signature. Read strictly, and never unpickled.
+"""Messages as bytes: a short JSON header, plain integer arrays, a signature. They are parsed strictly, never unpickled.
 
     "TVF1" | header length (4 bytes) | header | arrays, one after the other | Ed25519 signature (64 bytes)
 
-The signature covers everything before it, the agreement, the run, the round and the receiver among it, so that no
+The signature covers everything before it, including the agreement, the run, the round and the receiver, so that no
 message can be used twice or elsewhere.
 """
 
@@ -58,11 +58,11 @@ def encode(message: Message, key: Ed25519PrivateKey) -> bytes:
 
 
 def decode(content: bytes, longest: int) -> Message:
-    """Read a message of at most so many bytes; refuses whatever is not exactly one. The signature is not looked at."""
+    """Read a message of at most ``longest`` bytes, and refuse anything else. The signature is not checked here."""
     if len(content) > longest:
         raise RefusedError("the message is too long")
     if len(content) < 8 + SIGNATURE or content[:4] != MAGIC:
-        raise RefusedError("these bytes are no message")
+        raise RefusedError("these bytes are not a message")
     (size,) = struct.unpack("<I", content[4:8])
     if size > min(LONGEST_HEADER, len(content) - 8 - SIGNATURE):
         raise RefusedError("the header is too long")
@@ -104,24 +104,24 @@ def _arrays(layout: Any, content: bytes) -> dict[str, NDArray[Any]]:
         raise RefusedError("the arrays are not described")
     for item in layout:
         if not (isinstance(item, list) and len(item) == 3 and all(isinstance(text, str) for text in item[:2])):
-            raise RefusedError("an array is described wrongly")
+            raise RefusedError("an array is not described correctly")
         if item[1] not in DTYPES:
-            raise RefusedError("an array is of a kind that is not allowed")
+            raise RefusedError("an array has a type that is not allowed")
         name, kind, count = item
         if type(count) is not int or count < 0 or name in arrays:
-            raise RefusedError("an array is described wrongly")
+            raise RefusedError("an array is not described correctly")
         end = at + count * DTYPES[kind].itemsize
         if end > len(content):
             raise RefusedError("an array is cut short")
         arrays[name] = np.frombuffer(content[at:end], dtype=DTYPES[kind])
         at = end
     if at != len(content):
-        raise RefusedError("the message has bytes too many")
+        raise RefusedError("the message has too many bytes")
     return arrays
 
 
 def text(message: Message, name: str) -> bytes:
-    """Give the bytes of an array that must be there."""
+    """Return the bytes of an array that must be in the message."""
     array = message.arrays.get(name)
     if array is None or array.dtype != DTYPES["u1"]:
         raise RefusedError("the message holds other arrays than it should")
@@ -129,7 +129,7 @@ def text(message: Message, name: str) -> bytes:
 
 
 def expect(message: Message, layout: Mapping[str, tuple[str, int]]) -> None:
-    """Refuse a message whose arrays are not exactly those of a layout: kind of number, and length."""
+    """Refuse a message whose arrays are not exactly those of a layout: number type and length."""
     found = {name: (f"{array.dtype.kind}{array.dtype.itemsize}", len(array)) for name, array in message.arrays.items()}
     if found.keys() != layout.keys():
         raise RefusedError("the message holds other arrays than it should")

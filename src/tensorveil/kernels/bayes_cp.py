@@ -7,6 +7,21 @@ factor of the posterior; both means are solved together.
 
 Where the law of the noise is known and not Gaussian, entries have precisions of their own, looked up by the root of
 their expected squared residual just before the row is updated: see :class:`Precisions`.
+
+Legend
+    R                   rank; T = R (R + 1) / 2 the length of a packed lower triangle, row by row
+    K                   number of other modes; coords (K, n), starts (K,): rows of mode k stand from starts[k] on
+    mean, second        (rows of all modes, R) and (.., T): E[f] and the packed E[ff'] of kernels/posterior.py
+    i, g                number of the row within its mode, and in the stacked arrays (g = own + i)
+    e                   entry; entries of row i are pointers[i] .. pointers[i + 1]
+    h, hh               product of the other modes' means, and of their second moments (packed)
+    S, v, u             sums over the row's entries of E[hh'] (packed), of y h, and of h
+    C, L                covariance of the row and the Cholesky factor it comes from, both (R, R)
+    w                   v plus the pull of the prior: the row's mean is C (w - b u) / s2
+    s2, beta            variance of the residual; precision of the bias, negative where there are no biases
+
+Threads own ranges of rows and write only those, reading the other modes, which stay fixed during a call. Everything is
+float64 and padded nowhere: the inner loops over T are long enough for the compiler's own vectors.
 """
 
 from __future__ import annotations
@@ -74,8 +89,6 @@ def _update(
     bias: Array, bias_variance: Array, own: int, center: Array, alpha: Array, s2: float,
     beta: float, table: Array, per_step: float,
 ) -> tuple[float, float]:  # fmt: skip
-    # R rank, T packed triangle, S sum of E[hh'] (packed), v sum of y h, u sum of h, C covariance of the row,
-    # w what the mean is C w / s2 of: v and the pull of the prior
     R, T = mean.shape[1], second.shape[1]
     S, v, u, w, f = np.empty(T), np.empty(R), np.empty(R), np.empty(R), np.empty(R)
     h, hh, L, C = np.empty(R), np.empty(T), np.empty((R, R)), np.empty((R, R))
@@ -95,6 +108,7 @@ def _update(
             b_var = 1.0 / (n / s2 + beta)
             b = _bias(C, w, u, y_sum, s2, 1.0 / b_var)
         bias[g], bias_variance[g] = b, b_var
+        # The expected squared residual after the step needs no second look at the entries: S, v and u suffice.
         linear, quadratic, t = 0.0, 0.0, 0
         for p in range(R):
             total = 0.0
@@ -128,6 +142,7 @@ def _collect(
     S[:], v[:], u[:] = 0.0, 0.0, 0.0
     y_sum, y_square, count, squares = 0.0, 0.0, 0.0, 0.0
     weight, t = 1.0, 0
+    # <E[ff'], hh'> over packed triangles: what lies off the diagonal counts twice.
     for p in range(R):
         for q in range(p + 1):
             twice[t] = second[g, t] * (1.0 if p == q else 2.0)
@@ -155,6 +170,7 @@ def _collect(
                 square += twice[t] * hh[t]
             square = max(square + own * (own - 2 * along), 1e-12)
             squares += square
+            # Linear interpolation in the table; a weight of 1 stands for the precision 1 / s2.
             place = min(np.sqrt(square) * per_step, len(table) - 1.0)
             low = min(int(place), len(table) - 2)
             weight = s2 * (table[low] + (place - low) * (table[low + 1] - table[low]))
@@ -178,16 +194,18 @@ def _covariance(S: Array, alpha: Array, s2: float, L: Array, C: Array) -> float:
             total = S[t] / s2 + (alpha[p] if p == q else 0.0)
             for k in range(q):
                 total -= L[p, k] * L[q, k]
-            # alpha > 0 keeps the pivot positive but for rounding
+            # alpha > 0 keeps the pivot positive, except for rounding
             L[p, q] = np.sqrt(max(total, 1e-300)) if p == q else total / L[q, q]
             t += 1
         logdet -= 2 * np.log(L[p, p])
+    # The inverse of L, column by column, into the lower triangle of C.
     for c in range(R):
         for p in range(c, R):
             total = 1.0 if p == c else 0.0
             for k in range(c, p):
                 total -= L[p, k] * C[k, c]
             C[p, c] = total / L[p, p]
+    # Its product with itself, which is the inverse; L is free again and takes it, because C is still being read.
     for p in range(R):
         for q in range(p + 1):
             total = 0.0

@@ -4,6 +4,25 @@ For a row a of mode m the entry's design is h = G_(m) k with k the Kronecker pro
 S_i = sum over the row's entries of E[kk'] (the Kronecker product of the other rows' second moments, kept packed: each
 is symmetric by itself) and V_i = sum y E[k], the row's precision is S_i contracted with E[GG'], and the core's is
 sum_i E[a_i a_i'] x S_i: everything beyond the sums per row is a matrix product.
+
+Legend
+    P, D                rank of the mode that is updated; product of the other modes' ranks
+    G                   (P, D) mean of the core, unfolded along the mode
+    packed, n_packed    for every (d, d') of D x D its place in a packed Kronecker product, and that product's length
+    W                   (n_packed, P P) E[GG'] with packed places summed up, so that S @ W are the rows' Gram matrices
+    S, V, U             (rows, n_packed), (rows, D), (rows, D): sums over a row's entries of E[kk'], of y k, and of k
+    Y                   (rows, 2) sums of y and of E[y^2]
+    A, C                (rows, P, P) Gram matrices and covariances of the rows
+    f, second, b, b_var posterior means, second moments, biases and their variances
+    s2, alpha, center, beta, gamma   as in kernels/bayes_cp.py; gamma is the precision of the core's prior
+
+In `_collect`, index 0 is the mode by which entries are sorted within a row, 1 all further modes together:
+    T0, T1, D1          packed length of mode 0; packed and plain lengths of the rest
+    tt, kk              one entry's Kronecker products of the rest's second moments and means
+    sum_t, sum_y, sum_k their sums (plain, times y for kk) while the index of mode 0 stays the same
+
+Rows are taken in chunks whose S fits `_CHUNK_BYTES`, because S is by far the largest array. Within a chunk 16 pieces,
+whatever the number of threads, collect sums into rows of their own; the matrix products in between belong to BLAS.
 """
 
 from __future__ import annotations
@@ -197,7 +216,8 @@ def _collect(
     low: int, high: int, base: int, pointers: Array, coords: Array, values: Array, picks: Array, starts: Array,
     ranks: Array, mean: Array, second: Array, bias: Array, bias_variance: Array, S: Array, V: Array, U: Array, Y: Array,
 ) -> None:  # fmt: skip
-    # The first of the other modes is sorted within a row: the sums over the rest are kept until its index changes.
+    # Entries of a row are sorted by the first of the other modes: sums over the rest are kept until its index changes,
+    # and only then multiplied by its moments, which saves a factor of its rank per entry.
     T0 = ranks[0] * (ranks[0] + 1) // 2
     T1, D1 = S.shape[1] // T0, V.shape[1] // ranks[0]
     tt, kk, spare_t, spare_k = np.empty(T1), np.empty(D1), np.empty(T1), np.empty(D1)
@@ -242,6 +262,7 @@ def _collect(
 @njit(nogil=True, cache=True, fastmath=True)
 def _kron(product: Array, n: int, table: Array, row: int, width: int, spare: Array) -> int:
     """Replace product[:n] by its Kronecker product with table[row, :width]; return the new length."""
+    # The first factor is copied: a product with 1 would cost as much as any other.
     if n == 1 and product[0] == 1.0:
         for b in range(width):
             product[b] = table[row, b]

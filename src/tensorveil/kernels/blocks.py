@@ -1,4 +1,12 @@
-"""Blocks of vectors in compiled code: columns of triangular kernels, panels of a core (see :mod:`.vector`)."""
+"""Blocks of vectors in compiled code: columns of triangular kernels, panels of a core (see :mod:`.vector`).
+
+A block is a vector value whose chunks are read as a small matrix: with a token of ``count`` chunks of ``width`` lanes,
+column j of the block is chunks j * count .. (j + 1) * count - 1. `normal.add_gram` keeps such a block of H'H in
+registers while it runs over all entries, so that the Gram matrix in memory is touched once per block of entries.
+
+Legend of the code generators: typing, context, builder, signature, args are Numba's; tok is the type of a token, block
+and vector are types of values, data a pointer to an array's first element, where an element offset.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The decorator of every compiled function: no interpreter lock, kept on disk between runs where possible."""
+"""The decorator of every compiled function: no interpreter lock, kept on disk between runs where possible.
+
+``nogil`` is what lets plain Python threads run kernels side by side; ``cache`` keeps machine code per signature beside
+the source. Numba recognises a changed file by its time stamp and size, so a new comment compiles a module anew.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,22 @@
 Row i minimises sum_p (y_p - h_p . a - b)^2 + ridge |a|^2 + ridge b^2 over its entries, with h the product of the other
 modes' rows, y the value less the offset and the other modes' biases, and b the row's own bias (if biases are used);
 ridge = ridge + ridge_per_entry * (number of entries). Rows without entries become 0.
+
+Legend
+    R               padded rank: rows are this long everywhere, and what is beyond the rank is 0 and stays 0
+    row, lane, pair tokens: a whole row, one chunk of it, two chunks (see kernels/vector.py)
+    i, p            row of this mode; entry of the layout (entries of row i are pointers[i] .. pointers[i + 1])
+    h, y            design and target of an entry
+    H               (BLOCK, R) designs of a block of entries, flat
+    G               (R, R) Gram matrix H'H of the row, flat, column by column; lower triangle in whole chunks
+    rhs, sums       in registers: sum of y h, and of h; x and s are the same in memory, and then the solutions
+    target, squares sums of y and of y^2, in float64 also for float32 entries
+
+Why blocks: a row's designs do not fit the registers, so they are formed for BLOCK entries at a time and stay in the
+innermost cache while `add_gram` passes over them once per block of columns. Why pieces: threads own ranges of rows with
+about equal numbers of entries and write only those; rows do not depend on who solves them, so results are the same for
+every number of threads. The residual is summed per piece in the pieces' order, which depends on the number of threads
+in the last digits only.
 """
 
 from __future__ import annotations

@@ -8,6 +8,16 @@ e the error and h the product of the other rows; so with learning rate eta
 
 and a bias, whose h is 1, likewise. This is the one place where the factor 2 is accounted for: callers pass step and
 decay.
+
+Legend
+    row             token of a whole padded row (see kernels/vector.py)
+    tile, p         tile of the layout; entry of it (starts[tile] .. starts[tile + 1])
+    base, index     tuples of row numbers, one per mode: first rows of the tile, and the rows of an entry
+    rows, rest      tuples of vectors: the rows of an entry, and for each the product of all the others (h above)
+    keep, gain      1 - decay, and step * error
+
+Everything about an entry, rows and products, lives in registers: it is read once and written once. Threads work on
+tiles of one stratum, which share no row in any mode (kernels/tiles.py), so there are no races and no locks.
 """
 
 from __future__ import annotations

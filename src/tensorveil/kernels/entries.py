@@ -1,6 +1,11 @@
 """One entry of a tensor in compiled code: a tuple of row numbers, a tuple of rows (see :mod:`.vector`).
 
-The number of modes is the length of the tuples, so loops over modes are unrolled when the code is generated.
+The number of modes is the length of the tuples, so loops over modes are unrolled when the code is generated, and one
+source function serves every order. A loop over a tuple in plain Numba is a loop at run time, and rows would not stay in
+registers.
+
+Legend of the code generators: typing, context, builder, signature, args are Numba's; like is a tuple of arrays that
+only lends its length, tok the type of a token, m a mode, vector the type of a padded row, start an element offset.
 """
 
 from __future__ import annotations
@@ -91,13 +96,14 @@ def store_rows(typing: Any, arrays: Any, index: Any, rows: Any) -> Any:
 
 
 def _products(builder: Any, vector: VectorType, rows: list[list[Any]]) -> list[list[Any]]:
-    """For every row the product of the others, from running products of both ends."""
+    """Return for every row the product of the others, from running products of both ends."""
 
     def times(x: list[Any] | None, y: list[Any] | None) -> list[Any] | None:
         if x is None or y is None:
             return x or y
         return [builder.fmul(a, b, flags=FLAGS) for a, b in zip(x, y, strict=True)]
 
+    # 3 order - 6 products instead of order (order - 2), and no division, which could meet a zero.
     order = len(rows)
     before: list[list[Any] | None] = [None] * order
     after: list[list[Any] | None] = [None] * order

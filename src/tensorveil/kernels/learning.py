@@ -1,7 +1,12 @@
 """Contributions of single records: each row's result depends on that row alone, down to the last bit.
 
-Library routines for matrices give no such promise: how they round may depend on how many rows there are. Sums whose
-sensitivity is stated in steps of a grid need it.
+Library routines for matrices make no such promise: how they round may depend on how many rows there are. Sums whose
+sensitivity is stated in steps of a grid need it, so products are plain loops here, in a fixed order.
+
+Legend
+    i, j, c         record; its numbers (d of them); columns of the result (k of them)
+    rows            (n, d) records; matrix (d, k); out (n, k)
+    total           sum over records, in whole steps of the grid: integers add up to the same in any order
 """
 
 from __future__ import annotations

@@ -1,8 +1,18 @@
-"""Perturbing numbers on a public grid, one draw per number; what double precision or one word cannot settle is listed.
+"""Random answers on a public grid, one draw per number; what double precision or one word cannot settle is listed.
 
-Legend: index place of a value on the grid, 0 .. N; column which entry of the tensor it is, hence which parameters;
-words random bits, a few per number. Verdicts: SETTLED, AGAIN (rejected: draw anew), DOUBTFUL (more bits needed). Error
-bounds as in noise_draws.
+The caller settles what is listed with more bits (noise/), so answers follow their law exactly.
+
+Legend
+    index           (n,) place of a value on the grid, 0 .. last
+    column          (n,) which entry of the tensor it is, hence which parameters it has
+    words           (n, k) random 64-bit words; a comparison word < chance is a coin with chance / 2^64
+    chances, scales, widths, treads, offsets, quotients   parameters by column
+    listed, found   numbers of the draws that are not settled, and how many there are
+    verdicts        per draw: SETTLED, AGAIN (rejected: draw anew), DOUBTFUL (more bits needed)
+    wide, log       a uniform as an integer plus one half, and its logarithm; E49 .. E51 error bounds as in noise_draws
+
+``quotients`` hold (2^64 - 1) over a bound: a word divided by one is uniform below the bound, unless it comes out as the
+bound or more, which is listed.
 """
 
 from __future__ import annotations
@@ -26,7 +36,7 @@ UNIT53 = 2.0**-53
 def to_grid(x: Array, low: float, high: float, last: int, words: Array, out: Array) -> int:
     """Write where values stand on the grid 0 .. last, rounded up or down at random; return how many lie outside.
 
-    Which grid point a value takes is no matter of privacy: every function into the grid is as private.
+    Which grid point a value takes does not affect privacy: any function from values to the grid would be as private.
     """
     outside = 0
     scale = last / (high - low)
@@ -101,7 +111,7 @@ def window(
 
 @kernel(error_model="numpy")
 def two_points(index: Array, column: Array, words: Array, last: int, chances: Array, out: Array) -> None:
-    """Write 0 or 1: the side to which an index is rounded at random, told truly with the chance of the column."""
+    """Write 0 or 1: the side to which an index is rounded at random, reported truthfully with the column's chance."""
     for i in range(len(index)):
         side = np.float64(words[i, 1] >> np.uint64(11)) * UNIT53 * last < index[i]
         out[i] = np.int64(side == (words[i, 0] < chances[column[i]]))

@@ -3,6 +3,19 @@
 Error bounds assume that log, exp, sin and cos are within 4 units in the last place (2**-50 relative), four times what
 common mathematical libraries promise. Bounds are sums of first-order terms, each rounded up to a power of two that
 leaves at least as much room again; arguments for which first order is not enough are doubtful by decree.
+
+Legend
+    words           (n,) random 64-bit words, here read as signs and the leading bits of uniforms
+    w, wide         the bits of a uniform u, and u * 2^63 (or 2^64) to the middle of its last bit
+    log             ln u, known to 1 / wide (bits not yet drawn) + E51 (product) + |log| E50 (library)
+    value, error    a real number and a bound on how far it is off
+    low             floor(value - error), the draw where floor(value + error) is the same
+    doubtful, found numbers of the draws that are not settled, and how many there are
+    E48 .. E53      2^-48 .. 2^-53; FEW: words below it leave too few bits for first-order bounds
+
+A draw that is settled here is the one that exact arithmetic would make from the same bits and any that follow; the
+few others are made by exact arithmetic in noise/. So the law is exact, and the speed that of doubles.
+No `fastmath`: the bounds hold for IEEE arithmetic as written.
 """
 
 from __future__ import annotations

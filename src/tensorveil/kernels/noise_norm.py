@@ -1,7 +1,14 @@
 """Norm-shaped noise on integer vectors, wherever double precision settles it; doubtful draws are marked.
 
-Legend: d dimension, s scale, G the radius over s (Gamma of shape d, minus the sum of d logarithms), g a Gaussian vector
-that gives the direction, z the integer vector nearest to x = s G g / ||g||. Error bounds as in noise_draws.
+Legend
+    d, s            dimension; scale
+    G               radius over s: Gamma of shape d, minus the sum of d logarithms of uniforms
+    g, norm         (d,) a Gaussian vector, which gives the direction, and its length
+    x, z            s G g / ||g||, and the integer vector nearest to it (a row of out)
+    slack           how far rounding can move a vector, so that no chance of acceptance exceeds 1
+    words           (n, k) per proposal d words of the radius, then pairs for Gaussians, last one for the rejection
+    error_G, errors_g, error_norm   bounds on errors, as in noise_draws
+    verdicts        per proposal: REJECTED, ACCEPTED or DOUBTFUL (left to exact arithmetic)
 """
 
 from __future__ import annotations

@@ -1,7 +1,18 @@
 """Normal equations: symmetric rank-k updates in registers, and an in-place Cholesky solve.
 
-Letters: R padded rank, W lanes of one chunk; a Gram matrix is R x R with column j at G[j R : (j + 1) R]; only the
-chunks from the diagonal downwards are filled.
+Legend
+    R, W            padded rank; lanes of one chunk (R is a multiple of W)
+    lane, pair      tokens of one chunk and of two
+    H               rows of length R in a flat buffer
+    G               (R, R), column j at G[j R : (j + 1) R]; only the chunks from the diagonal downwards are filled
+    L               the Cholesky factor, in the place of G and laid out like it
+    inverse         (R,) 1 / diagonal of L, or 0 for a column without a pivot
+
+`add_gram` walks over the lower triangle in blocks of W columns by W or 2 W rows. A block stays in registers while all
+entries pass, so memory sees each block once per call and not once per entry; two chunks at a time where possible, so
+that a number that is spread over all lanes serves twice. `factorise` is right-looking, so that its inner loop runs down
+a column, which is contiguous. The padding needs no care: its columns of H are 0, its pivots are ridge or below the
+floor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Factor matrices with rows padded to whole vector registers and aligned to cache lines."""
+"""Factor matrices with rows padded to whole vector registers and aligned to cache lines.
+
+Legend
+    rank, width     columns of a matrix, and the length of its padded rows (1, 2, 4, or a multiple of 8)
+    flat, origins   the one buffer of all matrices, and where each begins in it, in elements
+
+Why padding: a row is then a whole number of vector registers, and kernels need neither masks nor remainders. Padded
+columns are 0 and every update keeps them at 0, because products and sums of zeros are zeros. Why one buffer: kernels
+for Tucker reach any row of any mode by one offset, which costs less than a tuple of arrays.
+"""
 
 from __future__ import annotations
 

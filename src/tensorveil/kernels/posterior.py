@@ -1,4 +1,13 @@
-"""Gaussian posteriors of all rows of all modes, stacked so that one compiled function serves every order."""
+"""Gaussian posteriors of all rows of all modes, stacked so that one compiled function serves every order.
+
+Legend
+    f, r, t         a row of a mode; its rank; t = r (r + 1) / 2 the length of a packed lower triangle
+    mean, second    (rows of all modes, largest rank) and (.., largest t): E[f] and E[ff'], packed row by row
+    low, high       row and column of every packed element (numpy's tril_indices), so low >= high
+
+Second moments rather than covariances are kept, because products over modes need exactly these. Packing halves the
+memory and the work of the kernels that multiply them elementwise.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +66,7 @@ class Posterior:
 
     def moment(self, mode: int) -> Array:
         """Return sum over rows of E[ff']."""
-        return unpacked(self.second[self.rows(mode)].sum(axis=0), self.ranks[mode])
+        return unpack_triangle(self.second[self.rows(mode)].sum(axis=0), self.ranks[mode])
 
     def transform(self, mode: int, matrix: Array) -> None:
         """Multiply one mode's rows by a matrix: f becomes f matrix."""
@@ -106,7 +115,7 @@ def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, 
     return posterior
 
 
-def unpacked(packed: Array, rank: int) -> Array:
+def unpack_triangle(packed: Array, rank: int) -> Array:
     """Return symmetric matrices from their packed lower triangles, along the last axis."""
     low, high = np.tril_indices(rank)
     out = np.zeros((*packed.shape[:-1], rank, rank))

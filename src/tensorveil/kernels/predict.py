@@ -1,4 +1,16 @@
-"""Predictions at coordinates, and residual sums of squares."""
+"""Predictions at coordinates.
+
+Legend
+    columns         (order, n) coordinates; p one of the n cells
+    row             token of a whole padded row (kernels/vector.py)
+    index           row numbers of a cell, one per mode
+    flat, at        all factor rows in one buffer, and where the rows of a cell begin in it
+    G, r0, J, L     the core as (first rank, product of the middle ranks, padded last rank); see kernels/tucker.py
+    kr, w           Kronecker product of the middle rows; core contracted with the first and the middle rows
+
+Threads own stretches of cells and write those of ``out``. A prediction does not depend on its neighbours, so results
+are the same for every number of threads.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +29,6 @@ from tensorveil.kernels.threads import ranges, thread_count, workers
 from tensorveil.kernels.tucker import contract, geometry, kron, pad_core
 
 Array = NDArray[Any]
-
-# Squared errors are summed in stretches of fixed length, so that the sum is the same for every number of threads.
-_STRETCH = 1 << 16
 
 
 def cp_predict(
@@ -45,25 +54,6 @@ def cp_predict(
     return out
 
 
-def cp_sse(
-    columns: Array,
-    values: Array,
-    factors: Padded,
-    biases: tuple[Array, ...] = (),
-    offset: float = 0.0,
-    threads: int | None = None,
-) -> float:
-    """Return the sum of squared errors over entries, the same for every number of threads."""
-    columns, row = np.ascontiguousarray(columns), v.wide_token(factors.arrays[0].shape[1], factors.dtype)
-    start = factors.dtype.type(offset)
-    n, asked = columns.shape[1], thread_count(threads)
-    sums = np.zeros(-(-n // _STRETCH))
-    data = (row, columns, values, factors.arrays, biases, start)
-    with workers(asked) as run:
-        run([partial(_cp_sse, *data, a, b, sums) for a, b in ranges(len(sums), asked)])
-    return float(sums.sum())
-
-
 @kernel()
 def _cp_predict(
     row: v.Token, columns: Array, factors: tuple[Array, ...], biases: tuple[Array, ...], offset: Any, low: int,
@@ -72,22 +62,6 @@ def _cp_predict(
     for p in range(low, high):
         index = e.column(factors, columns, p)
         out[p] = e.sum_at(offset, biases, index) + v.total(e.product(e.load_rows(row, factors, index)))
-
-
-@kernel()
-def _cp_sse(
-    row: v.Token, columns: Array, values: Array, factors: tuple[Array, ...], biases: tuple[Array, ...], offset: Any,
-    low: int, high: int, sums: Array,
-) -> None:  # fmt: skip
-    n = columns.shape[1]
-    for stretch in range(low, high):
-        subtotal = 0.0
-        for p in range(stretch * _STRETCH, min((stretch + 1) * _STRETCH, n)):
-            index = e.column(factors, columns, p)
-            guess = e.sum_at(offset, biases, index) + v.total(e.product(e.load_rows(row, factors, index)))
-            error = np.float64(values[p]) - np.float64(guess)
-            subtotal += error * error
-        sums[stretch] = subtotal
 
 
 def tucker_predict(
@@ -107,31 +81,8 @@ def tucker_predict(
     return out
 
 
-def tucker_sse(
-    columns: Array,
-    values: Array,
-    core: Array,
-    factors: Padded,
-    biases: tuple[Array, ...] = (),
-    offset: float = 0.0,
-    threads: int | None = None,
-) -> float:
-    """Return the sum of squared errors over entries, the same for every number of threads."""
-    columns, asked = np.ascontiguousarray(columns), thread_count(threads)
-    n, task = columns.shape[1], _tucker_task(columns, core, factors, biases, offset)
-
-    def stretch(low: int, high: int) -> float:
-        guess = np.empty(high - low, dtype=factors.dtype)
-        task(low, high, guess)
-        error = np.subtract(values[low:high], guess, dtype=np.float64)
-        return float(error @ error)
-
-    with workers(asked) as run:
-        return float(sum(run([partial(stretch, a, min(a + _STRETCH, n)) for a in range(0, n, _STRETCH)])))
-
-
 def _tucker_task(columns: Array, core: Array, padded: Padded, biases: tuple[Array, ...], offset: float) -> Any:
-    """A function (low, high, out) that predicts a stretch of entries into out."""
+    """Return a function (low, high, out) that predicts the cells low .. high - 1 into ``out``."""
     width = padded.arrays[-1].shape[1]
     where = geometry(padded, range(core.ndim))
     buffer = pad_core(core, width, padded.dtype)
@@ -149,11 +100,10 @@ def _tucker_predict(
     order, r0, L = len(ranks), ranks[0], widths[-1]
     J = len(G) // (r0 * L)
     at, kr = np.empty(order, dtype=np.int64), np.empty(J, dtype=G.dtype)
-    shift = low if len(out) == high - low else 0
     for p in range(low, high):
         for m in range(order):
             at[m] = origins[m] + np.int64(columns[m, p]) * widths[m]
         kron(flat, at, ranks, 1, order - 1, kr)
         w = contract(row, G, r0, J, L, flat, at[0], kr)
         guess = v.total(v.mul(w, v.load(row, flat, at[order - 1])))
-        out[p - shift] = guess + e.sum_at(offset, biases, e.column(factors, columns, p))
+        out[p] = guess + e.sum_at(offset, biases, e.column(factors, columns, p))

@@ -1,6 +1,18 @@
 """Compressed rows: for one mode, the entries of every row together, for alternating least squares.
 
 Within a row the entries are sorted by the largest other mode, so that its factor is read in order.
+
+Legend
+    p, q            entry in the order given, and in the order of the layout
+    key             column of the mode that entries are grouped by; by: column they are sorted by within a row
+    pointers        (size + 1,) where each row's entries begin
+    positions       (stretches, size) where each stretch puts its next entry of a row; see kernels/sorting.py
+    order           entries in the order of ``by``; moving them in this order leaves every row sorted
+    source          per target column, where its coordinates are found; -1: the number of the row itself
+
+Coordinates are uint16 where all other modes are small enough: passes over the entries are bound by memory, and this
+halves what they read. `build_all_rows` groups by the largest mode first and regroups from there: rows are then read in
+order, and a stable move keeps the order by the largest mode without a second sort.
 """
 
 from __future__ import annotations

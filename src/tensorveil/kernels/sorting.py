@@ -1,7 +1,14 @@
 """Stable parallel counting sort, the one way entries are brought into an order here.
 
-Every thread counts the keys of its own stretch of entries; a running sum over (key, thread) tells where each stretch
+Every thread counts the keys of its own stretch of entries; a running sum over (key, thread) says where each stretch
 puts its entries. The result is the stable order whatever the number of threads, and needs no permutation array.
+
+Legend
+    p, low, high    entry; the stretch of entries of one thread
+    key, t          value of the column that is sorted by; thread
+    counts          (threads, keys), turned into first positions in place
+    pointers        (keys + 1,) where each key's entries begin
+    state, z        64-bit counter and hash (splitmix64), so that draws are functions of seed and place alone
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ def below(seed: np.uint64, counter: int, bound: int) -> Any:
 
 
 @kernel()
-def shuffled(n: int, seed: int) -> Array:
+def permute(n: int, seed: int) -> Array:
     """Return a permutation of range(n), a pure function of n and seed."""
     order = np.arange(n)
     key = next_random(np.uint64(seed))

@@ -3,7 +3,16 @@
 S is the residual of a low-rank matrix at the observed entries: S_ij = y_ij - a_i . b_j where y is observed, else 0.
 Entries are grouped by rows, so that rows of (m, R) matrices are read in order, and only rows of (n, R) matrices are
 gathered or scattered: with n the smaller side these stay in cache, and one layout serves both products.
-Letters: A (m, R) and B (n, R) with rows padded to R, y the observed values, s the entries of S in the layout's order.
+
+Legend
+    A, B            (m, R) and (n, R), rows padded to R
+    L               (m, R), what S' is multiplied with; copies (pieces, n, R): the result, once per piece
+    s               entries of S in the layout's order; values the observed y in the same order
+    i, j, p         row, element offset of a column's row in B, entry
+    a, b, left      rows of A, B and L in registers
+
+`_times` writes rows of ``out`` that its piece owns. `_transposed_times` scatters into rows that pieces share, so each
+piece has a copy of the result, and the copies are added in a fixed order: the same bits for every number of threads.
 """
 
 from __future__ import annotations

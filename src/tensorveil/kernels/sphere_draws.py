@@ -1,9 +1,18 @@
 """Random vectors near a unit vector u, rounded to a grid, wherever double precision settles every coordinate.
 
-Legend: g Gaussian vector, s = <g, u>, gamma the cap's height, a the height that replaces s, b the radius beside
-it; y = ((1 - a^2) / (1 - gamma^2)) for points of the sphere. Names in e are bounds on errors, those of u's length
-included. Error bounds as in noise_draws: first-order terms, each rounded up, and the sum times one and a half. Sums run
-over blocks, so that a sum of d terms is off by at most BLOCK + d / BLOCK + 2 roundings of the sum of their sizes.
+Legend
+    d, u            dimension; (d,) the unit vector
+    g, s            (d,) Gaussian vector; s = <g, u>, its height
+    gamma           height of the cap; a the height that replaces s, b the radius beside it
+    y               (1 - a^2) / (1 - gamma^2), for points of the sphere
+    flat            whether vectors are Gaussian with their height conditioned, rather than points of the sphere
+    step, out       grid, a power of two; (n, d) results in grid steps
+    words, trials   random 64-bit words of the Gaussians and of the height's rejection trials
+    e, e_x, off     bounds on errors: of g's coordinates, of x, and of u's length
+    verdicts        SETTLED, AGAIN (rejected: draw anew), DOUBTFUL (left to interval arithmetic on the same bits)
+
+Error bounds as in noise_draws: first-order terms, each rounded up, and the sum times one and a half. Sums run over
+blocks, so that a sum of d terms is off by at most BLOCK + d / BLOCK + 2 roundings of the sum of their sizes.
 """
 
 from __future__ import annotations
@@ -125,7 +134,7 @@ def height(words: Array, d: int, gamma: float, flat: bool) -> tuple[float, float
 
 
 @kernel(error_model="numpy")
-def rounded(value: float, error: float, step: float) -> tuple[int, bool]:
+def round_surely(value: float, error: float, step: float) -> tuple[int, bool]:
     """Return value / step to the nearest integer, and whether the error leaves no doubt (the step is a power of 2)."""
     x = value / step
     room = 1.5 * error / step + (abs(x) + 1.0) * E50
@@ -140,13 +149,13 @@ def plain(g: Array, e: Array, d: int, sign: float, norm: float, e_norm: float, s
     certain = True
     for j in range(d):
         y = sign * g[j] / norm
-        out[j], sure = rounded(y, (e[j] + abs(y) * e_norm) / norm + abs(y) * E50, step)
+        out[j], sure = round_surely(y, (e[j] + abs(y) * e_norm) / norm + abs(y) * E50, step)
         certain = certain and sure
     return certain
 
 
 @kernel(error_model="numpy")
-def lifted(
+def lift(
     g: Array, e: Array, d: int, u: Array, off: float, s: float, e_s: float, a: float, e_a: float, step: float,
     out: Array,
 ) -> bool:  # fmt: skip
@@ -155,13 +164,13 @@ def lifted(
     for j in range(d):
         y = g[j] + (a - s) * u[j]
         error = e[j] + (e_a + e_s + (abs(a) + abs(s)) * off) * abs(u[j]) + (abs(g[j]) + abs((a - s) * u[j])) * E50
-        out[j], sure = rounded(y, error, step)
+        out[j], sure = round_surely(y, error, step)
         certain = certain and sure
     return certain
 
 
 @kernel(error_model="numpy")
-def tilted(
+def tilt(
     g: Array, e: Array, d: int, u: Array, off: float, s: float, e_s: float, a: float, b: float, e_a: float,
     e_b: float, step: float, out: Array,
 ) -> bool:  # fmt: skip
@@ -185,7 +194,7 @@ def tilted(
         w = g[j] / n
         y = a * u[j] + b * w
         error = (e_a + a * off) * abs(u[j]) + e_b * abs(w) + b * (e[j] + abs(w) * e_n) / n
-        out[j], sure = rounded(y, error + (abs(a * u[j]) + abs(b * w)) * E50, step)
+        out[j], sure = round_surely(y, error + (abs(a * u[j]) + abs(b * w)) * E50, step)
         certain = certain and sure
     return certain
 
@@ -220,9 +229,9 @@ def caps(
                 verdicts[i] = AGAIN
             elif verdict == SETTLED:
                 if flat:
-                    sure = lifted(g, e, d, u[i], off, s, e_s, a, e_a, step, out[i])
+                    sure = lift(g, e, d, u[i], off, s, e_s, a, e_a, step, out[i])
                 else:
-                    sure = tilted(g, e, d, u[i], off, s, e_s, a, b, e_a, e_b, step, out[i])
+                    sure = tilt(g, e, d, u[i], off, s, e_s, a, b, e_a, e_b, step, out[i])
         else:
             gap = s - gamma * size
             margin = 1.5 * (e_s + gamma * e_size) + (abs(s) + gamma * size) * E49

@@ -1,4 +1,12 @@
-"""Algebra of tall thin matrices: a million rows, a few dozen columns. Small results are computed in float64."""
+"""Algebra of tall thin matrices: a million rows, a few dozen columns. Small results are computed in float64.
+
+Legend
+    tall            (m, k), m much larger than k; Q like it; T (k, k) upper triangular
+    gram, lower     (k, k) tall'tall scaled to a unit diagonal, and its Cholesky factor
+
+Nothing is compiled here: BLAS does the work. float32 products are summed by chunks of rows, in float64 from chunk to
+chunk, because a sum over a million rows in float32 loses digits.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,18 @@ at once without races, and the result depends on T but never on timing.
 
 Caches. Parts of the largest modes are cut further, so that the factor rows of one tile stay near the processor.
 Entries are shuffled within their tile once; tiles and strata are shuffled anew for every pass.
+
+Legend
+    m, p, q         mode; entry in the order given; entry in the order of the layout
+    s, t            stratum; thread, which is also the part of the first mode that it works on
+    part, piece     which of the T parts of a mode a row lies in, and which tile of that part
+    key             per row of a mode, what it adds to the number of its tile: the sum over modes is the tile
+    local, bases    number of a row within its tile; first row of every tile, (order, tiles)
+    first           where a mode's stretch of ``key`` and ``local`` begins
+    positions       (stretches, tiles) where each stretch puts its next entry of a tile; see kernels/sorting.py
+
+Tiles are numbered block by block, and within a block piece by piece, so that a block is a range of tiles. Coordinates
+are kept relative to their tile, which lets 16 bits do.
 """
 
 from __future__ import annotations
@@ -20,7 +32,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tensorveil.kernels.compiled import kernel
-from tensorveil.kernels.sorting import below, count_column, next_random, shuffled, start_positions
+from tensorveil.kernels.sorting import below, count_column, next_random, permute, start_positions
 from tensorveil.kernels.threads import ranges, thread_count, workers
 
 Array = NDArray[Any]
@@ -66,10 +78,10 @@ class Tiles:
         """Return for every stratum, in this pass's order, the tiles of every thread in this pass's order."""
         strata = len(self.blocks)
         key = int(next_random(np.uint64(self.seed)) ^ next_random(np.uint64(pass_index + 1)))
-        order = shuffled(strata, np.uint64(key))
+        order = permute(strata, np.uint64(key))
         return [
             [
-                int(first) + shuffled(int(end - first), np.uint64((key + 1 + s * self.threads + t) % (1 << 64)))
+                int(first) + permute(int(end - first), np.uint64((key + 1 + s * self.threads + t) % (1 << 64)))
                 for t, (first, end) in enumerate(self.blocks[s])
             ]
             for s in order.tolist()

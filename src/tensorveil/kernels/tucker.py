@@ -4,6 +4,14 @@ A core of any order is seen as a block of three: first mode (r0), middle modes t
 last mode in vector lanes (L, padded). The heavy loops then know three letters only:
 
     U_i = sum_j v_j G_ij      T_j = sum_i a_i G_ij      with v = kron of the middle rows, G_ij a vector of L lanes.
+
+Legend
+    G               flat buffer (r0, J, L), last mode padded with zeros
+    flat, starts    all factor rows in one buffer (kernels/padded.py), and where the rows of an entry begin in it
+    origins, widths, ranks   per mode: where its matrix begins, the length of its rows, its rank
+    row             token of L lanes
+
+`kron` fills its result from the back, so that it needs no second buffer: what it still reads is never overwritten.
 """
 
 from __future__ import annotations

@@ -3,6 +3,17 @@
 As in :mod:`tensorveil.kernels.cp_als`, but h is the core contracted with the other modes' rows. The contraction
 with one of them is done beforehand for all its rows (a table), so that an entry costs J * L, not r0 * J * L; if the
 table would be too large, the contraction is redone when the row changes, and entries are sorted so that it seldom does.
+
+Legend (what is not here is as in kernels/cp_als.py)
+    first, middle   the mode that is contracted beforehand; the remaining other modes
+    R, J            padded rank of the mode that is solved; product of the middle modes' ranks; JL = J R
+    core            (rank of first, J R): the core with its axes turned to (first, middle .., mode), last one padded
+    table           (rows of first, J R): every row of the first mode times ``core``; empty if it would not fit
+    fresh, current  that product for one row only, and which row; source is the table or fresh
+    columns         where first and middle modes stand among ``coords``
+    flat, origins, widths, ranks   rows of first and middle modes; see kernels/tucker.py
+    at, kr          where the rows of an entry begin; Kronecker product of its middle rows
+    h               design of the entry: sum_j kr_j source_j, a vector of R lanes
 """
 
 from __future__ import annotations
@@ -76,7 +87,7 @@ def tucker_als_mode(
 
 
 def _first_mode(rows: Rows, factors: Padded, core: Array, table_bytes: int) -> int:
-    """The mode contracted first: the smallest if its table fits, else the one the entries are sorted by."""
+    """Return the mode to contract first: the smallest if its table fits, else the one the entries are sorted by."""
     width = factors.arrays[rows.mode].shape[1]
     smallest = min(rows.others, key=lambda m: factors.shape[m] / core.shape[m])
     inner = core.size // core.shape[smallest] // core.shape[rows.mode] * width

@@ -3,6 +3,19 @@
 Entries are grouped by the rows of one mode: with z the kron of the other rows, row i contributes kron(a_i a_i', S_i) to
 the normal equations, S_i = sum z z'. Small cores are solved directly; large ones by conjugate gradients, which needs
 only z' g and sums of z.
+
+Legend
+    r, K, Kp        rank of the grouping mode; product of the other ranks; K padded
+    a, own          a row of the grouping mode; all of them (rows, r)
+    z, y            Kronecker product of the other rows (K long); value less offset and biases
+    H, G, grams     z of a block of entries; S of one row and of a batch of rows, (Kp, Kp) flat, lower triangle
+    sums            (rows, K) per row: sum of y z, or of (z . g_i) z
+    inner           (rows, K): g_i = a_i' core, what z is multiplied with in a product with the normal matrix
+    at, origins, widths, ranks   where rows stand in the flat buffer; see kernels/tucker.py
+
+Sums per row first, products with a after: an entry then costs K^2 (or K) and not (r K)^2. Gram matrices are formed for
+a batch of rows and added up by one matrix product, in float64. The number of pieces is fixed, so that the sums are the
+same for every number of threads.
 """
 
 from __future__ import annotations
@@ -86,7 +99,7 @@ class _Problem:
         self.core_shape = core.shape
 
     def flatten(self, core: Array) -> Array:
-        """The core as a float64 vector, grouping mode first."""
+        """Return the core as a float64 vector, grouping mode first."""
         return np.ascontiguousarray(core.transpose(self.axes), dtype=np.float64).reshape(-1)
 
     def write(self, vector: Array, core: Array) -> None:
@@ -99,7 +112,7 @@ class _Problem:
             return run([partial(task, a, b) for a, b in self.pieces])
 
     def right_hand_side(self) -> tuple[Array, float]:
-        """Sum of y times (a (x) z), and the sum of y squared."""
+        """Return the sum of y times (a (x) z), and the sum of y squared."""
 
         def piece(low: int, high: int) -> tuple[Array, float]:
             sums = np.zeros((high - low, self.Kp), dtype=np.float64)
@@ -111,7 +124,7 @@ class _Problem:
         return sum(p[0] for p in parts).reshape(-1), sum(p[1] for p in parts)
 
     def normal_matrix(self) -> Array:
-        """Sum over rows of kron(a a', S)."""
+        """Return the sum over rows of kron(a a', S)."""
         lane, pair = v.narrow_token(self.Kp), v.token(min(self.Kp, 8), 2)
 
         def piece(low: int, high: int) -> Array:
@@ -133,7 +146,7 @@ class _Problem:
         return np.ascontiguousarray(full).reshape(self.r * self.K, self.r * self.K)
 
     def product(self, vector: Array) -> Array:
-        """The normal matrix (without ridge) times a vector, from the entries."""
+        """Return the normal matrix (without ridge) times a vector, from the entries."""
         core = vector.reshape(self.r, self.K)
 
         def piece(low: int, high: int) -> Array:

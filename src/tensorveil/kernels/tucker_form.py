@@ -1,4 +1,14 @@
-"""How Tucker SGD lays out the core, and the sizes its code is compiled for (see :mod:`.tucker_sgd`)."""
+"""How Tucker SGD lays out the core, and the sizes its code is compiled for (see :mod:`.tucker_sgd`).
+
+Legend
+    first, middle, last   ranks of the first mode, of those between together, and of the shared mode (put last)
+    width           middle, padded to whole vectors: length of a row of the matrix
+    length          first * width, padded to whole panels: length of one index of the shared mode
+    lanes           numbers in a register of 64 bytes
+    part, rows, panel   vectors that the inner loops keep in registers: of a middle row, rows of it, of the matrix
+
+Eight vectors at a time: enough for the multiply-adds to overlap, few enough to leave registers for what they read.
+"""
 
 from __future__ import annotations
 
@@ -79,5 +89,5 @@ def core_form(ranks: tuple[int, ...], dtype: np.dtype[Any]) -> CoreForm:
 
 
 def _share(count: int, most: int) -> int:
-    """How many of ``count`` things to take at once, at most ``most``, so that the last round is nearly full too."""
+    """Return how many of ``count`` things to take at once, at most ``most``, so that the last round is nearly full."""
     return -(-count // -(-count // most))

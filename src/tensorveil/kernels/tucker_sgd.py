@@ -16,6 +16,22 @@ for c. An entry costs three products with a matrix instead of three with the cor
 
 Every thread works on a copy of the core; the copies are averaged after each stratum, weighted by entries. With more
 than three modes b is the Kronecker product of the rows between the first and the shared mode; with two it is 1.
+
+Legend
+    a, b, c         rows of the first mode, of those between (their Kronecker product), and of the shared mode
+    G               (last, size) the core, for every index z of the shared mode a padded matrix (kernels/tucker_form.py)
+    M, T            <G, c>, first by middle, rows padded; and its transpose
+    A, B            per entry of a run: step * e * a, and b
+    H               <M, a>, what b is multiplied with
+    C, N            per run of the batch: c, and the sum of its steps A (x) B
+    F, J, P         padded lengths of a, of b, and of the part of b that is kept in registers
+    q, first, end, stop   entries of the sorted tile; of a batch; end of a run
+    keep, kept      1 - decay, and its power for the entries of a run (core_keep: of the batch)
+    tokens          compile-time sizes, numbered as in `tucker_form.core_form`
+    spare           a thread's scratch: M, T, A, B, H, C, N
+    places, at      where the rows of a tile's first index, and of an entry, begin in ``flat``
+
+Threads work on tiles of one stratum, which share no row (kernels/tiles.py); the core, which all share, is copied.
 """
 
 from __future__ import annotations
@@ -31,7 +47,7 @@ from tensorveil.kernels import entries as e
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
-from tensorveil.kernels.sorting import count_column, next_random, shuffled, start_positions
+from tensorveil.kernels.sorting import count_column, next_random, permute, start_positions
 from tensorveil.kernels.threads import workers
 from tensorveil.kernels.tiles import Tiles
 from tensorveil.kernels.tucker import geometry, kron
@@ -103,7 +119,7 @@ def batch_key(seed: int, pass_index: int) -> np.uint64:
 
 
 def _tile_rows(layout: Tiles) -> list[int]:
-    """The most rows a tile has, for every mode."""
+    """Return the most rows that a tile has, for every mode."""
     edges = [np.append(np.unique(base), size) for base, size in zip(layout.bases, layout.shape, strict=True)]
     return [int(np.diff(edge).max()) for edge in edges]
 
@@ -137,7 +153,7 @@ def _visit(
         for m in range(len(modes)):
             places[m] = origins[m] + bases[modes[m], tile] * widths[m]
         base = e.column(factors, bases, tile)
-        for batch in shuffled((high - low + BATCH - 1) // BATCH, next_random(key ^ np.uint64(tile))):
+        for batch in permute((high - low + BATCH - 1) // BATCH, next_random(key ^ np.uint64(tile))):
             first = batch * BATCH
             end = min(first + BATCH, high - low)
             total += _batch(tokens, data, base, first, end, factors, flat, biases, G, spare, numbers)
@@ -180,6 +196,7 @@ def _batch(
         while stop < end and v.peek(coords, shared + stop) == row:
             stop += 1
             kept *= keep
+        # c is kept as it was: the core's step at the end of the batch needs it, and it moves before that.
         v.store(C, runs * last, v.load(tokens[1], flat, at))
         _contract(tokens, G, C, runs * last, M, T, len(T) // _length(tokens[0]))
         total += _entries(tokens, data, base, q, stop, factors, flat, biases, spare, numbers)

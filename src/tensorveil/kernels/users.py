@@ -6,6 +6,21 @@ contributes, and a bound on single entries would miss it.
 Whatever enters a contribution is computed here, user by user, or by numpy element by element: never by BLAS, whose last
 digits may depend on which other users stand in the same array. A user's contribution must be a function of the user's
 entries and the public state alone, to the last bit.
+
+Legend
+    i, p            user; entry (those of user i are pointers[i] .. pointers[i + 1])
+    columns, offsets   (released modes, n) coordinates; where the rows of a mode begin among all rows
+    row, at         number of a row among all released modes; where its ``width`` numbers begin in scratch and out
+    scales          per row, what its numbers are multiplied with
+    per_unit, limit   grid steps per unit; greatest length of a contribution, in grid steps
+    touched, rows   where the rows that a user touches begin, repeats included; how many
+    d               number of coefficients; design (n, d) and target (n,) of all entries
+    G, B            (d, d) X'X + P, which becomes its Cholesky factor; its inverse
+    w, s, x         (d,) solution; right-hand side or B x_p
+    P, precision, mean, start   prior of the coefficients, and P mean
+
+Threads own ranges of users and a total each (rounds/sums.py); totals are integers, so that they add up to the same in
+any order and for any split of the users.
 """
 
 from __future__ import annotations
@@ -51,6 +66,8 @@ def add_bounded(
     length is checked again in whole numbers, which have no rounding errors. ``scratch`` is as long as ``out`` and stays
     zero; ``touched`` has room for the rows of the user with the most entries, all modes together.
     """
+    # scratch is as long as all rows of all modes: only what a user has touched is read and set back to zero, so that a
+    # user costs as much as it has entries.
     tail = len(out) - own.shape[1]
     for i in range(len(pointers) - 1):
         rows, square = 0, 0.0
@@ -66,8 +83,8 @@ def add_bounded(
             square += own[i, k] * own[i, k]
         square += _squares_once(scratch, touched, rows, width)
         length = math.sqrt(square) * per_unit
-        # False also for what is no number; and squares that are too small for floats must not come out large. Whatever
-        # is not sound is left out.
+        # The comparison is false for NaN too; and squares that underflow must not be scaled up. A contribution that is
+        # not sound is left out.
         sound = length < 1e300 and per_unit < 1e100
         factor = per_unit if length <= limit - 1.0 else per_unit * ((limit - 1.0) / length)
         while sound and _whole_squares(scratch, touched, rows, width, own[i], factor) > limit * limit:

@@ -5,6 +5,12 @@ type of a *token*, a nested tuple of zeros made by :func:`token`; so one source 
 on-disk cache of compiled code keeps one entry per signature without closures.
 
 Indices are element offsets into a C-contiguous array; nothing is bounds-checked.
+
+Legend of the code generators: each ``@intrinsic`` gets the types of its arguments, of which ``tok`` is a token's, and
+returns the type of the call and a function ``code`` that writes its LLVM instructions. context and builder are Numba's;
+chunks are LLVM values of ``width`` lanes, data is a pointer to an array's first element. Sums over lanes are fixed
+trees, and `FLAGS` lets the compiler fuse a multiplication with an addition but never reorder: the same bits for every
+number of threads and every run on one machine.
 """
 
 from __future__ import annotations
@@ -57,17 +63,17 @@ class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def vector_of(tok: Any, dtype: Any) -> VectorType:
-    """The vector type a token describes."""
+    """Return the vector type that a token describes."""
     return VectorType(dtype, tok[0].count, tok.count)
 
 
 def chunks_of(builder: Any, vector: VectorType, value: Any) -> list[Any]:
-    """The chunks of a vector value."""
+    """Return the chunks of a vector value."""
     return [builder.extract_value(value, c) for c in range(vector.count)]
 
 
 def pack(builder: Any, context: Any, vector: VectorType, chunks: list[Any]) -> Any:
-    """A vector value made of chunks."""
+    """Return a vector value made of chunks."""
     value = ir.Constant(context.get_value_type(vector), ir.Undefined)
     for c, chunk in enumerate(chunks):
         value = builder.insert_value(value, chunk, c)
@@ -75,7 +81,7 @@ def pack(builder: Any, context: Any, vector: VectorType, chunks: list[Any]) -> A
 
 
 def splat(builder: Any, vector: VectorType, scalar: Any) -> Any:
-    """A chunk with one scalar in all lanes."""
+    """Return a chunk with one scalar in all lanes."""
     one = builder.insert_element(
         ir.Constant(ir.VectorType(scalar.type, vector.width), ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
     )
@@ -84,12 +90,12 @@ def splat(builder: Any, vector: VectorType, scalar: Any) -> Any:
 
 
 def multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c, which the compiler may round once."""
+    """Return a * b + c, which the compiler may round once."""
     return builder.fadd(builder.fmul(a, b, flags=FLAGS), c, flags=FLAGS)
 
 
 def data_of(context: Any, builder: Any, array: Any, value: Any) -> Any:
-    """Pointer to an array's first element."""
+    """Return a pointer to an array's first element."""
     return context.make_array(array)(context, builder, value).data
 
 
@@ -208,7 +214,7 @@ def fma(typing: Any, left: Any, right: Any, plus: Any) -> Any:
 
 
 def tree_sum(builder: Any, chunks: list[Any]) -> Any:
-    """Sum of chunks, added in pairs."""
+    """Return the sum of chunks, added in pairs."""
     while len(chunks) > 1:
         paired = [builder.fadd(x, y) for x, y in zip(chunks[::2], chunks[1::2], strict=False)]
         chunks = paired + chunks[2 * len(paired) :]
@@ -216,12 +222,12 @@ def tree_sum(builder: Any, chunks: list[Any]) -> Any:
 
 
 def pick(builder: Any, left: Any, right: Any, lanes: list[int]) -> Any:
-    """A chunk made of numbered lanes of two others."""
+    """Return a chunk made of numbered lanes of two others."""
     return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
 
 
 def add_halves(builder: Any, value: Any, width: int) -> Any:
-    """The lower ``width`` lanes plus the upper ones."""
+    """Return the lower ``width`` lanes plus the upper ones."""
     low, high = list(range(width)), list(range(width, 2 * width))
     return builder.fadd(pick(builder, value, value, low), pick(builder, value, value, high))
 

@@ -1,10 +1,10 @@
-"""Learn classifiers from tensors that their owners keep private: their data, features of them, or model parameters.
+"""Learn classifiers from tensors that their owners keep private: the data, features of them, or model parameters.
 
-    type I    samples -> report -> what the server learns from the reports
+    type I    samples -> report -> the server learns from the reports
     type II   samples -> features of a public network -> report -> the server learns a classifier
-    type III  users train; rounds of bounded sums with noise -> shared parameters, or classes' moments
+    type III  users train; rounds of bounded sums with noise -> shared parameters, or moments of the classes
 
-Torch is imported when the first network is made; reports and discriminants do without it.
+Torch is imported when the first network is made; reports and discriminants do not need it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from tensorveil.learning.statistics import ClassMeans, ClassMoments
 if TYPE_CHECKING:
     from tensorveil.learning.features import Extractor, train_extractor
     from tensorveil.learning.gradients import PrivateGradients, record_gradients
-    from tensorveil.learning.networks import Plan
+    from tensorveil.learning.networks import Network
     from tensorveil.learning.parameters import AveragedParameters
     from tensorveil.learning.training import Training, parameters_of, predict, train
 
 _NEED_TORCH = {
     "AveragedParameters": "parameters",
     "Extractor": "features",
-    "Plan": "networks",
+    "Network": "networks",
     "PrivateGradients": "gradients",
     "Training": "training",
     "parameters_of": "training",
@@ -55,7 +55,7 @@ __all__ = [
     "LearningRounds",
     "Linear",
     "Moments",
-    "Plan",
+    "Network",
     "PrivateGradients",
     "Reports",
     "Samples",

@@ -1,7 +1,7 @@
-"""Type III for few users: in which directions the classes lie from the mean of all, and offsets that make it fair.
+"""Type III for few users: the directions of the classes from the overall mean, and offsets that balance predictions.
 
-What one user of three tells is a third of everything, so only a few numbers can be told of it. Lengths are not among
-them: a user's contrasts are sent at full length, however close the classes lie to each other.
+One user of three contributes a third of everything, so only a few numbers can be released. Lengths are not among them:
+a user's contrasts are scaled to full length, however close the classes lie to each other.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.learning.encoding import Directions
 from tensorveil.learning.linear import Linear
-from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
+from tensorveil.learning.rounds import Array, LearningRounds, clip_rows, norm_limit
 from tensorveil.learning.samples import Samples
 from tensorveil.privacy import split_gaussian
 from tensorveil.rounds import Round, State
 
 __all__ = ["ClassContrasts", "signal_of_users"]
 
-STEP = 2.0**-20  # of contributions of length 1
-SHARE = 0.8  # of mu squared for the contrasts; the rest is for the offsets
-MIDDLE = 0.5  # the length of the mean's part of a contribution, where rows are all alike
-SPREAD = 0.6  # of an offset, in deviations of a row's score: what rows have in common is about so long
-TURNS = 60  # steps to even answers
-LEAST = 3.0  # deviations of noise that all users together must move one number by, or nothing is read from it
+STEP = 2.0**-20  # the grid step, for contributions of length 1
+SHARE = 0.8  # the share of mu squared for the contrasts; the rest is for the offsets
+MIDDLE = 0.5  # the length of the mean's part of a contribution, if all rows are alike
+SPREAD = 0.6  # of an offset, in deviations of a row's score: about the length of what rows have in common
+TURNS = 60  # steps of balancing
+LEAST = 3.0  # deviations of noise by which all users together must be able to move a number, or it is not used
 
 
 def signal_of_users(users: int, mu: float) -> float:
-    """Return by how many deviations of the noise all users, if they agree, move one number: public.
+    """Return by how many deviations of the noise all users together can move one number, if they agree: public.
 
-    A contribution has length 1 and may be replaced by its opposite, so the deviation is 2 / mu.
+    A contribution has length 1 and may be replaced by its opposite, so the deviation of the noise is 2 / mu.
 
     >>> signal_of_users(3, 2.0)
     3.0
@@ -45,18 +45,22 @@ def signal_of_users(users: int, mu: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassContrasts(LearningRounds):
-    """Every user's contrasts of class means, of length 1 together, averaged with noise; then offsets for these.
+    """Every user's contrasts of class means, of total length 1, averaged with noise; then offsets for them.
 
-    In the second round each user gives the offsets with which the noisy contrasts would answer its own records as often
-    with each class as they have it. If noise is so large that not one number could be told by all users together
-    (`signal_of_users` below 3), the classifier says so by answering every class as often as any other.
+    In the second round each user contributes the offsets with which the noisy contrasts would predict each class as
+    often as it occurs among the user's own records. If noise is so large that all users together could not make a
+    single number visible (`signal_of_users` below 3), the classifier predicts all classes equally often.
 
     Parameters
     ----------
-    directions: what is told of a record: public.
-    classes: how many there are.
-    users: how many take part; public.
-    others: as for `LearningRounds`; most_users is the number of users.
+    directions
+        Which direction of a record is used: public.
+    classes
+        The number of classes.
+    users
+        The public number of users who take part.
+    epsilon, delta, most_users
+        As for `LearningRounds`; most_users is the number of users.
 
     Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
     (docs/guarantees.md#learning-in-rounds).
@@ -86,27 +90,27 @@ class ClassContrasts(LearningRounds):
 
     @property
     def tells(self) -> bool:
-        """Whether the budget lets anything be told of so few users; public."""
+        """Whether the budget permits any signal with so few users; public."""
         return signal_of_users(self.users, self.mu) >= LEAST
 
     @property
     def turns(self) -> int:
-        """Two: contrasts and offsets."""
+        """Two rounds: contrasts and offsets."""
         return 2
 
     @cached_property
     def size(self) -> int:
-        """One row for all records, one per class; fewer numbers in the second round."""
+        """One row for all records, and one per class; the second round has fewer numbers."""
         return (1 + self.classes) * self.directions.dimension
 
     @cached_property
     def limit(self) -> int:
-        """Twice the longest contribution: a user's may be replaced by the opposite one."""
+        """Twice the largest contribution, because a user's may be replaced by the opposite one."""
         return 2 * norm_limit(1.0, STEP, self.size)
 
     @property
     def largest(self) -> int:
-        """All in one number."""
+        """The whole contribution in a single number."""
         return math.ceil(1 / STEP) + 2
 
     @cached_property
@@ -120,50 +124,50 @@ class ClassContrasts(LearningRounds):
         )
 
     def start(self) -> State:
-        """Nothing is known."""
+        """Return a classifier of zeros."""
         k = self.directions.dimension
         nothing = {"middle": np.zeros(k), "weights": np.zeros((self.classes, k)), "offsets": np.zeros(self.classes)}
         return State(round=0, arrays=nothing)
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Give one user's mean and contrasts, or its offsets, of length 1 at most."""
+        """Return one user's mean and contrasts, or its offsets, with a length of at most 1."""
         rows = self.directions(group.x)
         if state.round == 0:
-            found = _contrasts(rows, group.y, self.classes)
+            found = _make_contrasts(rows, group.y, self.classes)
         else:
             scores = (rows - state["middle"]) @ state["weights"].T
-            found = evened(scores, group.y, self.classes) / max(self._reach(state["weights"]), 1e-300)
-        bounded = shortened(found.reshape(1, -1), 1.0)[0]
+            found = balance(scores, group.y, self.classes) / max(self._reach(state["weights"]), 1e-300)
+        bounded = clip_rows(found.reshape(1, -1), 1.0)[0]
         out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
         return out
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
-        """Read means of users; the middle is shrunk by the share of its squared length that noise would give."""
+        """Take the mean over users; the middle is shrunk by the share of its squared length that noise explains."""
         found, noise = total * (STEP / self.users), self._noise(state.round)
         if state.round == 0:
             rows = found.reshape(1 + self.classes, -1)
-            middle = _less_noisy(rows[0], noise) / MIDDLE
+            middle = _shrink(rows[0], noise) / MIDDLE
             return state.after(middle=middle, weights=rows[1:] - rows[1:].mean(axis=0))
-        # The longest offsets have length 1 here; more of them is noise.
+        # Offsets have a length of at most 1 here; anything beyond is noise.
         kept = 1 / (1 + noise * (self.classes - 1))
         return state.after(offsets=kept * self._reach(state["weights"]) * (found - found.mean()))
 
     def _noise(self, number: int) -> float:
-        """The variance of a number of the users' mean."""
+        """Return the variance of the noise on one number of the users' mean."""
         return (self.limit * STEP / self.rounds[number].mu / self.users) ** 2
 
     def _reach(self, weights: Array) -> float:
-        """The longest offsets: public, from what the first round told.
+        """Return the norm to which offsets are clipped: public, from the result of the first round.
 
-        Their length is about that of classes - 1 numbers. The less noise there is, the more deviations beyond it: two
-        where all users together move a number by twenty.
+        Their norm is about that of classes - 1 numbers. The less noise there is, the further beyond it may lie: by two
+        deviations where all users together can move a number by twenty.
         """
         beyond = min(signal_of_users(self.users, self.mu) / 10, 2.0)
         deviation = math.sqrt(float(np.mean(np.square(weights))))
         return SPREAD * (math.sqrt(self.classes - 1) + beyond) * deviation
 
     def finish(self, state: State) -> Linear:
-        """Give the classifier; one that knows nothing if the budget lets nothing be told."""
+        """Return the classifier; one that knows nothing if the budget permits no signal."""
         known = float(self.tells)
         weights, offsets = known * state["weights"], known * state["offsets"]
         return Linear(weights=weights, offsets=offsets - weights @ state["middle"], encode=self.directions)
@@ -173,8 +177,8 @@ class ClassContrasts(LearningRounds):
         return content | {"directions": Directions.from_json(content["directions"])}
 
 
-def _contrasts(rows: Array, y: Array, classes: int) -> Array:
-    """Return the mean, and the class means about it at full length; a class that is not there is nothing."""
+def _make_contrasts(rows: Array, y: Array, classes: int) -> Array:
+    """Return the mean, and the class means relative to it, scaled to full length; missing classes are zero."""
     out = np.zeros((1 + classes, rows.shape[1]))
     middle = rows.mean(axis=0)
     for c in np.unique(y).tolist():
@@ -185,11 +189,11 @@ def _contrasts(rows: Array, y: Array, classes: int) -> Array:
     return out
 
 
-def evened(scores: Array, y: Array, classes: int) -> Array:
-    """Return offsets that make the best score fall on each class about as often as the class occurs; their sum is 0.
+def balance(scores: Array, y: Array, classes: int) -> Array:
+    """Return offsets with which each class has the best score about as often as it occurs; their sum is 0.
 
     >>> scores = np.array([[3.0, 0.0], [2.0, 0.0], [1.5, 0.0], [1.0, 0.0]])
-    >>> found = evened(scores, np.array([0, 0, 1, 1]), 2)
+    >>> found = balance(scores, np.array([0, 0, 1, 1]), 2)
     >>> (scores + found).argmax(axis=1).tolist()
     [0, 0, 1, 1]
     """
@@ -202,7 +206,7 @@ def evened(scores: Array, y: Array, classes: int) -> Array:
     return out
 
 
-def _less_noisy(row: Array, noise: float) -> Array:
-    """Shrink towards 0 by what noise gives (James and Stein 1961, noise known)."""
+def _shrink(row: Array, noise: float) -> Array:
+    """Shrink a row towards 0 by what noise would explain (James and Stein 1961, with known noise)."""
     out: Array = row * max(1 - noise * row.size / max(float(row @ row), 1e-300), 0.0)
     return out

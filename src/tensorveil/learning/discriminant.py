@@ -1,8 +1,8 @@
-"""Classify by Gaussian classes whose means and covariances are known with noise of a known size.
+"""Classify by Gaussian classes whose means and covariances are known up to noise of a known size.
 
-What noise hides is shrunk: the common covariance to a multiple of the identity, each class's own to the common one, by
-the share of what is seen that noise would show by itself (Ledoit and Wolf 2004, with the noise known instead of
-estimated). Under much noise this is the nearest mean, under little a quadratic discriminant.
+What noise hides is shrunk: the common covariance towards a multiple of the identity, each class's own towards the
+common one, by the share of the observed deviation that noise alone would explain (Ledoit and Wolf 2004, with the noise
+known rather than estimated). With much noise this is the nearest mean, with little a quadratic discriminant.
 """
 
 from __future__ import annotations
@@ -19,21 +19,26 @@ from tensorveil.errors import InputError
 __all__ = ["Discriminant", "Moments", "fit_discriminant", "moments_of_reports"]
 
 Array = NDArray[Any]
-SPREADS = 2.0  # deviations by which a squared norm must exceed what noise gives before anything is read from it
-FLOOR = 0.3  # of the largest eigenvalue that noise gives: smaller ones of a covariance are lifted to it
+SPREADS = 2.0  # deviations by which a squared norm must exceed that of noise before it counts as signal
+FLOOR = 0.3  # share of the largest eigenvalue of noise alone to which smaller ones of a covariance are lifted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moments:
-    """What is known of the classes of rows on the unit sphere.
+    """What is known of the classes, for rows on the unit sphere.
 
     Parameters
     ----------
-    shares: of the classes, above 0.
-    means: (classes, k).
-    seconds: E r r' by class, (classes, k, k), without the noise's own part.
-    mean_errors: variance of a number of the means, by class.
-    second_errors: variance of a number of the covariances that follow from both, by class, on the average.
+    shares
+        Shares of the classes, above 0.
+    means
+        Means (classes, k).
+    seconds
+        E r r' by class, (classes, k, k), without the noise's own contribution.
+    mean_errors
+        Variance of one element of the means, by class.
+    second_errors
+        Average variance of one element of the covariances that follow from both, by class.
     """
 
     shares: Array
@@ -45,9 +50,9 @@ class Moments:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Discriminant:
-    """A fitted classifier: the class of highest Gaussian density answers.
+    """A fitted classifier: predict the class with the highest Gaussian density.
 
-    ``encode`` turns tensors into rows first; None takes rows as they are.
+    ``encode`` turns tensors into rows first; with None, x holds rows already.
     """
 
     shares: Array
@@ -71,14 +76,14 @@ class Discriminant:
 
 
 def moments_of_reports(reports: ArrayLike, y: ArrayLike, classes: int) -> Moments:
-    """Estimate the moments of rows of length 1 from unbiased reports of them with noise that is the same all around.
+    """Estimate the moments of rows of length 1 from unbiased reports of them with isotropic noise.
 
-    The noise's variance per number is the mean squared length of the reports, less 1, over the dimension.
+    The variance of the noise per element is the mean squared length of the reports, less 1, over the dimension.
     """
     rows, labels = np.asarray(reports, dtype=np.float64), np.asarray(y)
     counts = np.bincount(labels, minlength=classes)
     if rows.ndim != 2 or labels.shape != (len(rows),) or counts.min() < 2:
-        raise InputError("reports must be rows with a class each, at least two of every class.")
+        raise InputError("reports must be rows with one class each, and at least two of every class.")
     k = rows.shape[1]
     noise = max((float(np.einsum("ij,ij->", rows, rows)) / len(rows) - 1) / k, 0.0)
     means, seconds = np.empty((classes, k)), np.empty((classes, k, k))
@@ -87,7 +92,7 @@ def moments_of_reports(reports: ArrayLike, y: ArrayLike, classes: int) -> Moment
         means[c] = own.mean(axis=0)
         seconds[c] = own.T @ own / len(own) - noise * np.eye(k)
     shares = counts / counts.sum()
-    spread = noise + _within(shares, means, noise / counts) / k
+    spread = noise + _variance_within(shares, means, noise / counts) / k
     return Moments(
         shares=shares,
         means=means,
@@ -98,33 +103,33 @@ def moments_of_reports(reports: ArrayLike, y: ArrayLike, classes: int) -> Moment
 
 
 def fit_discriminant(moments: Moments, encode: Callable[[Any], Array] | None = None) -> Discriminant:
-    """Fit the classes' Gaussians, each as far as the noise lets it be seen. Post-processing of private numbers."""
+    """Fit the classes' Gaussians, each as far as the noise permits. Post-processing of private numbers."""
     shares, means = np.maximum(moments.shares, 1e-9), moments.means
     k = means.shape[1]
     own = moments.seconds - np.einsum("ci,cj->cij", means, means)
     common = np.einsum("c,cij->ij", shares / shares.sum(), own)
     common = 0.5 * (common + common.T)
     error = float((shares**2 @ moments.second_errors) / shares.sum() ** 2)
-    level = _within(shares / shares.sum(), means, moments.mean_errors) / k
-    common = _lifted(_shrunk(common, level * np.eye(k), error), level, error)
+    level = _variance_within(shares / shares.sum(), means, moments.mean_errors) / k
+    common = _lift(_shrink(common, level * np.eye(k), error), level, error)
     covariances = [
-        _lifted(_shrunk(0.5 * (mine + mine.T), common, noise), level, noise)
+        _lift(_shrink(0.5 * (mine + mine.T), common, noise), level, noise)
         for mine, noise in zip(own, moments.second_errors.tolist(), strict=True)
     ]
     return Discriminant(shares=shares, means=means, covariances=np.stack(covariances), encode=encode)
 
 
-def _within(shares: Array, means: Array, errors: Array) -> float:
-    """Return the rows' variance within classes, all directions together: 1 less the squared length of the means."""
+def _variance_within(shares: Array, means: Array, errors: Array) -> float:
+    """Return the variance of rows within classes, summed over directions: 1 less the squared length of the means."""
     lengths = np.einsum("ci,ci->c", means, means) - means.shape[1] * errors
     return float(min(max(1 - shares @ np.maximum(lengths, 0.0), 0.02), 1.0))
 
 
-def _shrunk(seen: Array, target: Array, error: float) -> Array:
-    """Move what is seen towards a target by the share of its distance that noise would give by itself."""
+def _shrink(seen: Array, target: Array, error: float) -> Array:
+    """Move a matrix towards a target by the share of the distance that noise alone would explain."""
     away = seen - target
     k = len(seen)
-    # The squared norm of k (k + 1) / 2 free numbers, those off the diagonal counted twice, has deviation about 2 k.
+    # The squared norm of k (k + 1) / 2 free elements, those off the diagonal counted twice, has deviation about 2 k.
     by_noise = error * (k * k + SPREADS * 2 * k)
     total = float(np.einsum("ij,ij->", away, away))
     if total <= by_noise:
@@ -133,8 +138,8 @@ def _shrunk(seen: Array, target: Array, error: float) -> Array:
     return out
 
 
-def _lifted(matrix: Array, level: float, error: float) -> Array:
-    """Lift eigenvalues that noise could have made; never above the mean one."""
+def _lift(matrix: Array, level: float, error: float) -> Array:
+    """Lift eigenvalues that noise could have caused, but never above the mean one."""
     values, vectors = np.linalg.eigh(matrix)
     floor = min(max(FLOOR * 2 * np.sqrt(len(matrix) * error), 1e-3 * level), level)
     out: Array = (vectors * np.maximum(values, floor)) @ vectors.T

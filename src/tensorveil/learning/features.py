@@ -1,4 +1,4 @@
-"""Type II: a feature extractor that is public, because it was trained on public data; features lie in (-1, 1)."""
+"""Type II: a feature extractor that is public because it was trained on public data; features lie in (-1, 1)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from tensorveil.learning.networks import MobileNet, Plan
+from tensorveil.learning.networks import MobileNet, Network
 from tensorveil.learning.samples import Samples
-from tensorveil.learning.training import Training, reproducible, train
+from tensorveil.learning.training import Training, fix_randomness, train
 
 __all__ = ["Extractor", "train_extractor"]
 
@@ -27,13 +27,13 @@ class Extractor:
 
     @property
     def size(self) -> int:
-        """How many features a tensor has."""
+        """The number of features of a tensor."""
         return int(self.network.last.in_features)
 
     def __call__(self, x: ArrayLike) -> Array:
         """Return the features of every tensor, each by itself."""
         images = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
-        with torch.no_grad(), reproducible(0):
+        with torch.no_grad(), fix_randomness(0):
             found = [self.network.features(part) for part in torch.split(images, ROWS)]
         return torch.cat(found).numpy().astype(np.float64)
 
@@ -41,11 +41,11 @@ class Extractor:
 def train_extractor(public: Samples, how: Training, *, seed: int, width: int = 8) -> Extractor:
     """Train a small MobileNet-like network with tanh on public images, grey (n, height, width) or (n, c, h, w).
 
-    Only for data that may be seen by all: what is learnt here is not protected.
+    Use it only for public data: what is learnt here is not protected.
     """
     channels = 1 if len(public.shape) == 2 else public.shape[0]
-    plan = Plan(kind="mobilenet", sizes={"channels": channels, "classes": public.classes, "width": width, "tanh": True})
-    network = plan.make(seed)
+    sizes = {"channels": channels, "classes": public.classes, "width": width, "tanh": True}
+    network = Network(kind="mobilenet", sizes=sizes).make(seed)
     assert isinstance(network, MobileNet)
     train(network, public, how, seed=seed)
     return Extractor(network=network)

@@ -1,7 +1,7 @@
-"""Type III for single records: sums of gradients that are bounded record by record, and exact Gaussian noise.
+"""Type III for single records: sums of gradients that are bounded record by record, with exact Gaussian noise.
 
-Differentially private gradient descent (Abadi et al. 2016) over all records in every round: no sampling, so that the
-rounds compose exactly, and one draw of noise serves all records.
+Differentially private gradient descent (Abadi et al. 2016) over all records in every round. There is no sampling, so
+the rounds compose exactly, and one draw of noise serves all records.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tensorveil.errors import InputError
 from tensorveil.learning.network_rounds import NetworkRounds
 from tensorveil.learning.rounds import Array, norm_limit
 from tensorveil.learning.samples import Samples
-from tensorveil.learning.training import parameters_of, reproducible
+from tensorveil.learning.training import fix_randomness, parameters_of
 from tensorveil.rounds import State
 
 __all__ = ["PrivateGradients", "record_gradients"]
 
-ROWS = 256  # records at a time
+ROWS = 256  # records per batch
 
 
 def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
@@ -38,7 +38,7 @@ def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
 
     network.eval()
     inputs = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
-    with reproducible(0):
+    with fix_randomness(0):
         found = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(parameters, inputs, torch.from_numpy(y))
     return [found[name].numpy() for name in parameters]
 
@@ -46,8 +46,8 @@ def record_gradients(network: nn.Module, x: Array, y: Array) -> list[Array]:
 def _gradient(network: nn.Module, x: Array, y: int) -> Array:
     """Return one record's gradient as one row.
 
-    Alone, and in a tensor of its own: in a batch its last bits could depend on the other records, and with them the
-    integers that it is rounded to, which the sensitivity does not allow for.
+    The record is alone in a tensor of its own: in a batch the last bits could depend on the other records, and so could
+    the integers that they are rounded to, which the sensitivity does not allow for.
     """
     answer = network(torch.tensor(np.asarray(x, dtype=np.float32)).unsqueeze(0))
     loss = nn.functional.cross_entropy(answer, torch.tensor([int(y)]))
@@ -61,20 +61,27 @@ class PrivateGradients(NetworkRounds):
 
     Parameters
     ----------
-    network: as for `AveragedParameters`; without dropout.
-    records: how many records there are about; public, and only a scale: gradients are divided by it.
-    steps: rounds; all records take part in each.
-    clip: the largest norm of one record's gradient.
-    rate, momentum: of the descent.
-    seed: of the starting parameters.
-    others: as for `LearningRounds`.
+    network
+        As for `AveragedParameters`; without dropout.
+    records
+        About how many records there are; public, and only a scale by which gradients are divided.
+    steps
+        The number of rounds; all records take part in each.
+    clip
+        The largest norm of one record's gradient.
+    rate, momentum
+        Learning rate and momentum of the descent.
+    seed
+        The public seed of the starting parameters.
+    epsilon, delta, most_users
+        As for `LearningRounds`.
 
     Guarantee: (epsilon, delta) for adding or removing one record (docs/guarantees.md#learning-in-rounds).
 
-    >>> from tensorveil.learning import Plan
-    >>> plan = Plan(kind="mlp", sizes={"inputs": 4, "classes": 2})
+    >>> from tensorveil.learning import Network
+    >>> network = Network(kind="mlp", sizes={"inputs": 4, "classes": 2})
     >>> recipe = PrivateGradients(
-    ...     epsilon=1.0, delta=1e-5, most_users=100, network=plan, records=90, steps=3, clip=1.0, rate=1.0
+    ...     epsilon=1.0, delta=1e-5, most_users=100, network=network, records=90, steps=3, clip=1.0, rate=1.0
     ... )
     >>> len(recipe.rounds), round(sum(this.mu**2 for this in recipe.rounds) / recipe.mu**2, 6)
     (3, 1.0)
@@ -107,21 +114,21 @@ class PrivateGradients(NetworkRounds):
 
     @cached_property
     def limit(self) -> int:
-        """The longest gradient of one record."""
+        """The largest gradient of one record."""
         return norm_limit(self.clip, self.step, self.size)
 
     def start(self) -> State:
-        """Give the starting parameters of the seed."""
+        """Return the starting parameters of the seed."""
         first = parameters_of(self.network.make(self.seed))
         return State(round=0, arrays={"parameters": first, "velocity": np.zeros_like(first)})
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Add up the records' bounded gradients, as integers."""
+        """Return the sum of the records' bounded gradients, as integers."""
         from tensorveil.kernels import learning
 
         network = self.at(state)
         total = np.zeros(self.size, dtype=np.int64)
-        with reproducible(0):
+        with fix_randomness(0):
             for at in range(0, len(group), ROWS):
                 pairs = zip(group.x[at : at + ROWS], group.y[at : at + ROWS].tolist(), strict=True)
                 rows = np.stack([_gradient(network, x, y) for x, y in pairs])

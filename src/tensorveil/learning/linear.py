@@ -17,12 +17,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Linear:
-    """The class of the highest score answers; classes that tie share their records out evenly.
+    """Predict the class with the highest score; tied classes get their records in equal shares.
 
     Parameters
     ----------
-    weights, offsets: (classes, k) and (classes,).
-    encode: turns tensors into rows first; None takes rows as they are.
+    weights, offsets
+        Arrays (classes, k) and (classes,).
+    encode
+        Turns tensors into rows first; with None, x holds rows already.
 
     >>> known = Linear(weights=np.eye(2), offsets=np.zeros(2))
     >>> known.predict([[1.0, 0.0], [0.0, 1.0]]).tolist()
@@ -41,7 +43,7 @@ class Linear:
         return self._scores(self._rows(x))
 
     def predict(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Return the class of every tensor; which of the best ones that tie depends on the tensor alone."""
+        """Return the class of every tensor; among tied classes the choice depends on the tensor alone."""
         rows = self._rows(x)
         scores = self._scores(rows)
         found = np.asarray(scores.argmax(axis=1), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What recipes that train a network share: the network, its start, the grid of its numbers."""
+"""What recipes that train a network have in common: the network, its starting weights, the grid of its numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import nn
 
 from tensorveil.errors import InputError
-from tensorveil.learning.networks import Plan, parameter_count
+from tensorveil.learning.networks import Network, count_parameters
 from tensorveil.learning.rounds import LearningRounds
 from tensorveil.learning.training import put_parameters
 from tensorveil.rounds import State
@@ -20,14 +20,18 @@ __all__ = ["NetworkRounds"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NetworkRounds(LearningRounds):
-    """Common part of `AveragedParameters` and `PrivateGradients`.
+    """The common part of `AveragedParameters` and `PrivateGradients`.
 
     Parameters
     ----------
-    network: a `Plan`; within one process anything with ``make(seed)`` that gives a torch network.
-    clip: the bound of a contribution.
-    seed: of the starting parameters; public.
-    others: as for `LearningRounds`.
+    network
+        A `Network`; within one process anything whose ``make(seed)`` returns a torch network.
+    clip
+        The bound on a contribution.
+    seed
+        The public seed of the starting parameters.
+    epsilon, delta, most_users
+        As for `LearningRounds`.
     """
 
     network: Any
@@ -49,11 +53,11 @@ class NetworkRounds(LearningRounds):
     @cached_property
     def size(self) -> int:
         """The number of parameters."""
-        return parameter_count(self.network.make(self.seed))
+        return count_parameters(self.network.make(self.seed))
 
     @property
     def largest(self) -> int:
-        """All that the bound allows in one number."""
+        """The largest integer that the bound allows."""
         return self.steps_in_clip + 2
 
     @property
@@ -62,15 +66,15 @@ class NetworkRounds(LearningRounds):
         return (-self.clip, self.clip)
 
     def at(self, state: State) -> nn.Module:
-        """Make the network with the parameters of a state."""
+        """Return the network with the parameters of a state."""
         network: nn.Module = self.network.make(self.seed)
         put_parameters(network, state["parameters"])
         return network.eval()
 
     def finish(self, state: State) -> nn.Module:
-        """Give the network."""
+        """Return the trained network."""
         return self.at(state)
 
     @classmethod
     def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
-        return content | {"network": Plan.from_json(content["network"])}
+        return content | {"network": Network.from_json(content["network"])}

@@ -1,7 +1,8 @@
 """Networks by name and sizes, so that all parties of a run can make the same one: multilayer, MobileNet-like, BiLSTM.
 
-Sizes are those of two cores. The shapes are the papers': inverted residuals with depthwise convolutions (Sandler et al.
-2018), a bidirectional LSTM over word indices, fully connected layers with dropout (Yuan et al., section 5.1).
+They are small enough for two cores. The architectures are those of the papers: inverted residuals with depthwise
+convolutions (Sandler et al. 2018), a bidirectional LSTM over word indices, fully connected layers with dropout (Yuan et
+al., section 5.1).
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ from torch import nn
 
 from tensorveil.errors import InputError
 
-__all__ = ["Plan", "parameter_count"]
+__all__ = ["Network", "count_parameters"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """A network that can be made anywhere from a few public numbers.
+class Network:
+    """The description of a network, from which anybody can make the same one: a kind and a few public sizes.
 
     Parameters
     ----------
-    kind: "mlp" (inputs, classes, hidden, dropout), "mobilenet" (channels, classes, width, tanh) or "bilstm" (words,
+    kind
+        "mlp" (inputs, classes, hidden, dropout), "mobilenet" (channels, classes, width, tanh) or "bilstm" (words,
         classes, embedding, hidden, layers, dropout).
-    sizes: the numbers that the kind asks for.
+    sizes
+        The numbers that this kind needs.
 
-    >>> sum(p.numel() for p in Plan(kind="mlp", sizes={"inputs": 4, "classes": 2, "hidden": [3]}).make(0).parameters())
+    >>> network = Network(kind="mlp", sizes={"inputs": 4, "classes": 2, "hidden": [3]})
+    >>> sum(p.numel() for p in network.make(0).parameters())
     23
     """
 
@@ -42,23 +46,25 @@ class Plan:
         object.__setattr__(self, "sizes", dict(self.sizes))
 
     def make(self, seed: int) -> nn.Module:
-        """Make the network, with the starting weights of a seed: public."""
+        """Make the torch network with the starting weights of a public seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             try:
                 return KINDS[self.kind](**self.sizes)
             except TypeError:
-                raise InputError(f"sizes do not fit a network of kind {self.kind!r}. See Plan.") from None
+                raise InputError(
+                    f"sizes do not fit a network of kind {self.kind!r}. See the parameters of Network."
+                ) from None
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data."""
+        """Return plain data."""
         return {"kind": self.kind, "sizes": dict(self.sizes)}
 
     @classmethod
-    def from_json(cls, content: Any) -> Plan:
+    def from_json(cls, content: Any) -> Network:
         """Read what `to_json` wrote."""
         if not isinstance(content, dict) or set(content) != {"kind", "sizes"} or not isinstance(content["sizes"], dict):
-            raise InputError("the network has not the fields it should have. Was it written by this program?")
+            raise InputError("the network must have the fields kind and sizes. Was it written by Network.to_json?")
         return cls(kind=content["kind"], sizes=content["sizes"])
 
 
@@ -86,9 +92,9 @@ class _Inverted(nn.Module):
 
 
 class MobileNet(nn.Module):
-    """A small network after MobileNetV2; ``features`` gives what stands before the last layer, in (-1, 1) with tanh.
+    """A small network after MobileNetV2; ``features`` returns the input of the last layer, in (-1, 1) with tanh.
 
-    Group normalisation takes the place of batch normalisation, whose statistics mix records.
+    Group normalisation replaces batch normalisation, whose statistics mix records.
     """
 
     def __init__(self, channels: int, classes: int, width: int = 12, tanh: bool = False) -> None:
@@ -111,7 +117,7 @@ class MobileNet(nn.Module):
         self.last = nn.Linear(24 * width, classes)
 
     def features(self, x: torch.Tensor) -> torch.Tensor:
-        """Give what stands before the last layer."""
+        """Return the input of the last layer."""
         images = x.reshape(len(x), self.channels, *x.shape[-2:])
         out: torch.Tensor = self.body(images)
         return out
@@ -122,7 +128,7 @@ class MobileNet(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """Words to vectors, an LSTM in both directions, the mean over the words that are there, one layer."""
+    """Word vectors, an LSTM in both directions, the mean over the words that are not padding, one layer."""
 
     def __init__(
         self, words: int, classes: int, embedding: int = 16, hidden: int = 24, layers: int = 1, dropout: float = 0.0
@@ -144,7 +150,7 @@ class BiLSTM(nn.Module):
         return out
 
 
-def _mlp(inputs: int, classes: int, hidden: Any = (), dropout: float = 0.0) -> nn.Module:
+def _make_mlp(inputs: int, classes: int, hidden: Any = (), dropout: float = 0.0) -> nn.Module:
     sizes = [inputs, *hidden]
     layers: list[nn.Module] = [nn.Flatten()]
     for before, after in pairwise(sizes):
@@ -152,9 +158,9 @@ def _mlp(inputs: int, classes: int, hidden: Any = (), dropout: float = 0.0) -> n
     return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
 
 
-KINDS: dict[str, Callable[..., nn.Module]] = {"mlp": _mlp, "mobilenet": MobileNet, "bilstm": BiLSTM}
+KINDS: dict[str, Callable[..., nn.Module]] = {"mlp": _make_mlp, "mobilenet": MobileNet, "bilstm": BiLSTM}
 
 
-def parameter_count(network: nn.Module) -> int:
-    """Return how many numbers a network's parameters hold."""
+def count_parameters(network: nn.Module) -> int:
+    """Return the number of parameters of a network."""
     return sum(p.numel() for p in network.parameters())

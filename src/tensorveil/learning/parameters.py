@@ -1,4 +1,4 @@
-"""Type III: every user trains on data of their own; parameters are bounded, averaged and noised, and sent back."""
+"""Type III: every user trains on their own data; parameters are bounded, averaged with noise, and sent back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.learning.network_rounds import NetworkRounds
-from tensorveil.learning.rounds import Array, norm_limit, shortened
+from tensorveil.learning.rounds import Array, clip_rows, norm_limit
 from tensorveil.learning.samples import Samples
 from tensorveil.learning.training import Training, parameters_of, train
 from tensorveil.rounds import State
@@ -24,29 +24,37 @@ CLIPS = ("max", "norm")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AveragedParameters(NetworkRounds):
-    """Federated averaging: in every round each user trains from the shared parameters, and their mean is shared anew.
+    """Federated averaging: in every round each user trains from the shared parameters, and the mean is shared again.
 
-    A client stands for one user; all that the user holds is protected.
+    A client stands for one user; everything that the user holds is protected.
 
     Parameters
     ----------
-    network: a `Plan`; within one process anything with ``make(seed)`` that gives a torch network.
-    users: how many users take part; public. The sum of contributions is divided by it.
-    epochs: rounds; each user passes over its data once per round.
-    clip: the bound: of every single parameter ("max", as in Yuan et al.), or of the norm of what training changed
+    network
+        A `Network`; within one process anything whose ``make(seed)`` returns a torch network.
+    users
+        The public number of users who take part. The sum of contributions is divided by it.
+    epochs
+        The number of rounds; each user makes one pass over their data per round.
+    clip
+        The bound: on every single parameter ("max", as in Yuan et al.), or on the norm of the change by training
         ("norm").
-    clip_kind: "max" or "norm".
-    batch, rate: of the users' training.
-    seed: of the starting parameters and of the order of records; public.
-    others: as for `LearningRounds`; most_users is the number of users.
+    clip_kind
+        "max" or "norm".
+    batch, rate
+        Batch size and learning rate of the users' training.
+    seed
+        The public seed of the starting parameters and of the order of records.
+    epsilon, delta, most_users
+        As for `LearningRounds`; most_users is the number of users.
 
     Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
     (docs/guarantees.md#learning-in-rounds).
 
-    >>> from tensorveil.learning import Plan
-    >>> plan = Plan(kind="mlp", sizes={"inputs": 4, "classes": 2})
+    >>> from tensorveil.learning import Network
+    >>> network = Network(kind="mlp", sizes={"inputs": 4, "classes": 2})
     >>> recipe = AveragedParameters(
-    ...     epsilon=8.0, delta=1e-5, most_users=3, network=plan, users=3, epochs=2, clip=1.0, clip_kind="norm"
+    ...     epsilon=8.0, delta=1e-5, most_users=3, network=network, users=3, epochs=2, clip=1.0, clip_kind="norm"
     ... )
     >>> [this.size for this in recipe.rounds]
     [10, 10]
@@ -84,27 +92,27 @@ class AveragedParameters(NetworkRounds):
 
     @cached_property
     def limit(self) -> int:
-        """Twice the longest contribution: a user's may be replaced by the opposite one."""
+        """Twice the largest contribution, because a user's may be replaced by the opposite one."""
         norm = self.clip * (math.sqrt(self.size) if self.clip_kind == "max" else 1.0)
         return 2 * norm_limit(norm, self.step, self.size)
 
     def start(self) -> State:
-        """Give the starting parameters of the seed."""
+        """Return the starting parameters of the seed."""
         return State(round=0, arrays={"parameters": parameters_of(self.network.make(self.seed))})
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Train from the shared parameters, and give what is bounded as integers."""
+        """Train from the shared parameters, and return the bounded result as integers."""
         network = self.at(state)
         train(network, group, self.training, seed=1000 * self.seed + state.round)
         found = parameters_of(network)
         if self.clip_kind == "max":
             bounded = np.clip(np.nan_to_num(found, nan=0.0), -self.clip, self.clip)
         else:
-            bounded = shortened((found - state["parameters"])[None], self.clip)[0]
+            bounded = clip_rows((found - state["parameters"])[None], self.clip)[0]
         out: NDArray[np.int64] = np.rint(bounded / self.step).astype(np.int64)
         return out
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
-        """Share the mean, or move by the mean change."""
+        """Replace the parameters by the mean, or move them by the mean change."""
         mean: Array = total * (self.step / self.users)
         return state.after(parameters=mean if self.clip_kind == "max" else state["parameters"] + mean)

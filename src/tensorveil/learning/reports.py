@@ -1,6 +1,6 @@
 """Types I and II: users perturb their tensors, or public features of them, and a server learns from the reports.
 
-A record's tensor leaves its owner once, perturbed; its class leaves with it as it is, as in Yuan et al. (section 5).
+A record's tensor leaves its owner once, perturbed; its class leaves with it unprotected, as in Yuan et al. (section 5).
 """
 
 from __future__ import annotations
@@ -41,14 +41,18 @@ def report(
     encode: Callable[[Any], Array] | None = None,
     source: NoiseSource | None = None,
 ) -> Reports:
-    """Perturb every record's tensor by itself, as its owner does before it leaves.
+    """Perturb every record's tensor on its own, as its owner does before it leaves.
 
     Parameters
     ----------
-    samples: the records; their classes are not protected.
-    mechanism: a proven local mechanism, of the shape that ``encode`` gives.
-    encode: a public map of tensors, applied to each by itself: features of a public network, `Directions`.
-    source: the secure one unless a seeded one is given, for studies and tests, which protects nothing.
+    samples
+        The records; their classes are not protected.
+    mechanism
+        A proven local mechanism, for tensors of the shape that ``encode`` returns.
+    encode
+        A public map of tensors, applied to each on its own: features of a public network, `Directions`.
+    source
+        The secure source by default. A seeded one is for studies and tests, and protects nothing.
 
     Guarantee: that of the mechanism, for each record's tensor (docs/guarantees.md#reports-for-learning).
 
@@ -60,7 +64,7 @@ def report(
     """
     rows = samples.x if encode is None else encode(samples.x)
     if len(rows) != len(samples):
-        raise InputError("encode must give one tensor per tensor.")
+        raise InputError("encode must return one tensor for every tensor.")
     promise = mechanism.guarantee(source=source)
     return Reports(
         samples=samples.with_x(mechanism.perturb(rows, source=source)),
@@ -72,14 +76,18 @@ def report(
 def learn_from_directions(
     samples: Samples, directions: Directions, *, epsilon: float, source: NoiseSource | None = None
 ) -> tuple[Discriminant, Guarantee]:
-    """Report every tensor's direction by PrivUnit, and fit a discriminant that knows the noise.
+    """Report every tensor's direction by PrivUnit, and fit a discriminant that accounts for the noise.
 
     Parameters
     ----------
-    samples: the records; their classes are not protected.
-    directions: what is told of a tensor: public, declared.
-    epsilon: for each record's whole tensor; pure, without a trusted collector.
-    source: as for `report`.
+    samples
+        The records; their classes are not protected.
+    directions
+        Which direction of a tensor is reported: public, declared.
+    epsilon
+        The budget of each record's whole tensor; pure, without a trusted collector.
+    source
+        As for `report`.
 
     Guarantee: epsilon for each record's tensor (docs/guarantees.md#reports-for-learning).
 

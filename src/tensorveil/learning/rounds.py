@@ -1,6 +1,6 @@
-"""What the recipes of type III share: a budget, rounds of exact integer sums, running them in one place, the guarantee.
+"""What the recipes of type III have in common: a budget, rounds of exact integer sums, a runner and the guarantee.
 
-They keep the contract of `tensorveil.rounds`, so that the federated engine runs them as they are.
+They follow the contract of `tensorveil.rounds`, so the federated engine runs them unchanged.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ TRUSTED = "whoever adds up the contributions is trusted with them, and adds the 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LearningRounds(ABC):
-    """Common part of the recipes: everything here is public and declared.
+    """The common part of the recipes: everything here is public and declared.
 
     Parameters
     ----------
-    epsilon, delta: the budget of all rounds together, for one unit (`protect`); delta is above 0.
-    most_users: how many units there are at most; sums must fit 64 bits.
+    epsilon, delta
+        The budget of all rounds together, for one unit (`protect`); delta must be above 0.
+    most_users
+        The largest possible number of units, because sums must fit into 64 bits.
     """
 
     epsilon: float
@@ -60,26 +62,26 @@ class LearningRounds(ABC):
     @property
     @abstractmethod
     def turns(self) -> int:
-        """How many rounds there are."""
+        """The number of rounds."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many integers a round sums."""
+        """The number of integers in a round's sum."""
 
     @property
     @abstractmethod
     def limit(self) -> int:
-        """By how much, in steps and Euclidean norm, one unit can change a round's sum, rounding included."""
+        """The largest change of a round's sum by one unit: Euclidean norm, in grid steps, including rounding."""
 
     @property
     @abstractmethod
     def largest(self) -> int:
-        """The largest integer of one unit's contribution."""
+        """The largest integer in one unit's contribution."""
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The range of the numbers that are contributed."""
+        """The range of the contributed numbers."""
         return (-1.0, 1.0)
 
     @cached_property
@@ -95,22 +97,22 @@ class LearningRounds(ABC):
 
     @abstractmethod
     def start(self) -> State:
-        """Give the public state before the first round."""
+        """Return the public state before the first round."""
 
     @abstractmethod
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Give a client's bounded integers; the bound holds whatever the state says."""
+        """Return a client's bounded integers; the bound holds whatever the state is."""
 
     @abstractmethod
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
-        """Give the next state from the noisy sum: post-processing."""
+        """Return the next state from the noisy sum: post-processing."""
 
     @abstractmethod
     def finish(self, state: State) -> Any:
-        """Give the classifier: post-processing."""
+        """Return the classifier: post-processing."""
 
     def to_json(self) -> dict[str, Any]:
-        """Give plain data, from which every party makes the same recipe."""
+        """Return plain data, from which every party makes the same recipe."""
         content = {"format": FORMAT}
         for each in fields(self):
             value = getattr(self, each.name)
@@ -122,12 +124,15 @@ class LearningRounds(ABC):
         """Read what `to_json` wrote; anything missing or unknown is refused."""
         names = {each.name for each in fields(cls)}
         if not isinstance(content, dict) or set(content) != names | {"format"} or content["format"] != FORMAT:
-            raise InputError("the recipe has not the fields it should have. Use the same tensorveil everywhere.")
+            raise InputError(
+                "the recipe must have the fields that to_json writes, no more and no fewer. "
+                "Use the same version of tensorveil everywhere."
+            )
         return cls(**cls._read({name: content[name] for name in names}))
 
     @classmethod
     def _read(cls, content: dict[str, Any]) -> dict[str, Any]:
-        """Turn plain data into the fields."""
+        """Turn plain data into the values of the fields."""
         return content
 
 
@@ -149,7 +154,7 @@ def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: N
 
 
 def promise_of(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
-    """Say what a run in one trusted place promises, with noise from this source."""
+    """Return the guarantee of a run in one trusted place, with noise from this source."""
     return Guarantee.prove(
         unit=Unit.slice(recipe.protect),
         event=Composed(Gaussian(this.mu) for this in recipe.rounds),
@@ -166,16 +171,16 @@ def promise_of(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
 
 
 def norm_limit(norm: float, step: float, size: int) -> int:
-    """Return, in steps, the largest norm of rows that were cut to a norm and then rounded to the grid.
+    """Return, in grid steps, the largest norm of rows that were clipped to a norm and then rounded to the grid.
 
-    Rounding to the nearest point moves each of so many numbers by half a step at most; a millionth more than covers
-    the floating-point errors of the norm itself.
+    Rounding to the nearest grid point moves each of the ``size`` numbers by at most half a step; another millionth more
+    than covers the floating-point errors of the norm itself.
     """
     return math.ceil(norm / step * (1 + 1e-6) + 0.5 * math.sqrt(size)) + 1
 
 
-def shortened(rows: Array, norm: float) -> Array:
-    """Return rows cut to a Euclidean norm; what is not finite counts as nothing."""
+def clip_rows(rows: Array, norm: float) -> Array:
+    """Clip rows to a Euclidean norm; numbers that are not finite count as 0."""
     finite = np.where(np.isfinite(rows), rows, 0.0)
     scale = np.abs(finite).max(axis=1)
     safe = np.where(scale > 0, scale, 1.0)[:, None]

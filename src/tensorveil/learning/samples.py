@@ -1,4 +1,4 @@
-"""Labelled tensors: what a classifier learns from, and how they are shared out among users."""
+"""Labelled tensors: what a classifier learns from, and how to share them out among users."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ class Samples:
 
     Parameters
     ----------
-    x: numbers (n, ...), finite; one tensor per record.
-    y: classes (n,), whole numbers from 0.
-    classes: how many classes there are; declared, since a class may be missing here.
+    x
+        Finite numbers (n, ...), one tensor per record.
+    y
+        Classes (n,), integers from 0.
+    classes
+        The number of classes; declared, because a class may not occur here.
 
     >>> Samples(x=[[0.0, 1.0], [1.0, 0.0]], y=[0, 1], classes=2).shape
     (2,)
@@ -36,9 +39,9 @@ class Samples:
     def __post_init__(self) -> None:
         x, y = np.asarray(self.x), np.asarray(self.y)
         if x.dtype.kind not in "biuf" or x.ndim < 2 or len(x) < 1:
-            raise InputError("x must be numbers, one tensor per record along a leading axis, at least one.")
+            raise InputError("x must hold numbers: at least one tensor, stacked along a leading axis.")
         if y.dtype.kind not in "iu" or y.shape != (len(x),):
-            raise InputError("y must hold one whole number per record of x.")
+            raise InputError("y must hold one integer per record of x.")
         if isinstance(self.classes, bool) or not isinstance(self.classes, int | np.integer) or self.classes < 2:
             raise InputError(f"classes must be at least 2; got {self.classes!r}. Try classes=10.")
         if y.min() < 0 or y.max() >= self.classes:
@@ -58,7 +61,7 @@ class Samples:
         return tuple(self.x.shape[1:])
 
     def take(self, index: Any) -> Samples:
-        """Return the records at these places."""
+        """Return the records at these positions."""
         return Samples(x=self.x[index], y=self.y[index], classes=self.classes)
 
     def with_x(self, x: Any) -> Samples:
@@ -67,7 +70,7 @@ class Samples:
 
 
 def share_out(samples: Samples, users: int, seed: int) -> list[Samples]:
-    """Share the records out among users, at random and as evenly as can be.
+    """Share the records out among users, at random and as evenly as possible.
 
     >>> both = share_out(Samples(x=[[0.0], [1.0], [2.0]], y=[0, 1, 0], classes=2), users=2, seed=0)
     >>> [len(each) for each in both]
@@ -80,7 +83,7 @@ def share_out(samples: Samples, users: int, seed: int) -> list[Samples]:
 
 
 def subset(samples: Samples, count: int, seed: int) -> Samples:
-    """Return so many records, picked at random; all of them if there are no more."""
+    """Return ``count`` records picked at random, or all of them if there are no more."""
     if count >= len(samples):
         return samples
     if count < 1:

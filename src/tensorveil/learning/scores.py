@@ -15,14 +15,14 @@ __all__ = ["majority_f1", "weighted_f1"]
 def weighted_f1(truth: ArrayLike, predicted: ArrayLike, classes: int) -> float:
     """Return the mean over classes of F1 = 2 TP / (2 TP + FP + FN), weighted by the classes' shares of the truth.
 
-    A class that is neither predicted nor true counts as 0, as equations 13 to 16 of Yuan et al. leave it open.
+    A class that is neither predicted nor true counts as 0; equations 13 to 16 of Yuan et al. leave this open.
 
     >>> round(weighted_f1([0, 0, 1, 1], [0, 1, 1, 1], 2), 4)
     0.7333
     """
     true, found = np.asarray(truth), np.asarray(predicted)
     if true.shape != found.shape or true.ndim != 1 or len(true) == 0:
-        raise InputError("truth and predicted must be equally many classes, at least one.")
+        raise InputError("truth and predicted must have the same length, at least 1.")
     hits: NDArray[Any] = np.bincount(true[true == found], minlength=classes)
     counts, answers = np.bincount(true, minlength=classes), np.bincount(found, minlength=classes)
     scores = 2 * hits / np.maximum(counts + answers, 1)
@@ -30,6 +30,6 @@ def weighted_f1(truth: ArrayLike, predicted: ArrayLike, classes: int) -> float:
 
 
 def majority_f1(train: ArrayLike, test: ArrayLike, classes: int) -> float:
-    """Return the score of who always answers with the most frequent class of the training set."""
+    """Return the score of always predicting the majority class of the training set."""
     most = int(np.bincount(np.asarray(train), minlength=classes).argmax())
     return weighted_f1(test, np.full(len(np.asarray(test)), most), classes)

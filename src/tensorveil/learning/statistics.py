@@ -1,7 +1,7 @@
-"""Type III in one round: classes' means and second moments as noisy sums, and a discriminant that knows the noise.
+"""Type III in one round: means and second moments of the classes as noisy sums, and a discriminant fitted to them.
 
-What a network learns in many noisy rounds, these sums tell in one. `ClassMoments` protects single records, `ClassMeans`
-all that a user holds.
+One round of sums takes the place of the many noisy rounds in which a network learns. `ClassMoments` protects single
+records, `ClassMeans` everything that a user holds.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.learning.discriminant import Discriminant, Moments, fit_discriminant
 from tensorveil.learning.encoding import Directions
-from tensorveil.learning.rounds import Array, LearningRounds, norm_limit, shortened
+from tensorveil.learning.rounds import Array, LearningRounds, clip_rows, norm_limit
 from tensorveil.learning.samples import Samples
 from tensorveil.rounds import State
 
 __all__ = ["ClassMeans", "ClassMoments"]
 
-STEP = 2.0**-20  # of rows of length 1
-COUNT = 0.5  # how much a record counts beside its row and their products, each of length 1
-ROWS = 512  # records that are multiplied at a time
-LEAST = 1.0  # records of a class: noise may leave fewer, or less than none
+STEP = 2.0**-20  # the grid step, for rows of length 1
+COUNT = 0.5  # what a record adds to its class's count, beside a row and products of length 1 each
+ROWS = 512  # records per batch
+LEAST = 1.0  # the smallest number of records of a class: noise may leave fewer, or a negative number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,11 +43,11 @@ class _Statistics(LearningRounds):
 
     @property
     def turns(self) -> int:
-        """One."""
+        """One round."""
         return 1
 
     def start(self) -> State:
-        """Nothing is known."""
+        """Return sums of zero."""
         return State(round=0, arrays={"sums": np.zeros(self.size)})
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
@@ -56,7 +56,7 @@ class _Statistics(LearningRounds):
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise on every sum, in the rows' unit."""
+        """The standard deviation of the noise on every sum, in units of the rows."""
         return self.limit * STEP / self.mu
 
     @classmethod
@@ -66,15 +66,19 @@ class _Statistics(LearningRounds):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassMoments(_Statistics):
-    """Counts, sums and sums of products of the records' directions, class by class, with noise once.
+    """Counts, sums and sums of products of the records' directions by class, with noise added once.
 
     Parameters
     ----------
-    directions: what is told of a record: public.
-    classes: how many there are.
-    products: whether products are summed too; without them classes have one covariance, a multiple of the identity.
-        For many directions and few records, where noise would drown them.
-    others: as for `LearningRounds`; most_users bounds the number of records.
+    directions
+        Which direction of a record is used: public.
+    classes
+        The number of classes.
+    products
+        Whether products are summed too. Without them all classes have the same covariance, a multiple of the identity:
+        for many directions and few records, where noise would drown the products.
+    epsilon, delta, most_users
+        As for `LearningRounds`; most_users bounds the number of records.
 
     Guarantee: (epsilon, delta) for adding or removing one record, its class included
     (docs/guarantees.md#learning-in-rounds).
@@ -98,29 +102,29 @@ class ClassMoments(_Statistics):
 
     @cached_property
     def size(self) -> int:
-        """Counts, sums and products for every class."""
+        """The number of counts, sums and products of all classes."""
         return self.classes * (1 + self.directions.dimension + self._products)
 
     @cached_property
     def limit(self) -> int:
-        """One record: its count, its row and the products of its row, of lengths 0.5, 1 and 1."""
+        """One record's count, row and products of its row, of lengths 0.5, 1 and 1."""
         squared = COUNT**2 + 1 + self.products
         return norm_limit(math.sqrt(squared), STEP, 1 + self.directions.dimension + self._products)
 
     @property
     def largest(self) -> int:
-        """A row along one direction."""
+        """A row along a single direction."""
         return int(1 / STEP) + 2
 
     @cached_property
     def _pairs(self) -> tuple[Array, Array, Array]:
-        """Places of the products, and their weights: off the diagonal a product stands for two."""
+        """Positions of the products, and their weights: off the diagonal a product stands for two."""
         first, second = np.triu_indices(self.directions.dimension if self.products else 0)
         return first, second, np.where(first == second, 1.0, math.sqrt(2))
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Add up the records' rows and products, as integers."""
-        rows = self.directions(group.x)  # of length 1, but for rounding errors that the limit covers
+        """Return the sums of the records' rows and products, as integers."""
+        rows = self.directions(group.x)  # of length 1, up to rounding errors that the limit covers
         first, second, weights = self._pairs
         total = np.zeros((self.classes, self.size // self.classes), dtype=np.int64)
         for at in range(0, len(rows), ROWS):
@@ -131,7 +135,7 @@ class ClassMoments(_Statistics):
         return total.reshape(-1)
 
     def finish(self, state: State) -> Discriminant:
-        """Give the discriminant; without products the nearest mean."""
+        """Return the discriminant; without products, the nearest mean."""
         found = self.moments(state)
         if self.products:
             return fit_discriminant(found, self.directions)
@@ -142,7 +146,7 @@ class ClassMoments(_Statistics):
         )
 
     def moments(self, state: State) -> Moments:
-        """Give the classes' moments, and how large their errors by noise are."""
+        """Return the moments of the classes, and the size of their errors by noise."""
         k, sums = self.directions.dimension, state["sums"].reshape(self.classes, -1)
         counts = np.maximum(sums[:, 0] / COUNT, LEAST)
         first, second, weights = self._pairs
@@ -156,23 +160,26 @@ class ClassMoments(_Statistics):
             means=means,
             seconds=seconds / counts[:, None, None],
             mean_errors=noise,
-            # Off the diagonal a product has half of the noise's variance; the means' own noise enters by m n' + n m'
-            # and n n'; records themselves differ by less than 1 / k in every direction.
+            # Off the diagonal a product has half the variance of the noise; the noise n of the means m enters as
+            # m n' + n m' and n n'; records themselves vary by less than 1 / k in every direction.
             second_errors=0.5 * noise + 2 * lengths * noise / k + noise**2 + (1 - lengths) ** 2 / (k * k * counts),
         )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClassMeans(_Statistics):
-    """Every user's class means about the mean of all, bounded in norm, averaged with noise once.
+    """Every user's class means relative to the overall mean, bounded in norm, averaged with noise added once.
 
-    For few users: what one user of three tells is a third of everything, and only a few numbers can be told of it.
+    For few users: one user of three contributes a third of everything, so only a few numbers can be released.
 
     Parameters
     ----------
-    users: how many take part; public.
-    clip: the largest norm of one user's centred class means together.
-    others: as for `ClassMoments`; most_users is the number of users.
+    users
+        The public number of users who take part.
+    clip
+        The largest norm of one user's centred class means together.
+    directions, classes, epsilon, delta, most_users
+        As for `ClassMoments`; most_users is the number of users.
 
     Guarantee: (epsilon, delta) however all data of one user are replaced, added or removed
     (docs/guarantees.md#learning-in-rounds).
@@ -195,44 +202,44 @@ class ClassMeans(_Statistics):
 
     @cached_property
     def size(self) -> int:
-        """One row for all records, one per class."""
+        """One row for all records, and one per class."""
         return (1 + self.classes) * self.directions.dimension
 
     @cached_property
     def limit(self) -> int:
-        """Twice the longest contribution: a user's may be replaced by the opposite one."""
+        """Twice the largest contribution, because a user's may be replaced by the opposite one."""
         return 2 * norm_limit(self.clip, STEP, self.size)
 
     @property
     def largest(self) -> int:
-        """All in one number."""
+        """The whole contribution in a single number."""
         return math.ceil(self.clip / STEP) + 2
 
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Give one user's mean and centred class means; a class that the user has not is nothing."""
+        """Return one user's mean and centred class means; classes that the user does not have are zero."""
         rows = self.directions(group.x)
         means = np.zeros((1 + self.classes, rows.shape[1]))
         means[0] = rows.mean(axis=0)
         for c in np.unique(group.y).tolist():
             means[1 + c] = rows[group.y == c].mean(axis=0) - means[0]
-        bounded = shortened(means.reshape(1, -1), self.clip)[0]
+        bounded = clip_rows(means.reshape(1, -1), self.clip)[0]
         out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
         return out
 
     def finish(self, state: State) -> Discriminant:
-        """Give the nearest mean, with means shrunk by the share of their squared norm that noise would give."""
+        """Return the nearest mean, with means shrunk by the share of their squared norm that noise would explain."""
         k = self.directions.dimension
         found = state["sums"].reshape(1 + self.classes, k) / self.users
         noise = (self.deviation / self.users) ** 2
-        middle, means = _less_noisy(found[:1], noise), _less_noisy(found[1:], noise)
+        middle, means = _shrink(found[:1], noise), _shrink(found[1:], noise)
         share = np.full(self.classes, 1 / self.classes)
         return Discriminant(
             shares=share, means=middle + means, covariances=np.stack([np.eye(k)] * self.classes), encode=self.directions
         )
 
 
-def _less_noisy(rows: Array, noise: float) -> Array:
-    """Shrink rows towards 0 (James and Stein 1961, noise known), a little of them always being left."""
+def _shrink(rows: Array, noise: float) -> Array:
+    """Shrink rows towards 0 (James and Stein 1961, with known noise), but never all the way."""
     total = float(np.einsum("ij,ij->", rows, rows))
     out: Array = rows * max(1 - noise * rows.size / max(total, 1e-300), 0.05)
     return out

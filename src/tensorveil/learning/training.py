@@ -1,4 +1,4 @@
-"""Train and ask networks, on one thread and from a seed, so that every party computes the same numbers."""
+"""Train networks and predict with them, on one thread and from a seed, so that all parties compute the same numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Training:
 
     Parameters
     ----------
-    epochs, batch, rate: passes over the records, records per step, learning rate.
+    epochs, batch, rate
+        Passes over the records, records per step, and the learning rate.
     """
 
     epochs: int = 5
@@ -36,14 +37,16 @@ class Training:
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1 or not 0 < self.rate < 10:
-            raise InputError("epochs and batch must be at least 1, rate above 0. Try epochs=5, batch=64, rate=0.001.")
+            raise InputError(
+                "epochs and batch must be at least 1, and rate must be above 0. Try epochs=5, batch=64, rate=0.001."
+            )
 
 
 def train(network: nn.Module, samples: Samples, how: Training, *, seed: int) -> nn.Module:
     """Train a network in place and return it; the same seed gives the same numbers on the same machine."""
     x, y = _floats(samples.x), torch.from_numpy(samples.y)
     optimizer = torch.optim.Adam(network.parameters(), lr=how.rate)
-    with reproducible(seed):
+    with fix_randomness(seed):
         order = torch.Generator().manual_seed(seed)
         network.train()
         for _ in range(how.epochs):
@@ -59,18 +62,18 @@ def train(network: nn.Module, samples: Samples, how: Training, *, seed: int) -> 
 def predict(network: nn.Module, x: ArrayLike) -> NDArray[np.int64]:
     """Return the class of every tensor."""
     network.eval()
-    with torch.no_grad(), reproducible(0):
+    with torch.no_grad(), fix_randomness(0):
         found = [network(part).argmax(dim=1) for part in torch.split(_floats(np.asarray(x)), ROWS)]
     return torch.cat(found).numpy().astype(np.int64)
 
 
 def parameters_of(network: nn.Module) -> Array:
-    """Return all parameters, one after the other."""
+    """Return all parameters as one vector."""
     return torch.cat([p.detach().reshape(-1) for p in network.parameters()]).numpy().astype(np.float64)
 
 
 def put_parameters(network: nn.Module, numbers: Array) -> None:
-    """Set all parameters from one row of numbers."""
+    """Set all parameters from one vector."""
     flat, at = torch.from_numpy(np.asarray(numbers, dtype=np.float32)), 0
     with torch.no_grad():
         for p in network.parameters():
@@ -79,8 +82,8 @@ def put_parameters(network: nn.Module, numbers: Array) -> None:
 
 
 @contextmanager
-def reproducible(seed: int) -> Iterator[None]:
-    """One thread, and dropout from a seed; what was set before comes back afterwards."""
+def fix_randomness(seed: int) -> Iterator[None]:
+    """Use one thread, and dropout from a seed, and restore the earlier settings afterwards."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

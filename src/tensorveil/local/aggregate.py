@@ -1,4 +1,4 @@
-"""What a collector makes of many reports: their mean with its standard error, and a low-rank mean. Post-processing."""
+"""What a collector makes of many reports: their mean with its standard error, and a low-rank mean (post-processing)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ class MeanEstimate:
 
     Parameters
     ----------
-    mean: unbiased, of one tensor's shape.
-    standard_error: of every entry, noise and differences between owners together, as seen in the reports.
-    count: number of reports.
+    mean
+        Unbiased, of one tensor's shape.
+    standard_error
+        Of every entry: noise and differences between owners together, as seen in the reports.
+    count
+        Number of reports.
     """
 
     mean: Array
@@ -35,11 +38,11 @@ class MeanEstimate:
 
     @property
     def noise_variance(self) -> float:
-        """The mean squared standard error: what a solver is told about the noise of the mean."""
+        """The mean squared standard error, from which a solver knows the noise of the mean."""
         return float(np.mean(self.standard_error**2))
 
-    def clipped(self, bounds: tuple[float, float]) -> Array:
-        """Give the mean with entries cut to declared bounds: nearer to the truth, no longer unbiased."""
+    def clip(self, bounds: tuple[float, float]) -> Array:
+        """Return the mean with entries cut to declared bounds: closer to the truth, but no longer unbiased."""
         return np.clip(self.mean, *bounds)
 
 
@@ -47,6 +50,13 @@ def mean_of(reports: ArrayLike | Iterable[ArrayLike], shape: Sequence[int]) -> M
     """Average perturbed tensors, given as one array or as an iterable of arrays (such as `mechanism.stream(x)`).
 
     Sums run chunk by chunk (Chan, Golub and LeVeque's update), so that a stream of any length takes little memory.
+
+    Parameters
+    ----------
+    reports
+        Perturbed tensors along a leading axis.
+    shape
+        Shape of one tensor.
 
     >>> import numpy as np
     >>> from tensorveil.local import Hybrid, mean_of
@@ -110,14 +120,18 @@ class LowRankMean:
 def low_rank_mean(
     estimate: MeanEstimate, rank: int, *, bounds: tuple[float, float] | None = None, random_state: Any = 0
 ) -> LowRankMean:
-    """Fit a CP model to a mean, told how much noise there is: variance that is noise is not fitted.
+    """Fit a CP model to a mean whose noise is known, so that variance which is only noise is not fitted.
 
     Parameters
     ----------
-    estimate: from `mean_of`; of order 2 or more.
-    rank: an upper limit; the variational solver switches off components that the noise hides.
-    bounds: declared range, to which the result is cut.
-    random_state: of the solver's start; no noise is drawn here.
+    estimate
+        Made by `mean_of`; of order 2 or more.
+    rank
+        An upper limit: the variational solver switches off components that the noise hides.
+    bounds
+        Declared range, to which the result is cut.
+    random_state
+        Seed of the solver's start; no noise is drawn here.
     """
     from tensorveil.completion import CP
     from tensorveil.tensor import ObservedTensor
@@ -125,7 +139,7 @@ def low_rank_mean(
     if estimate.mean.ndim < 2:
         raise InputError("a low-rank mean needs tensors of order 2 or more. Use the mean itself.")
     tensor = ObservedTensor.from_dense(estimate.mean)
-    # One random start in a hundred ends where everything is switched off; the second start is the spectrum.
+    # One random start in a hundred ends with everything switched off; the second start is the spectrum.
     options = {"noise_variance": estimate.noise_variance, "random_state": random_state, "threads": 1}
     solver = CP(rank, solver="bayes", restarts=2, **options)
     model = solver.fit(tensor).model_

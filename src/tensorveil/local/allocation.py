@@ -1,4 +1,4 @@
-"""How a tensor's budget is shared by its entries, exactly: the parts of the entries that can differ never exceed it."""
+"""How entries share a tensor's budget, exactly: the parts of the entries that can differ never exceed it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorveil.errors import InputError
 from tensorveil.privacy.exact import exactly
 
 Array = NDArray[Any]
-SMALLEST = 1e-9  # of an entry's epsilon: below, chances of 64 bits no longer tell answers apart
+SMALLEST = 1e-9  # of an entry's epsilon: below it, chances of 64 bits no longer distinguish answers
 
 
 def entry_epsilons(epsilon: float, most: int, shares: Array | None) -> tuple[Fraction, ...]:

@@ -1,4 +1,4 @@
-"""Public orthonormal bases: a few coefficients of a tensor can be told with far less noise than all its entries.
+"""Public orthonormal bases: a few coefficients of a tensor can be reported with far less noise than all its entries.
 
 A basis is declared, never fitted to the data. The range of a coefficient follows from the declared bounds alone:
 |<b, x - c>| <= half the width times the sum of |b|.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.local.contract import checked_shape
+from tensorveil.local.requirements import check_shape
 
 Array = NDArray[Any]
 KINDS = ("dct", "haar", "matrix")
@@ -26,10 +26,16 @@ class Basis:
 
     Parameters
     ----------
-    kind: "dct", "haar" or "matrix".
-    shape: of the tensors.
-    keep: number of coefficients that are kept, coarsest first.
-    matrices: for "dct" and "haar", one orthonormal matrix per mode; for "matrix", one matrix (keep, entries).
+    kind
+        "dct", "haar" or "matrix".
+    shape
+        Shape of the tensors.
+    keep
+        Number of coefficients that are kept, coarsest first.
+    matrices
+        For "dct" and "haar" one orthonormal matrix per mode; for "matrix" one matrix (keep, entries).
+    places
+        Where the kept coefficients stand among all of them.
     """
 
     kind: str
@@ -48,22 +54,22 @@ class Basis:
         """
         from scipy.fft import dct
 
-        sizes = checked_shape(shape)
+        sizes = check_shape(shape)
         matrices = tuple(dct(np.eye(n), axis=0, norm="ortho") for n in sizes)
         return cls._separable("dct", sizes, keep, matrices, [np.arange(n) / n for n in sizes])
 
     @classmethod
     def haar(cls, shape: Any, keep: int) -> Basis:
         """Take the coarsest wavelets of Haar's transform; a mode is halved as often as its size is even."""
-        sizes = checked_shape(shape)
-        made = [haar_matrix(n) for n in sizes]
-        matrices, levels = tuple(matrix for matrix, _ in made), [level for _, level in made]
+        sizes = check_shape(shape)
+        pairs = [haar_matrix(n) for n in sizes]
+        matrices, levels = tuple(matrix for matrix, _ in pairs), [level for _, level in pairs]
         return cls._separable("haar", sizes, keep, matrices, levels)
 
     @classmethod
     def own(cls, matrix: ArrayLike, shape: Any) -> Basis:
         """Take the rows of a public matrix with orthonormal rows, one column per entry of the tensor."""
-        sizes = checked_shape(shape)
+        sizes = check_shape(shape)
         rows = np.array(matrix, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != int(np.prod(sizes)) or len(rows) < 1:
             raise InputError("matrix must have one row per coefficient and one column per entry of the tensor.")
@@ -86,7 +92,7 @@ class Basis:
         return cls(kind=kind, shape=shape, keep=int(keep), matrices=matrices, places=order)
 
     def analyse(self, rows: ArrayLike) -> Array:
-        """Give the kept coefficients of tensors, as rows (n, keep) of rows (n, entries)."""
+        """Return the kept coefficients of tensors, as rows (n, keep) of rows (n, entries)."""
         values = np.asarray(rows, dtype=np.float64)
         if self.kind == "matrix":
             out: Array = values @ self.matrices[0].T
@@ -94,7 +100,7 @@ class Basis:
         return self._along_modes(values, transposed=False)[:, self.places]
 
     def synthesise(self, coefficients: Array) -> Array:
-        """Give the tensors (n, entries) that have these coefficients, and 0 for those that are not kept."""
+        """Return the tensors (n, entries) that have these coefficients, and 0 for those that are not kept."""
         if self.kind == "matrix":
             out: Array = coefficients @ self.matrices[0]
             return out
@@ -110,7 +116,7 @@ class Basis:
         return np.ascontiguousarray(block).reshape(len(rows), -1)
 
     def ranges(self, half: float) -> Array:
-        """Bound every kept coefficient of tensors whose entries lie within ``half`` of the middle."""
+        """Return bounds on every kept coefficient of tensors whose entries lie within ``half`` of the middle."""
         if self.kind == "matrix":
             sums = np.abs(self.matrices[0]).sum(axis=1)
         else:
@@ -122,12 +128,12 @@ class Basis:
         return out
 
     def radius(self, half: float) -> float:
-        """Bound the norm of the kept coefficients: by their ranges, and by the norm of the tensor."""
+        """Return a bound on the norm of the kept coefficients: by their ranges, and by the norm of the tensor."""
         whole = half * float(np.sqrt(np.prod(self.shape)))
         return min(float(np.linalg.norm(self.ranges(half))), whole) * ROOM
 
     def settings(self) -> dict[str, Any]:
-        """Give the basis as plain data."""
+        """Return the basis as plain data."""
         found: dict[str, Any] = {"kind": self.kind, "keep": self.keep}
         return found | ({"matrix": self.matrices[0].tolist()} if self.kind == "matrix" else {})
 
@@ -143,7 +149,7 @@ class Basis:
 
 
 def haar_matrix(size: int) -> tuple[Array, Array]:
-    """Give Haar's orthonormal transform of a length, and how fine each of its rows is: 0 for the averages."""
+    """Return Haar's orthonormal transform of a length, and how fine each of its rows is: 0 for the averages."""
     coarse, fine, levels = np.eye(size), [], []
     while len(coarse) % 2 == 0:
         fine.append((coarse[0::2] - coarse[1::2]) / np.sqrt(2))

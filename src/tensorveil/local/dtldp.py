@@ -8,6 +8,7 @@ N/b + ln(1 + p (1 + a) / (1 - p)) and (N - 1)/b + ln(1 + p / ((1 - p) q)).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,16 +17,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.local.entrywise import Answers, Array, Entrywise
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.entrywise import Entrywise
+from tensorveil.local.laws import Answers, Array
+from tensorveil.local.requirements import Requirements
 from tensorveil.noise import discrete_laplace_variance
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_least, exp_at_most
 from tensorveil.noise.responses import KeepOrLaplace, chances
 
+GRIDS = (5, 17, 65, 257, 1025)  # numbers of points that `choose` compares: no closed form gives the best
 LARGEST_TABLE = 1025  # points of a clamped grid: its decoding solves a system of this size
 
 
 def dtldp_epsilon(last: int, scale: float, keep: float, *, clamp: bool) -> float:
-    """Give an entry's exact epsilon, to double precision: N steps, noise scale in steps, chance to keep.
+    """Return an entry's exact epsilon, to double precision: N steps, noise scale in steps, chance to keep.
 
     >>> from tensorveil.local.dtldp import dtldp_epsilon
     >>> round(dtldp_epsilon(3, 1.5, 0.0, clamp=False), 12)
@@ -40,7 +45,7 @@ def dtldp_epsilon(last: int, scale: float, keep: float, *, clamp: bool) -> float
 
 
 def keep_odds(epsilon: Fraction, noise: Fraction, last: int, *, clamp: bool) -> Fraction:
-    """Give odds p / (1 - p) that epsilon allows beside noise of scale last / noise, rounded down."""
+    """Return odds p / (1 - p) that epsilon allows beside noise of scale last / noise, rounded down."""
     a = exp_at_least(-noise / last)
     q = (1 - a) / (1 + a)
     if not clamp:
@@ -50,7 +55,7 @@ def keep_odds(epsilon: Fraction, noise: Fraction, last: int, *, clamp: bool) -> 
 
 
 def best_noise(epsilon: float, last: int, *, clamp: bool) -> float:
-    """Give the part of epsilon for the noise that leaves the least variance; all of it unless epsilon is large."""
+    """Return the part of epsilon for the noise that leaves the least variance; all of it unless epsilon is large."""
     shares = np.linspace(0.002, 1, 500)
     for _ in range(3):
         best = float(shares[np.argmin(_variances(epsilon, epsilon * shares, last, clamp))])
@@ -78,7 +83,7 @@ class KeepLaw:
     clamp: bool
 
     def variance(self, places: Array) -> Array:
-        """Give the variance of a decoded answer at centred grid points."""
+        """Return the variance of a decoded answer at centred grid points."""
         if not self.clamp:
             noisy = (WORDS - self.chance) / WORDS
             return np.full(np.shape(places), noisy * discrete_laplace_variance(self.scale))
@@ -96,7 +101,7 @@ class KeepLaw:
 
 
 def clamped_matrix(last: int, scale: float, keep: float) -> Array:
-    """Give the chances of all clamped answers (columns) for all inputs (rows)."""
+    """Return the chances of all clamped answers (columns) for all inputs (rows)."""
     a = math.exp(-1 / scale)
     index = np.arange(last + 1)
     noise = (1 - a) / (1 + a) * a ** np.abs(index[:, None] - index[None, :])
@@ -110,17 +115,20 @@ def clamped_matrix(last: int, scale: float, keep: float) -> Array:
 class DTLDP(Entrywise):
     """Keep each entry's grid point with some chance, else add discrete Laplace noise to it.
 
-    The sound form of TLDP (Yuan et al.): on a public grid the kept value is one of the answers that noise gives too, so
-    that keeping costs a computable epsilon. Keeping pays only for large epsilon; where it does not, the chance is 0 and
-    what is left is discrete Laplace noise.
+    The sound form of TLDP (Yuan et al.): on a public grid the kept value is one of the answers that noise can give too,
+    so that keeping it costs a computable epsilon. Keeping pays only for large epsilon; where it does not, the chance is
+    0 and what is left is discrete Laplace noise. The other parameters are those of `Entrywise`.
 
     Parameters
     ----------
-    points: grid points in the bounds; 257 by default, 256 for bytes.
-    weights: public weights in [0, 1]: an entry's epsilon is proportional to 1 - weight.
-    noise_share: the part of an entry's epsilon that the noise takes; by default the one of least variance.
-    clamp: answer with a point within the bounds always; decoding stays unbiased.
-    others: as for `Entrywise`.
+    points
+        Grid points in the bounds: 257 by default; use 256 for bytes.
+    weights
+        Public weights in [0, 1]: an entry's epsilon is proportional to 1 - weight.
+    noise_share
+        The part of an entry's epsilon that the noise takes; by default the one of least variance.
+    clamp
+        Whether to answer only with points within the bounds; decoding stays unbiased.
 
     Guarantee: epsilon for the unit, exactly (docs/guarantees.md#dtldp).
 
@@ -132,6 +140,7 @@ class DTLDP(Entrywise):
 
     noise_share: float | None = None
     clamp: bool = False
+    command: ClassVar[str] = "dtldp"
     label: ClassVar[str] = "DTLDP (kept or discrete Laplace, on a grid)"
     proof: ClassVar[str] = "docs/guarantees.md#dtldp"
 
@@ -143,6 +152,30 @@ class DTLDP(Entrywise):
         super().__post_init__()
         if self.clamp and not 3 <= self.last + 1 <= LARGEST_TABLE:
             raise InputError(f"clamp needs points between 3 and {LARGEST_TABLE}. For two, try RandomizedResponse.")
+
+    @classmethod
+    def candidates(cls, required: Requirements) -> Iterable[LocalMechanism]:
+        """Return the mechanism on several grids."""
+        settings = cls._choice_settings(required)
+        return [cls(**settings, points=points) for points in GRIDS]
+
+    @classmethod
+    def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
+        """Return one for whole tensors and one for single entries; some that keep, clamp, or weigh entries."""
+        settings: dict[str, Any] = {"epsilon": epsilon, "unit": "tensor", "bounds": (-1.0, 1.0)}
+        return {
+            "DTLDP": cls(shape=(2,), points=4, **settings),
+            "DTLDP, entry": cls(shape=(1,), points=256, **(settings | {"unit": "local entry"})),
+            "DTLDP, keeping": cls(shape=(1,), points=4, noise_share=0.5, **settings),
+            "DTLDP, clamped": cls(shape=(2,), points=5, clamp=True, noise_share=0.6, **settings),
+            "DTLDP, public weights": cls(shape=(3,), points=16, weights=[0.0, 0.5, 1.0], **settings),
+        }
+
+    def neighbours(self) -> Iterator[tuple[Array, Array]]:
+        """Yield opposite ends; and for clamped answers one end against the last point but one, which is worse."""
+        yield from super().neighbours()
+        if self.clamp:
+            yield self._extreme_tensor(-1.0), self._extreme_tensor(1.0) - self.step
 
     def _law(self, epsilon: Fraction) -> KeepLaw:
         if self.noise_share is None:
@@ -164,9 +197,9 @@ class DTLDP(Entrywise):
 
     def _answers(self, laws: tuple[KeepLaw, ...]) -> Answers:
         sampler = KeepOrLaplace(chances=chances([law.chance for law in laws]), scales=tuple(law.scale for law in laws))
-        return Clamped(answers=sampler, last=self.last) if self.clamp else sampler
+        return ClampedAnswers(answers=sampler, last=self.last) if self.clamp else sampler
 
-    def _centred(self, codes: Array, column: Array, laws: tuple[KeepLaw, ...]) -> Array:
+    def _decode_places(self, codes: Array, column: Array, laws: tuple[KeepLaw, ...]) -> Array:
         if self.clamp:
             tables = np.stack([law.table[0] for law in laws])
             clamped: Array = tables[column, codes]
@@ -180,12 +213,12 @@ class DTLDP(Entrywise):
         return np.linspace(-0.5 * self.last, 0.5 * self.last, 16 * self.last + 1)
 
     def settings(self) -> dict[str, Any]:
-        """Give the public parameters, as plain data."""
+        """Return the public parameters, as plain data."""
         return super().settings() | {"noise_share": self.noise_share, "clamp": self.clamp}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Clamped:
+class ClampedAnswers:
     """Answers moved to the nearest point of the grid: post-processing."""
 
     answers: Any

@@ -1,60 +1,57 @@
 """Mechanisms that answer for every entry on its own, or for a few entries picked at random.
 
-An entry's value is rounded to a public grid (at random, so that its mean is the value), the grid point is answered for
-by a law with the entry's epsilon, and the answer is decoded by public numbers. Centred places (0 in the middle of the
-bounds, one per step) are what laws speak of.
+An entry's value is rounded to a public grid (at random, so that its mean is the value), a law with the entry's epsilon
+answers for the grid point, and the answer is decoded by public numbers. Laws are stated in centred places: 0 in the
+middle of the bounds, one unit per step.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, ClassVar, Final, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.local.allocation import SMALLEST, entry_epsilons, shares_of_weights
-from tensorveil.local.contract import LocalMechanism, checked_bounds
-from tensorveil.noise import NoiseSource, uniform_below
+from tensorveil.local.concave import concave_at
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.laws import Answers, Array, Law
+from tensorveil.local.picking import pick_entries
+from tensorveil.local.requirements import Requirements, check_bounds, check_outside
+from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 
-Array = NDArray[Any]
 MISSING: Final = np.iinfo(np.int64).min  # the code of an entry that is not reported
 LARGEST_GRID: Final = 1 << 24
 
 
-class Law(Protocol):
-    """The answers of one entry: their variance after decoding, at a centred place."""
-
-    def variance(self, places: Array) -> Array:
-        """Give the variance of the decoded answer, in squared steps."""
-
-
-class Answers(Protocol):
-    """Draws answers for many places at once, each by the law of its column."""
-
-    def draw(self, index: Array, column: Array, source: NoiseSource) -> Array:
-        """Answer once per place."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Entrywise(LocalMechanism):
-    """Common part of the mechanisms that answer entry by entry.
+class Entrywise(LocalMechanism, abstract=True):
+    """What the mechanisms that answer entry by entry have in common.
 
     Parameters
     ----------
-    bounds: declared (low, high) of every entry.
-    points: number of grid points in the bounds, ends included.
-    differ: unit tensor: at most so many entries of an owner's tensor can differ; all of them if not given.
-    weights: public weights in [0, 1]; an entry's epsilon is proportional to 1 - weight.
-    coordinates: unit tensor: report so many entries, picked at random, with epsilon / coordinates each; "best" takes
-        the number of least worst error; None reports all entries.
-    rounding: whether values between grid points are rounded at random (costs no privacy), or refused.
-    outside: "error" or "clip" for values outside of the bounds.
+    bounds
+        Declared (low, high) of every entry.
+    points
+        Number of grid points in the bounds, both ends included.
+    differ
+        Unit tensor: at most this many entries of an owner's tensor can differ; by default all of them.
+    weights
+        Public weights in [0, 1]; an entry's epsilon is proportional to 1 - weight.
+    coordinates
+        Unit tensor: report this many entries, picked at random, with epsilon / coordinates each; "best" takes the
+        number of least worst error; None reports all entries.
+    rounding
+        Whether values between grid points are rounded at random (which costs no privacy) or refused.
+    outside
+        "error" or "clip" for values outside of the bounds.
     """
 
     bounds: tuple[float, float]
@@ -64,10 +61,11 @@ class Entrywise(LocalMechanism):
     coordinates: int | str | None = None
     rounding: bool = True
     outside: str = "error"
+    perturbs: ClassVar[Literal["entries", "tensors"]] = "entries"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        object.__setattr__(self, "bounds", check_bounds(self.bounds))
         if self.weights is not None:
             kept = np.array(self.weights, dtype=np.float64)
             kept.flags.writeable = False
@@ -94,8 +92,7 @@ class Entrywise(LocalMechanism):
                 raise InputError(f"{name} is for unit 'tensor'; in unit 'local entry' one entry differs. Leave it out.")
         if self.weights is not None and self.coordinates is not None:
             raise InputError("weights and coordinates exclude each other: entries are picked with equal chances.")
-        if self.outside not in ("error", "clip"):
-            raise InputError(f"outside must be 'error' or 'clip'; got {self.outside!r}. Try outside='clip'.")
+        check_outside(self.outside)
         if not isinstance(self.rounding, bool):
             raise InputError("rounding must be True or False.")
 
@@ -108,14 +105,14 @@ class Entrywise(LocalMechanism):
 
     @abstractmethod
     def _law(self, epsilon: Fraction) -> Law:
-        """Give the law of an entry with this epsilon."""
+        """Return the law of an entry with this epsilon."""
 
     @abstractmethod
     def _answers(self, laws: tuple[Any, ...]) -> Answers:
-        """Give the sampler of several laws; a column is a place in this list."""
+        """Return the sampler of several laws; a column is a place in this list."""
 
     @abstractmethod
-    def _centred(self, codes: Array, column: Array, laws: tuple[Any, ...]) -> Array:
+    def _decode_places(self, codes: Array, column: Array, laws: tuple[Any, ...]) -> Array:
         """Decode answers to centred places, unbiased."""
 
     def _best_points(self) -> int:
@@ -214,7 +211,7 @@ class Entrywise(LocalMechanism):
         which, answers = self._laws[1], self._sampler
         codes = np.full(rows.shape, MISSING, dtype=np.int64)
         if self.coordinates is not None:
-            picked = picks(len(rows), self.size, int(self.coordinates), source)
+            picked = pick_entries(len(rows), self.size, int(self.coordinates), source)
             self._check_range(rows)  # the whole tensor must be as declared, picked or not
             flat = np.take_along_axis(rows, picked, axis=1).reshape(-1)
             drawn = answers.draw(self._places(flat, source), np.zeros(len(flat), dtype=np.int64), source)
@@ -224,8 +221,8 @@ class Entrywise(LocalMechanism):
         column = np.broadcast_to(which, rows.shape).reshape(-1)
         if np.all(which >= 0):
             return answers.draw(index, np.ascontiguousarray(column), source).reshape(rows.shape)
-        told = np.flatnonzero(column >= 0)
-        codes.reshape(-1)[told] = answers.draw(index[told], column[told], source)
+        reported = np.flatnonzero(column >= 0)
+        codes.reshape(-1)[reported] = answers.draw(index[reported], column[reported], source)
         return codes
 
     def _decode_rows(self, codes: Array) -> Array:
@@ -233,25 +230,25 @@ class Entrywise(LocalMechanism):
         flat = codes.reshape(-1)
         if self.coordinates is not None:
             out = np.full(codes.shape, self.center)
-            told = np.flatnonzero(flat != MISSING)
-            places = self._centred(flat[told], np.zeros(len(told), dtype=np.int64), laws)
-            out.reshape(-1)[told] += places * (self.step * self.size / int(self.coordinates))
+            reported = np.flatnonzero(flat != MISSING)
+            places = self._decode_places(flat[reported], np.zeros(len(reported), dtype=np.int64), laws)
+            out.reshape(-1)[reported] += places * (self.step * self.size / int(self.coordinates))
             return out
         column = np.ascontiguousarray(np.broadcast_to(which, codes.shape).reshape(-1))
         if np.all(which >= 0):
-            places = self._centred(flat, column, laws)
+            places = self._decode_places(flat, column, laws)
             places *= self.step
             places += self.center
             return places.reshape(codes.shape)
         out = np.full(codes.shape, self.center)
-        told = np.flatnonzero(column >= 0)
-        out.reshape(-1)[told] += self._centred(flat[told], column[told], laws) * self.step
+        reported = np.flatnonzero(column >= 0)
+        out.reshape(-1)[reported] += self._decode_places(flat[reported], column[reported], laws) * self.step
         return out
 
     # Errors.
 
     def _entry_errors(self, law: Law | None, places: Array) -> Array:
-        """Expected squared error of one entry at centred places that need not be on the grid, in squared steps."""
+        """Return one entry's expected squared error, in squared steps, at centred places that may be off the grid."""
         if law is None:
             out: Array = places**2
             return out
@@ -266,7 +263,7 @@ class Entrywise(LocalMechanism):
         return picked
 
     def entry_mse_rows(self, rows: Array) -> Array:
-        """Give the expected squared error of every entry of rows (n, size)."""
+        """Return the expected squared error of every entry of rows (n, size)."""
         laws, which = self._laws
         places = (rows - self.center) / self.step
         out = np.empty(rows.shape)
@@ -280,7 +277,7 @@ class Entrywise(LocalMechanism):
         return out
 
     def worst_tensor(self) -> Array:
-        """Give a tensor within the bounds whose report has the largest expected error."""
+        """Return a tensor within the bounds whose report has the largest expected error."""
         laws, which = self._laws
         suspects = self._suspects()
         worst = [suspects[np.argmax(self._entry_errors(law, suspects))] for law in laws]
@@ -298,7 +295,7 @@ class Entrywise(LocalMechanism):
         return total * self.step**2
 
     def worst_mse_in_ball(self, radius: float) -> float:
-        """The largest expected squared error over tensors within this distance of the middle, up to integrality.
+        """Return the largest expected squared error over tensors within this distance of the middle, up to integrality.
 
         The largest sum of d values psi(s_i) under sum s_i <= r^2 is at most d times the least concave function above
         psi, at r^2 / d; entries that sit at two places reach it.
@@ -314,7 +311,7 @@ class Entrywise(LocalMechanism):
         return self.size * concave_at(places**2, errors, mean) * self.step**2
 
     def _suspects(self) -> Array:
-        """Places among which the worst one is, for errors a + b t^2 at the grid points t."""
+        """Return places among which the worst one is, for errors a + b t^2 at the grid points t."""
         half = 0.5 * self.last
         part = np.linspace(0, 1, 65)
         middle = np.floor(half) - half
@@ -323,8 +320,30 @@ class Entrywise(LocalMechanism):
 
     # Choosing.
 
+    @classmethod
+    def candidates(cls, required: Requirements) -> Iterable[LocalMechanism]:
+        """Return the mechanism with as many reported entries as give the least worst error; a ball lies in a cube."""
+        return [cls(**cls._choice_settings(required))]
+
+    @classmethod
+    def _choice_settings(cls, required: Requirements) -> dict[str, Any]:
+        radius = required.radius
+        return {
+            "shape": required.shape,
+            "epsilon": required.epsilon,
+            "unit": required.unit,
+            "bounds": required.bounds if radius is None else (-radius, radius),
+            "differ": required.differ,
+            "coordinates": "best",
+            "outside": required.outside,
+        }
+
+    def worst_mse_for(self, required: Requirements) -> float:
+        """Return the largest expected squared error over the tensors that `required` declares possible."""
+        return self.worst_mse if required.radius is None else self.worst_mse_in_ball(required.radius)
+
     def _best_coordinates(self) -> int | None:
-        """Give how many entries to report for the least worst error: by closed form, from public numbers."""
+        """Return how many entries to report for the least worst error: by closed form, from public numbers."""
         if Unit.parse(self.unit).kind == "local entry":
             return None
         most = self.size if self.differ is None else int(self.differ)
@@ -338,7 +357,7 @@ class Entrywise(LocalMechanism):
         return best
 
     def settings(self) -> dict[str, Any]:
-        """Give the public parameters, as plain data."""
+        """Return the public parameters, as plain data."""
         weights = None if self.weights is None else np.asarray(self.weights).tolist()
         return super().settings() | {
             "bounds": self.bounds,
@@ -364,29 +383,3 @@ class Entrywise(LocalMechanism):
         if self.weights is not None:
             notes.append("Weights are public: read off the data, they would void the guarantee.")
         return (*notes, *super()._notes())
-
-
-def picks(rows: int, size: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
-    """Pick ``count`` different numbers below ``size`` per row, all sets equally likely (Floyd's algorithm)."""
-    out = np.empty((rows, count), dtype=np.int64)
-    for k in range(count):
-        top = size - count + k
-        drawn = uniform_below(top + 1, rows, source)
-        taken = (out[:, :k] == drawn[:, None]).any(axis=1)
-        out[:, k] = np.where(taken, top, drawn)
-    return out
-
-
-def concave_at(x: Array, y: Array, at: float) -> float:
-    """Evaluate the least concave function above the points (x ascending) at a number within their range."""
-    hull: list[tuple[float, float]] = []
-    for point in zip(x.tolist(), y.tolist(), strict=True):
-        while len(hull) > 1 and _below(hull[-2], hull[-1], point):
-            hull.pop()
-        hull.append(point)
-    return float(np.interp(at, [p[0] for p in hull], [p[1] for p in hull]))
-
-
-def _below(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Tell whether b lies on or below the line from a to c."""
-    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])

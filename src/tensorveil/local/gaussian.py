@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +13,8 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.local.ball import ROOM, Array, BallMechanism
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.requirements import Requirements
 from tensorveil.noise import NoiseSource, rounded_gaussian, rounded_gaussian_variance, sqrt_up
 from tensorveil.privacy import Event, Gaussian, Unit, gaussian_mu
 from tensorveil.privacy.exact import exactly, probability
@@ -23,15 +26,21 @@ STEPS = 1 << 20  # in the declared range of an entry
 class ExactGaussian(BallMechanism):
     """Add Gaussian noise to every entry, as little as (epsilon, delta) allows (Balle and Wang 2018).
 
-    For unit tensor it loses to `PrivUnit` by a factor of about ten in squared error, and pays a delta. It is here
-    because it composes well, and for tensors of which only few entries can differ.
+    For unit tensor its squared error is about ten times that of `PrivUnit`, and it needs a delta. It is here because it
+    composes well, and for tensors of which only a few entries can differ.
 
     Parameters
     ----------
-    delta: above 0; the probability beyond the reach of epsilon.
-    bounds or radius: declared range of the entries, or declared largest norm of the tensor.
-    differ: unit tensor, bounds: at most so many entries of an owner's tensor can differ.
-    outside: "error" or "clip".
+    delta
+        Above 0: the probability beyond the reach of epsilon.
+    bounds
+        Declared range of the entries.
+    radius
+        Instead of bounds: the declared largest norm of the tensor.
+    differ
+        Unit tensor with bounds: at most this many entries of an owner's tensor can differ.
+    outside
+        "error" or "clip".
 
     Guarantee: (epsilon, delta) for the unit (docs/guarantees.md#exact-gaussian).
 
@@ -43,6 +52,7 @@ class ExactGaussian(BallMechanism):
 
     delta: float = 0.0  # no default in effect: 0 is refused
     differ: int | None = None
+    command: ClassVar[str] = "gaussian"
     label: ClassVar[str] = "Gaussian noise, exactly calibrated"
     proof: ClassVar[str] = "docs/guarantees.md#exact-gaussian"
 
@@ -57,6 +67,24 @@ class ExactGaussian(BallMechanism):
         if local_entry and self.bounds is None:
             raise InputError("unit 'local entry' needs bounds of the entries. Try bounds=(-1, 1).")
         _ = self.mu
+
+    @classmethod
+    def candidates(cls, required: Requirements) -> Iterable[LocalMechanism]:
+        """Return the mechanism if there is a delta to spend."""
+        if required.delta == 0:
+            return []
+        return [cls(**cls._choice_settings(required), delta=required.delta, differ=required.differ)]
+
+    @classmethod
+    def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
+        """Return one for a cube, one for tensors of which one entry differs, and one for a ball."""
+        settings: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5, "unit": "tensor"}
+        bounds = (-1.0, 1.0)
+        return {
+            "exact Gaussian": cls(shape=(2,), bounds=bounds, **settings),
+            "exact Gaussian, one entry differs": cls(shape=(3,), bounds=bounds, differ=1, **settings),
+            "exact Gaussian, ball": cls(shape=(3,), radius=1.0, **settings),
+        }
 
     @cached_property
     def mu(self) -> float:
@@ -94,7 +122,7 @@ class ExactGaussian(BallMechanism):
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
         from tensorveil.kernels import local_draws
 
-        centred = self._inside(rows)
+        centred = self._center_rows(rows)
         half = 0.5 * self.step * STEPS
         flat = np.clip(centred, -half, half).reshape(-1)
         index = np.empty(len(flat), dtype=np.int64)
@@ -120,7 +148,7 @@ class ExactGaussian(BallMechanism):
         return self.size * (rounded_gaussian_variance(self._sigma) + 0.25) * self.step**2
 
     def settings(self) -> dict[str, Any]:
-        """Give the public parameters, as plain data."""
+        """Return the public parameters, as plain data."""
         return super().settings() | {"delta": self.delta, "differ": self.differ}
 
     def _conditions(self) -> tuple[str, ...]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.local.entrywise import Array
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.laws import Array
 from tensorveil.local.piecewise import Piecewise, fine_grid
-from tensorveil.local.windows import WindowLaw, best_width, window_answers, window_centred, window_law
+from tensorveil.local.windows import WindowLaw, best_width, decode_windows, window_answers, window_law
 from tensorveil.noise import NoiseSource
 from tensorveil.noise.dyadic import WORDS
 from tensorveil.noise.responses import TwoPoints, Windows, chances
@@ -30,7 +32,7 @@ class HybridLaw:
     share: int  # over 2**64
 
     def variance(self, places: Array) -> Array:
-        """Give the variance of a decoded answer at centred grid points; the bit's rounding included."""
+        """Return the variance of a decoded answer at centred grid points; the bit's rounding included."""
         alpha = self.share / WORDS
         reach = 0.5 * self.window.last * self.bit.gain
         out: Array = alpha * self.window.variance(places) + (1 - alpha) * (reach**2 - np.asarray(places) ** 2)
@@ -62,8 +64,9 @@ class HybridAnswers:
 class Hybrid(Piecewise):
     """Answer by the piecewise mechanism with chance 1 - e^(-eps/2), else by one bit (Wang et al. 2019).
 
-    Each entry's epsilon counts: below 0.61 always by one bit. Parameters as for `Piecewise`; by default a few
-    coordinates are picked at random, which is what makes it good for many entries and a small budget.
+    What counts is each entry's epsilon: below 0.61 it always answers by one bit. The parameters are those of
+    `Piecewise`; by default a few coordinates are picked at random, which makes it good for many entries and a small
+    budget.
 
     Guarantee: epsilon for the unit (docs/guarantees.md#hybrid).
 
@@ -72,8 +75,15 @@ class Hybrid(Piecewise):
     1
     """
 
+    command: ClassVar[str] = "hybrid"
     label: ClassVar[str] = "hybrid mechanism (piecewise and one bit)"
     proof: ClassVar[str] = "docs/guarantees.md#hybrid"
+
+    @classmethod
+    def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
+        """Return one with the best number of coordinates, and one that reports a single entry."""
+        settings: dict[str, Any] = {"shape": (3,), "epsilon": epsilon, "unit": "tensor", "bounds": (-1.0, 1.0)}
+        return {"hybrid": cls(**settings), "hybrid, one entry told": cls(**settings, coordinates=1)}
 
     def _best_points(self) -> int:
         return fine_grid(max(self._epsilons))
@@ -100,10 +110,10 @@ class Hybrid(Piecewise):
         counts = np.array([law.window.last + law.window.width for law in laws])
         return counts, np.array([0.5 * self.last * law.bit.gain for law in laws])
 
-    def _centred(self, codes: Array, column: Array, laws: tuple[HybridLaw, ...]) -> Array:  # type: ignore[override]
+    def _decode_places(self, codes: Array, column: Array, laws: tuple[HybridLaw, ...]) -> Array:  # type: ignore[override]
         counts, reaches = self._decoding
         over = codes - counts[column]
         by_bit = over >= 0
         windows = tuple(law.window for law in laws)
-        out = window_centred(np.where(by_bit, 0, codes), column, windows)
+        out = decode_windows(np.where(by_bit, 0, codes), column, windows)
         return np.where(by_bit, np.where(over == 1, reaches[column], -reaches[column]), out)

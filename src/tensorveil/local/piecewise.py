@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from tensorveil.local.entrywise import Answers, Array, Entrywise
-from tensorveil.local.windows import WindowLaw, best_width, window_answers, window_centred, window_law
+from tensorveil.local.entrywise import Entrywise
+from tensorveil.local.laws import Answers, Array
+from tensorveil.local.windows import WindowLaw, best_width, decode_windows, window_answers, window_law
 
 
 def fine_grid(epsilon: Fraction) -> int:
@@ -20,8 +21,8 @@ def fine_grid(epsilon: Fraction) -> int:
 class Piecewise(Entrywise):
     """Answer within a window around the value with high chance, else anywhere outside of it (Wang et al. 2019).
 
-    Parameters as for `Entrywise`; by default the grid is fine and ``coordinates`` are as many as give the least worst
-    error (all of them in unit local entry).
+    The parameters are those of `Entrywise`; by default the grid is fine, and ``coordinates`` is the number of least
+    worst error (all entries in unit local entry).
 
     Guarantee: epsilon for the unit (docs/guarantees.md#windows).
 
@@ -31,6 +32,7 @@ class Piecewise(Entrywise):
     """
 
     coordinates: int | str | None = "best"
+    command: ClassVar[str] = "piecewise"
     label: ClassVar[str] = "piecewise mechanism on a grid"
     proof: ClassVar[str] = "docs/guarantees.md#windows"
 
@@ -48,5 +50,5 @@ class Piecewise(Entrywise):
     def _answers(self, laws: tuple[WindowLaw, ...]) -> Answers:
         return window_answers(laws)
 
-    def _centred(self, codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
-        return window_centred(codes, column, laws)
+    def _decode_places(self, codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
+        return decode_windows(codes, column, laws)

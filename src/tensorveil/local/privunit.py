@@ -77,13 +77,17 @@ def _cap(d: int, gamma: float, epsilon: float) -> Cap:
 class PrivUnit(DirectionMechanism):
     """Answer with a random direction, which lies in a cap around the tensor's own with a chance that epsilon allows.
 
-    For many entries it has the least error of the pure mechanisms here: at all budgets where a norm is declared, from
-    epsilon 2 on where bounds are. Its answers are unbiased; a single one has a large error whatever the tensor.
+    For many entries it has the least error of the pure mechanisms here: at all budgets if a norm is declared, from
+    epsilon 2 on if bounds are. Its answers are unbiased; a single one has a large error whatever the tensor.
 
     Parameters
     ----------
-    bounds or radius: declared range of the entries, or declared largest norm of the tensor.
-    outside: "error" or "clip".
+    bounds
+        Declared range of the entries.
+    radius
+        Instead of bounds: the declared largest norm of the tensor.
+    outside
+        "error" or "clip".
 
     Guarantee: epsilon for unit tensor (docs/guarantees.md#privunit).
 
@@ -93,6 +97,7 @@ class PrivUnit(DirectionMechanism):
     342
     """
 
+    command: ClassVar[str] = "privunit"
     label: ClassVar[str] = "PrivUnit"
     proof: ClassVar[str] = "docs/guarantees.md#privunit"
 

@@ -61,7 +61,7 @@ class PrivUnitG(DirectionMechanism):
 
     Nearly as accurate as `PrivUnit` in high dimension, and simpler to analyse: sums of answers are nearly Gaussian.
 
-    Parameters as for `PrivUnit`.
+    The parameters are those of `PrivUnit`.
 
     Guarantee: epsilon for unit tensor (docs/guarantees.md#privunitg).
 
@@ -70,6 +70,7 @@ class PrivUnitG(DirectionMechanism):
     (28, 28)
     """
 
+    command: ClassVar[str] = "privunitg"
     label: ClassVar[str] = "PrivUnitG"
     proof: ClassVar[str] = "docs/guarantees.md#privunitg"
 

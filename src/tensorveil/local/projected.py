@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.local.ball import BallMechanism
 from tensorveil.local.basis import Basis
-from tensorveil.local.contract import Array, LocalMechanism, checked_bounds
+from tensorveil.local.contract import Array, LocalMechanism
 from tensorveil.local.entrywise import Entrywise
+from tensorveil.local.hybrid import Hybrid
+from tensorveil.local.requirements import Requirements, check_bounds, check_outside
+from tensorveil.local.storage import mechanism_from_json, mechanism_to_json
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Unit
 
@@ -25,10 +28,14 @@ class Projected(LocalMechanism):
 
     Parameters
     ----------
-    bounds: declared (low, high) of the tensor's entries; the coefficients' ranges follow from them.
-    basis: the public basis.
-    inner: the mechanism for the coefficients: unit tensor, shape (keep,), bounds (-1, 1) or radius 1.
-    outside: "error" or "clip" for entries outside of the bounds.
+    bounds
+        Declared (low, high) of the tensor's entries; the coefficients' ranges follow from them.
+    basis
+        The public basis.
+    inner
+        The mechanism for the coefficients: unit tensor, shape (keep,), bounds (-1, 1) or radius 1.
+    outside
+        "error" or "clip" for entries outside of the bounds.
 
     Guarantee: that of the inner mechanism, for unit tensor (docs/guarantees.md#projection).
     """
@@ -37,12 +44,14 @@ class Projected(LocalMechanism):
     basis: Basis
     inner: LocalMechanism
     outside: str = "error"
-    proof: ClassVar[str] = "docs/guarantees.md#projection"
+    command: ClassVar[str] = "projected"
     label: ClassVar[str] = "projection on a public basis"
+    proof: ClassVar[str] = "docs/guarantees.md#projection"
+    perturbs: ClassVar[Literal["entries", "tensors"]] = "tensors"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        object.__setattr__(self, "bounds", check_bounds(self.bounds))
         if Unit.parse(self.unit).kind != "tensor":
             raise InputError("unit must be 'tensor': an entry is part of every coefficient. For entries, try DTLDP.")
         if self.basis.shape != self.shape or self.inner.shape != (self.basis.keep,):
@@ -51,8 +60,27 @@ class Projected(LocalMechanism):
             raise InputError("the inner mechanism must have the same epsilon and unit. Make it with project().")
         if getattr(self.inner, "differ", None) is not None:
             raise InputError("differ does not carry over to coefficients: one entry is part of all of them.")
-        if self.outside not in ("error", "clip"):
-            raise InputError(f"outside must be 'error' or 'clip'; got {self.outside!r}. Try outside='clip'.")
+        check_outside(self.outside)
+
+    @classmethod
+    def candidates(cls, required: Requirements) -> Iterable[LocalMechanism]:
+        """Return nothing: what a basis leaves out is a bias, which the comparison of errors does not know."""
+        return []
+
+    @classmethod
+    def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
+        """Return the hybrid mechanism on two of four coefficients."""
+        return {"projected hybrid": project(Basis.dct((2, 2), 2), Hybrid, epsilon=epsilon, bounds=(-1.0, 1.0))}
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Projected:
+        """Make the mechanism that `settings` describes, its basis and inner mechanism included."""
+        shape = tuple(settings["shape"])
+        parts = {
+            "basis": Basis.from_settings(settings["basis"], shape),
+            "inner": mechanism_from_json(settings["inner"]),
+        }
+        return cls(**{**settings, **parts, "shape": shape})
 
     @property
     def delta(self) -> float:
@@ -81,11 +109,11 @@ class Projected(LocalMechanism):
     @cached_property
     def scales(self) -> Array:
         """What each coefficient is divided by before the inner mechanism: its range, or the radius of all."""
-        if isinstance(self.inner, BallMechanism):
+        if self.inner.perturbs == "tensors":
             return np.full(self.basis.keep, self.basis.radius(self._half))
         return self.basis.ranges(self._half)
 
-    def _scaled(self, rows: Array) -> Array:
+    def _scale_rows(self, rows: Array) -> Array:
         low, high = self.bounds
         if not np.all(np.isfinite(rows)) or (self.outside == "error" and (rows.min() < low or rows.max() > high)):
             raise InputError(f"x must lie within bounds {self.bounds}, without NaN. Clip it, or set outside='clip'.")
@@ -95,34 +123,34 @@ class Projected(LocalMechanism):
     # A report is as long as the basis, not as the tensor: it travels as rows of `keep` integers.
 
     def randomize(self, x: Any, *, source: NoiseSource | None = None) -> Any:
-        """Give the integers that leave the owner: ``keep`` of them per tensor."""
+        """Return the integers that leave the owner: ``keep`` of them per tensor."""
         rows, shape = self._rows(x)
         codes = [
-            self.inner.randomize(self._scaled(np.asarray(rows[part], dtype=np.float64)), source=source)
+            self.inner.randomize(self._scale_rows(np.asarray(rows[part], dtype=np.float64)), source=source)
             for part in self._parts(len(rows))
         ]
         found = np.concatenate(codes)
         return found[0] if len(shape) == len(self.shape) else found
 
     def decode(self, codes: Any) -> Any:
-        """Give the tensors that the integers of `randomize` stand for."""
+        """Return the tensors that the integers of `randomize` stand for."""
         array = np.asarray(codes)
         single = array.ndim == 1
-        rows = self._back(self.inner.decode(array.reshape(-1, self.basis.keep)))
+        rows = self._restore(self.inner.decode(array.reshape(-1, self.basis.keep)))
         return rows.reshape(self.shape) if single else rows.reshape(-1, *self.shape)
 
-    def _back(self, scaled: Array) -> Array:
+    def _restore(self, scaled: Array) -> Array:
         out: Array = self.basis.synthesise(scaled * self.scales) + self.center
         return out
 
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
-        return self.inner.randomize(self._scaled(rows), source=source)
+        return self.inner.randomize(self._scale_rows(rows), source=source)
 
     def _decode_rows(self, codes: Array) -> Array:
-        return self._back(self.inner.decode(codes))
+        return self._restore(self.inner.decode(codes))
 
     def _mse_rows(self, rows: Array) -> Array:
-        scaled = self._scaled(rows)
+        scaled = self._scale_rows(rows)
         kept = self.basis.synthesise(scaled * self.scales) + self.center
         if isinstance(self.inner, Entrywise):
             noise = self.inner.entry_mse_rows(scaled) @ self.scales**2
@@ -146,14 +174,17 @@ class Projected(LocalMechanism):
         return self.noise_mse + lost
 
     def worst_tensor(self) -> Array:
-        """Give the tensor in the middle, whose report has the largest error by noise for most inner mechanisms."""
+        """Return the tensor in the middle, whose report has the largest error by noise for most inner mechanisms."""
         return np.full(self.shape, self.center)
 
     def settings(self) -> dict[str, Any]:
-        """Give the public parameters, as plain data."""
-        inner = {"mechanism": type(self.inner).__name__, **self.inner.settings()}
-        own = {"bounds": self.bounds, "outside": self.outside, "basis": self.basis.settings(), "inner": inner}
-        return super().settings() | own
+        """Return the public parameters, as plain data."""
+        return super().settings() | {
+            "bounds": self.bounds,
+            "outside": self.outside,
+            "basis": self.basis.settings(),
+            "inner": mechanism_to_json(self.inner),
+        }
 
     def _statistic(self) -> str:
         return f"{self.basis.keep} coefficients of one tensor of {self.size} entries, by {self.inner.label}"
@@ -167,10 +198,16 @@ def project(basis: Basis, mechanism: type[LocalMechanism], *, epsilon: float, bo
 
     Parameters
     ----------
-    basis: `Basis.dct`, `Basis.haar` or `Basis.own`.
-    mechanism: the class for the coefficients, such as `PrivUnit` or `Hybrid`.
-    epsilon, bounds: the budget, and the declared range of the tensor's entries.
-    options: further parameters of the class; ``outside`` is for the tensor's entries.
+    basis
+        Made by `Basis.dct`, `Basis.haar` or `Basis.own`.
+    mechanism
+        The class for the coefficients, such as `PrivUnit` or `Hybrid`.
+    epsilon
+        The budget.
+    bounds
+        Declared range of the tensor's entries.
+    options
+        Further parameters of the class; ``outside`` is for the tensor's entries.
 
     >>> from tensorveil.local import Basis, PrivUnit, project
     >>> smooth = project(Basis.dct((28, 28), 16), PrivUnit, epsilon=4.0, bounds=(0, 1))
@@ -179,7 +216,7 @@ def project(basis: Basis, mechanism: type[LocalMechanism], *, epsilon: float, bo
     True
     """
     outside = options.pop("outside", "error")
-    domain: dict[str, Any] = {"radius": 1.0} if issubclass(mechanism, BallMechanism) else {"bounds": (-1.0, 1.0)}
+    domain: dict[str, Any] = {"radius": 1.0} if mechanism.perturbs == "tensors" else {"bounds": (-1.0, 1.0)}
     # Coefficients are within their ranges by proof; clipping takes care of their rounding.
     inner = mechanism(
         shape=(basis.keep,), epsilon=epsilon, unit="tensor", outside="clip", **domain, **options  # type: ignore[call-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -10,8 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from tensorveil.local.entrywise import Answers, Array, Entrywise
-from tensorveil.local.windows import WindowLaw, window_answers, window_centred, window_law, window_moments
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.entrywise import Entrywise
+from tensorveil.local.laws import Answers, Array
+from tensorveil.local.windows import WindowLaw, decode_windows, window_answers, window_law, window_moments
 
 CANDIDATES = range(2, 1025)
 
@@ -37,9 +40,10 @@ def best_points(epsilon: float, scale: float) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomizedResponse(Entrywise):
-    """Tell each entry's grid point truly with chance e^eps / (e^eps + k - 1), else one of the k - 1 others.
+    """Report each entry's grid point truly with chance e^eps / (e^eps + k - 1), else one of the k - 1 others.
 
-    Parameters as for `Entrywise`; ``points`` is k, by default the one of least worst error (2 for small epsilon).
+    The parameters are those of `Entrywise`; ``points`` is k, by default the one of least worst error (2 for small
+    epsilon).
 
     Guarantee: epsilon for the unit (docs/guarantees.md#windows).
 
@@ -48,8 +52,14 @@ class RandomizedResponse(Entrywise):
     (2,)
     """
 
+    command: ClassVar[str] = "k-rr"
     label: ClassVar[str] = "k-ary randomised response"
     proof: ClassVar[str] = "docs/guarantees.md#windows"
+
+    @classmethod
+    def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
+        """Return one on a grid of four points."""
+        return {"k-RR": cls(shape=(2,), epsilon=epsilon, unit="tensor", bounds=(-1.0, 1.0), points=4)}
 
     def _best_points(self) -> int:
         smallest = min(part for part in self._epsilons if part > 0)
@@ -62,5 +72,5 @@ class RandomizedResponse(Entrywise):
     def _answers(self, laws: tuple[WindowLaw, ...]) -> Answers:
         return window_answers(laws)
 
-    def _centred(self, codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
-        return window_centred(codes, column, laws)
+    def _decode_places(self, codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
+        return decode_windows(codes, column, laws)

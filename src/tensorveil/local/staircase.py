@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tensorveil.local.entrywise import Answers, Array, Entrywise
-from tensorveil.noise.staircase import Staircase as StaircaseNoise
-from tensorveil.noise.staircase import Stairs, best_stairs
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.entrywise import Entrywise
+from tensorveil.local.laws import Answers, Array
+from tensorveil.noise.staircase import StaircaseSampler, Stairs, best_stairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +22,7 @@ class StairsLaw:
     stairs: Stairs
 
     def variance(self, places: Array) -> Array:
-        """Give the noise's variance, the same at all places."""
+        """Return the noise's variance, which is the same at all places."""
         return np.full(np.shape(places), self.stairs.variance)
 
 
@@ -28,7 +30,7 @@ class StairsLaw:
 class Staircase(Entrywise):
     """Add staircase noise to every entry: the additive noise of least variance for pure epsilon (Geng, Viswanath).
 
-    Parameters as for `Entrywise`; ``points`` defaults to 4097.
+    The parameters are those of `Entrywise`; ``points`` defaults to 4097.
 
     Guarantee: epsilon for the unit (docs/guarantees.md#staircase).
 
@@ -37,8 +39,19 @@ class Staircase(Entrywise):
     (2,)
     """
 
+    command: ClassVar[str] = "staircase"
     label: ClassVar[str] = "staircase noise on a grid"
     proof: ClassVar[str] = "docs/guarantees.md#staircase"
+
+    @classmethod
+    def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
+        """Return one for whole tensors, one for single entries, and one for tensors of which one entry differs."""
+        declared: dict[str, Any] = {"epsilon": epsilon, "bounds": (-1.0, 1.0)}
+        return {
+            "staircase": cls(shape=(2,), unit="tensor", **declared),
+            "staircase, entry": cls(shape=(1,), unit="local entry", **declared),
+            "staircase, one entry differs": cls(shape=(3,), unit="tensor", differ=1, **declared),
+        }
 
     def _best_points(self) -> int:
         return 4097
@@ -47,8 +60,8 @@ class Staircase(Entrywise):
         return StairsLaw(stairs=best_stairs(epsilon, self.last))
 
     def _answers(self, laws: tuple[Any, ...]) -> Answers:
-        return StaircaseNoise(stairs=tuple(law.stairs for law in laws))
+        return StaircaseSampler(stairs=tuple(law.stairs for law in laws))
 
-    def _centred(self, codes: Array, column: Array, laws: tuple[Any, ...]) -> Array:
+    def _decode_places(self, codes: Array, column: Array, laws: tuple[Any, ...]) -> Array:
         out: Array = codes - 0.5 * self.last
         return out

@@ -34,12 +34,12 @@ class WindowLaw:
 
     @property
     def gain(self) -> float:
-        """What a centred answer is multiplied by to be unbiased: 1 / (p - w (1 - p) / N)."""
+        """What a centred answer is multiplied by to make it unbiased: 1 / (p - w (1 - p) / N)."""
         p = self.chance / WORDS
         return 1 / (p - self.width * ((WORDS - self.chance) / WORDS) / self.last)
 
     def variance(self, places: Array) -> Array:
-        """Give the variance of a decoded answer at centred grid points."""
+        """Return the variance of a decoded answer at centred grid points."""
         a, b = window_moments(self.last, float(self.width), self.gain, (WORDS - self.chance) / WORDS)
         out: Array = a + b * np.asarray(places, dtype=np.float64) ** 2
         return out
@@ -88,7 +88,7 @@ def _decoding(laws: tuple[WindowLaw, ...]) -> tuple[Array, Array]:
     return middles, np.array([law.gain for law in laws])
 
 
-def window_centred(codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
+def decode_windows(codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> Array:
     """Decode answers of several laws: centred, times the gain."""
     middles, gains = _decoding(laws)
     if len(laws) == 1:

@@ -1,37 +1,39 @@
-"""Every proven mechanism by name: what the user may ask for and what the planner chooses from."""
+"""Every mechanism by name: what users may ask for and what the planner chooses from.
+
+The modules that `names.py` lists are imported, and each must describe the mechanism that the list promises.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
 
-from tensorveil.mechanisms.data import Form, Outcome, PrivateData
-from tensorveil.mechanisms.entry import run_entry
-from tensorveil.mechanisms.gradient import run_gradient
-from tensorveil.mechanisms.input import run_input, run_margins_input
-from tensorveil.mechanisms.margins import run_margins
-from tensorveil.mechanisms.mean import run_mean
-from tensorveil.mechanisms.output import run_output
-from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.method import Expected, Method
+from tensorveil.mechanisms.names import BY_UNIT
 
-Run = Callable[[PrivateData, Form, Spend], Outcome]
+__all__ = ["COMPARED", "METHODS", "load_method"]
+
+# Unit "slice" runs in rounds, which stand after this folder.
+UNITS: Final = ("value", "entry")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Method:
-    """A mechanism: its name in words, the unit it protects, what it does to data."""
+def load_method(name: str, unit: str) -> Method:
+    """Import the module of a mechanism and return its METHOD, which must agree with the list of names."""
+    module = f"{__package__}.{name.replace('+', '_')}"
+    found = getattr(import_module(module), "METHOD", None)
+    if not isinstance(found, Method):
+        raise TypeError(f"{module} must end with METHOD = Method(...): names.py lists it as the mechanism {name!r}.")
+    if (found.name, found.unit) != (name, unit):
+        raise TypeError(
+            f"{module} describes {found.name!r} for unit {found.unit!r}, but names.py lists {name!r} for unit "
+            f"{unit!r}. Change one of them."
+        )
+    return found
 
-    title: str
-    unit: str
-    run: Run
 
-
-METHODS: Mapping[str, Method] = {
-    "mean": Method(title="private mean", unit="value", run=run_mean),
-    "margins": Method(title="private margins", unit="value", run=run_margins),
-    "input": Method(title="input perturbation", unit="value", run=run_input),
-    "margins+input": Method(title="private margins and input perturbation", unit="value", run=run_margins_input),
-    "output": Method(title="output perturbation of alternating least squares", unit="value", run=run_output),
-    "gradient": Method(title="gradient perturbation", unit="value", run=run_gradient),
-    "gram": Method(title="alternating least squares on private Gram matrices", unit="entry", run=run_entry),
+METHODS: Final[Mapping[str, Method]] = {name: load_method(name, unit) for unit in UNITS for name in BY_UNIT[unit]}
+# What the planner compares: the predictions of all mechanisms that make one.
+COMPARED: Final[Mapping[str, Expected]] = {
+    name: method.expected for name, method in METHODS.items() if callable(method.expected)
 }

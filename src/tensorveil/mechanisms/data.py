@@ -1,4 +1,4 @@
-"""What a mechanism is given and what it gives back."""
+"""What a mechanism is given and what it returns."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class Form:
     restarts: int
     threads: int | None
     seed: int
-    # How perturbed values are fitted; for matrices also without knowing the noise, and with the rank to be found.
+    # How perturbed values are fitted. For matrices the solver may also be one that does not know the noise, and it may
+    # be left to find the rank.
     solver: str = "bayes"
     estimate_rank: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a mechanism releases, and what it spent on it."""
+    """What a mechanism releases, and what it spent on that."""
 
     solution: Solution
     parts: tuple[Part, ...]
-    proofs: tuple[str, ...]
 
 
 def constant_solution(data: PrivateData, form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:

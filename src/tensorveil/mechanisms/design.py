@@ -1,4 +1,4 @@
-"""Designs of the multilinear model: what multiplies a row, or the core, in the prediction of each entry."""
+"""Designs of the multilinear model: what a row, or the core, is multiplied by in the prediction of each entry."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def predictions(columns: Array, core: Array | None, factors: Sequence[Array], th
 
 
 def public_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Array]]:
-    """Return random factors and core, of unit mean square; no data are used."""
+    """Return random factors and core of unit mean square. They do not depend on the data."""
     rng = np.random.default_rng(form.seed)
     factors = [unit_columns(rng.standard_normal(s)) for s in zip(data.shape, form.ranks, strict=True)]
     core = None
@@ -45,14 +45,14 @@ def public_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Arra
 
 
 def unit_columns(factor: Array) -> Array:
-    """Return the factor with columns of unit mean square; a column of zeros stays."""
+    """Return the factor with columns of unit mean square; a column of zeros stays as it is."""
     size = np.sqrt(np.mean(factor**2, axis=0))
     scaled: Array = factor / np.where(size > 0, size, 1.0)
     return scaled
 
 
-def without_weak_components(core: Array | None, factors: Sequence[Array]) -> list[Array]:
-    """Return factors whose negligible CP components are zero: scaled up again they would be noise."""
+def drop_weak_components(core: Array | None, factors: Sequence[Array]) -> list[Array]:
+    """Return factors with negligible CP components set to zero: rescaled to unit size they would be noise."""
     if core is not None:
         return list(factors)
     strength = np.prod([np.sqrt(np.mean(factor**2, axis=0)) for factor in factors], axis=0)
@@ -60,10 +60,10 @@ def without_weak_components(core: Array | None, factors: Sequence[Array]) -> lis
     return [factor * kept for factor in factors]
 
 
-def rebalanced(core: Array | None, factors: Sequence[Array], mode: int | None) -> tuple[Array | None, list[Array]]:
-    """Return the same model with columns of unit mean square, and a core of unit mean square, but for one part.
+def rebalance(core: Array | None, factors: Sequence[Array], mode: int | None) -> tuple[Array | None, list[Array]]:
+    """Return the same model with all scale in one part: the rows of ``mode``, or with ``mode=None`` the core.
 
-    All scale goes to the rows of ``mode``, or with ``mode=None`` to the core.
+    The columns of all other factors, and the core, get unit mean square.
     """
     out = list(factors)
     for k, factor in enumerate(factors):

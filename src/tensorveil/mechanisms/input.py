@@ -1,31 +1,49 @@
-"""Input perturbation: every value gets noise of its own, and a solver that knows the noise does the rest, for free.
+"""Input perturbation: every value gets noise of its own, and a solver that knows the noise does the rest at no cost.
 
-A small share buys a private mean and spread; the residual is clipped to a few spreads, which is much narrower than the
-declared bounds, and noise is scaled to that.
+A small share of the budget buys a private mean and spread. The residual is clipped to a few spreads, which is much
+narrower than the declared bounds, and the noise is scaled to that.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.margins import private_margins
 from tensorveil.mechanisms.mean import private_mean, private_spread
+from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import input_gain, input_spreads, mean_share, parameters, slope
+from tensorveil.mechanisms.tradeoffs import (
+    BIASES,
+    INTERACTIONS,
+    SIGNAL,
+    bending,
+    clipped_noise,
+    input_gain,
+    input_spreads,
+    mean_share,
+    parameters,
+    shrinkage_error,
+    slope,
+    sum_bending,
+)
 from tensorveil.privacy import Part
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
-from tensorveil.solvers.registry import MATRIX_SOLVERS
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Baseline, Solution, Task
 from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.entries import MemoryEntries
 
 PROOFS = ("docs/guarantees.md#sums", "docs/guarantees.md#input", "docs/guarantees.md#post-processing")
-_SPREAD_SHARE, _MARGINS_SHARE, _SLOPE_SHARE = 0.03, 0.3, 0.01
+_SPREAD_SHARE, _SLOPE_SHARE = 0.03, 0.01
 _LEAST_SLOPE = 0.2
-# By so much slopes of data differ from that of a Gaussian law.
+# The slopes of real data differ by this much from that of a Gaussian law.
 _SLOPES_DIFFER = 0.1
+# Components are lost below the first of these clarities and found above the second.
+_LOST, _CLEAR = 0.8, 1.7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +67,7 @@ def fit_input(data: PrivateData, form: Form, spend: Spend) -> InputFit:
         for_mean.part("mean", "sum of the values"),
         for_spread.part("spread", "sum of squared deviations from the private mean"),
     )
-    solution, more = _fit_perturbed(data, form, for_values, np.full(data.n_entries, center), spread)
+    solution, more = fit_perturbed(data, form, for_values, np.full(data.n_entries, center), spread)
     solution = replace(solution, offset=solution.offset + center)
     return InputFit(solution=solution, parts=(*parts, *more))
 
@@ -60,37 +78,23 @@ def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     Guarantee: ``spend``, unit value (docs/guarantees.md#input).
     """
     start = fit_input(data, form, spend)
-    return Outcome(solution=start.solution, parts=start.parts, proofs=PROOFS)
+    return Outcome(solution=start.solution, parts=start.parts)
 
 
-def run_margins_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
-    """Release private biases and a model fitted to the perturbed residuals they leave.
-
-    Guarantee: ``spend``, unit value (docs/guarantees.md#sums, docs/guarantees.md#input).
-    """
-    for_margins, for_values = spend.split(_MARGINS_SHARE, 1 - _MARGINS_SHARE)
-    margins = private_margins(data, for_margins)
-    baseline = margins.at(data.columns)
-    solution, rest = _fit_perturbed(data, form, for_values, baseline, margins.spread)
-    found = solution.biases or [0.0] * len(data.shape)
-    biases = tuple(bias + more for bias, more in zip(margins.biases, found, strict=True))
-    solution = replace(solution, offset=solution.offset + margins.offset, biases=biases)
-    return Outcome(solution=solution, parts=(*margins.parts, *rest), proofs=PROOFS)
-
-
-def _fit_perturbed(
+def fit_perturbed(
     data: PrivateData, form: Form, spend: Spend, baseline: Array, spread: float
 ) -> tuple[Solution, tuple[Part, ...]]:
-    """Perturb clipped residuals from an already private baseline and fit them with their noise variance known."""
+    """Perturb clipped residuals from an already private baseline and fit them, their noise variance being known.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#input).
+    """
     for_slope, for_values = spend.split(_SLOPE_SHARE, 1 - _SLOPE_SHARE)
     limit = min(spread * input_spreads(spend.noise, gain_of_input(spend, data, form)), data.width)
     residual = data.values - baseline
     left = clipping_slope(data, residual, spread, limit, for_slope)
     noisy = for_values.values(np.clip(residual, -limit, limit), (-limit, limit))
     task = Task(
-        columns=data.columns,
-        values=noisy.values / left,
-        shape=data.shape,
+        entries=MemoryEntries(columns=data.columns, values=noisy.values / left, shape=data.shape),
         ranks=form.ranks,
         core=form.core,
         baseline="none",
@@ -103,7 +107,7 @@ def _fit_perturbed(
         for_values.part("values", "every value, clipped and perturbed"),
     )
     if form.solver != "bayes":
-        return _fit_as_asked(task, form), parts
+        return _fit_by_solver(task, form), parts
     return fit_noise_aware(task, noisy.variance / left**2, form, laplace=spend.epsilon is not None), parts
 
 
@@ -111,8 +115,8 @@ def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: flo
     """Return how much of the signal clipping leaves: the mean of r clip(r), over the square of the spread.
 
     For Gaussian residuals this is the slope with which clipped values follow the signal (Bussgang 1952), so dividing
-    by it undoes, on average, the pull of clipping towards zero. The noisy mean is weighed, by its known noise, against
-    the slope of a Gaussian law: of few entries at a small budget noise alone would be left.
+    by it undoes, on average, the pull of clipping towards zero. The noisy mean is weighted by its known noise against
+    the slope of a Gaussian law: with few entries and a small budget it would be noise alone.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
@@ -130,8 +134,8 @@ def gain_of_input(spend: Spend, data: PrivateData, form: Form) -> float:
     return input_gain(spend.noise, data.n_entries, parameters(data.shape, form.ranks, form.core))
 
 
-def _fit_as_asked(task: Task, form: Form) -> Solution:
-    """Fit perturbed values by a matrix solver that does not know of noise. Post-processing only."""
+def _fit_by_solver(task: Task, form: Form) -> Solution:
+    """Fit perturbed values by a matrix solver that does not know the noise. Post-processing only."""
     kind, solve = MATRIX_SOLVERS[form.solver]
     more = {"estimate_rank": True} if form.estimate_rank else {}
     settings = kind(sweeps=form.sweeps, **more)
@@ -139,10 +143,10 @@ def _fit_as_asked(task: Task, form: Form) -> Solution:
 
 
 def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = False) -> Solution:
-    """Fit perturbed values in several ways; the best evidence bound wins. Post-processing only.
+    """Fit perturbed values in several ways and keep the one with the best evidence bound. Post-processing only.
 
-    With biases of their own the components are free for interactions; without, they may represent biases better. Both
-    are tried from the data's spectrum, then random starts.
+    With separate biases the components are free for interactions; without them, components may represent biases better.
+    Both are tried from the spectrum of the data, then random starts.
     """
     ways: list[tuple[Baseline, Start]] = [("none", "spectral"), ("biases", "spectral")]
     ways += [("none", "random")] * max(form.restarts - 2, 0)
@@ -159,3 +163,41 @@ def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = 
             best = (bound, solution)
     assert best is not None
     return best[1]
+
+
+def expected_start(case: Case) -> float:
+    """Predict the error where the components are found."""
+    spreads = input_spreads(case.noise, case.input_gain)
+    per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n_entries
+    return shrinkage_error(SIGNAL, per_value) + bending(spreads)
+
+
+def allow_for_loss(case: Case, error: float, clear: float) -> float:
+    """Predict the error where components may be lost; biases, which are found all the same, remain.
+
+    ``error`` is the error if they are found, which is certain from the clarity ``clear`` on.
+    """
+    found = min(max(math.log(case.clarity / _LOST) / math.log(clear / _LOST), 0.0), 1.0)
+    count = float(sum(case.shape))
+    spreads = input_spreads(case.noise, case.input_gain)
+    gain = input_gain(case.noise, case.n_entries, count)
+    per_value = clipped_noise(gain, spreads) + (1 - BIASES) * count / case.n_entries
+    lost = INTERACTIONS + shrinkage_error(BIASES, per_value) + sum_bending(spreads)
+    return found * error + (1 - found) * min(lost, SIGNAL)
+
+
+def expected_error(case: Case) -> float:
+    """Predict the error of input perturbation."""
+    case = case.part(0.94)  # the rest is for mean, spread and slope
+    return allow_for_loss(case, expected_start(case), _CLEAR) + case.side_noise
+
+
+METHOD = Method(
+    name="input",
+    title="input perturbation",
+    unit="value",
+    run=run_input,
+    proofs=PROOFS,
+    expected=expected_error,
+    fits_values=True,
+)

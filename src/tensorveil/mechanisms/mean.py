@@ -1,13 +1,14 @@
-"""The private mean and scale, alone (the constant predictor) or as the first step of other mechanisms."""
+"""The private mean and spread, alone (the constant predictor) or as the first step of other mechanisms."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, constant_solution
+from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
-
-PROOF = "docs/guarantees.md#sums"
+from tensorveil.mechanisms.tradeoffs import SIGNAL
 
 
 def private_mean(data: PrivateData, spend: Spend) -> float:
@@ -22,22 +23,39 @@ def private_mean(data: PrivateData, spend: Spend) -> float:
 
 
 def private_spread(data: PrivateData, center: float | Array, spend: Spend) -> float:
-    """Return the standard deviation around already private numbers, from one noisy sum of squares.
+    """Return the standard deviation around numbers that are already private, from one noisy sum of squares.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     everything = np.zeros(data.n_entries, dtype=np.int64)
-    center = np.clip(center, *data.bounds)  # no farther from any value than without
+    center = np.clip(center, *data.bounds)  # which moves it away from no value
     largest = max(float(data.bounds[1] - np.min(center)), float(np.max(center) - data.bounds[0]))
     total = spend.sums((data.values - center) ** 2, 0.0, largest**2, everything, 1).values[0]
     return float(np.sqrt(np.clip(total / data.n_entries, (data.width / 50) ** 2, largest**2)))
 
 
 def run_mean(data: PrivateData, form: Form, spend: Spend) -> Outcome:
-    """Release the constant predictor: all of the budget for the mean.
+    """Release the constant predictor: the whole budget goes to the mean.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     offset = private_mean(data, spend)
     parts = (spend.part("mean", "sum of the values"),)
-    return Outcome(solution=constant_solution(data, form, offset), parts=parts, proofs=(PROOF,))
+    return Outcome(solution=constant_solution(data, form, offset), parts=parts)
+
+
+def expected_error(case: Case) -> float:
+    """Predict the error of a constant: all signal, and the noise on the mean."""
+    return SIGNAL + case.mean_noise
+
+
+METHOD = Method(
+    name="mean",
+    title="private mean",
+    unit="value",
+    run=run_mean,
+    proofs=("docs/guarantees.md#sums",),
+    expected=expected_error,
+    has_rank=False,
+    audit_runs=1_000_000,
+)

@@ -1,4 +1,9 @@
-"""The names of the mechanisms of private completion, by unit: data only, so that the command knows them at no cost."""
+"""The methods of private completion by unit: data only, so that the command can list them at no cost.
+
+This is the one list to edit when a method is added. Those of units "value" and "entry" are files of this folder, called
+like the method with "_" for "+", that end with ``METHOD = Method(...)``; `tensorveil.mechanisms.catalogue` imports
+them. Those of unit "slice" run in rounds, and are described in `tensorveil.completion.slices`.
+"""
 
 from __future__ import annotations
 

@@ -2,25 +2,21 @@
 
 With the other factors already private, a weighted least-squares solution G^-1 b is linear in its row's values, so its
 sensitivity is known exactly. It is noised in the norm |G a|, in which one value moves every row by at most (high - low)
-max |w h|: directions that the row's entries determine badly get much noise, and the others do not suffer from it. Every
-factor (and the core) is perturbed. The start is a fit to perturbed values, which finds the directions; noisy solutions
-are then weighed against it by their known noise, which is post-processing.
+max |w h|: directions that the row's entries hardly determine get much noise, without harm to the others. Every factor
+(and the core) is perturbed. The start is a fit to perturbed values, which finds the directions; noisy solutions are
+then weighted against it by their known noise, which is post-processing.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.refine import RowSums, refined
+from tensorveil.mechanisms.method import Method
+from tensorveil.mechanisms.refinement import RowSums, expected_refinement, refine
 from tensorveil.mechanisms.spend import Spend
 
-PROOFS = (
-    "docs/guarantees.md#sums",
-    "docs/guarantees.md#input",
-    "docs/guarantees.md#output",
-    "docs/guarantees.md#post-processing",
-)
 SWEEPS = 1
 _ROUNDS = 20
 
@@ -30,10 +26,10 @@ def run_output(data: PrivateData, form: Form, spend: Spend) -> Outcome:
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#output).
     """
-    return refined(data, form, spend, sweeps=SWEEPS, step=solved, name="row solutions", proofs=PROOFS)
+    return refine(data, form, spend, sweeps=SWEEPS, step=solve_rows, name="row solutions")
 
 
-def solved(before: Array, sums: RowSums) -> Array:
+def solve_rows(before: Array, sums: RowSums) -> Array:
     """Return rows between what they were and the noisy solution, as the noise of both suggests.
 
     Rows a = before + d, with d from N(0, T) and T estimated: b - G before = G d + error. Expectation-maximisation.
@@ -54,3 +50,24 @@ def solved(before: Array, sums: RowSums) -> Array:
         prior = 0.5 * (second + second.T) if count > rank else eye * np.trace(second) / rank
     moved: Array = before + move
     return moved
+
+
+def expected_error(case: Case) -> float:
+    """Predict the error of output perturbation."""
+    return expected_refinement(case, SWEEPS)
+
+
+METHOD = Method(
+    name="output",
+    title="output perturbation of alternating least squares",
+    unit="value",
+    run=run_output,
+    proofs=(
+        "docs/guarantees.md#sums",
+        "docs/guarantees.md#input",
+        "docs/guarantees.md#output",
+        "docs/guarantees.md#post-processing",
+    ),
+    expected=expected_error,
+    uses_core=True,
+)

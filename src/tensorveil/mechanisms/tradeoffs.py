@@ -21,17 +21,23 @@ Array = NDArray[Any]
 # have heavier tails than a Gaussian.
 _BENT, _DECAY = 0.042, 0.42
 _CANDIDATES = [0.8 + 0.1 * k for k in range(33)]
-# Of a model's parameters, so many are determined by the data; relevance priors switch the others off.
+# This share of a model's parameters is determined by the data; relevance priors switch the others off.
 _SEARCH = 0.8
-# With this much noise in a start, steps that follow it get this share of the budget, within these limits; but a start
-# must stay this clear, or it misses directions that no step finds again.
+# If the start has this much noise, the steps that follow it get this share of the budget, within these limits. But the
+# start must stay this clear, or it misses directions that no later step finds.
 _NOISY_START, _SHARE, _LEAST_SHARE, _MOST_SHARE = 0.04, 0.2, 0.1, 0.5
 _CLEAR_START = 4.0
-# The shares of the variance that are signal, and biases among it.
+# The shares of the variance that are signal; biases and interactions are parts of it.
 SIGNAL = 0.6
 BIASES = 0.25
+INTERACTIONS = SIGNAL - BIASES
 # Limits of sums of values, in spreads.
 _SUM_CANDIDATES = [1.4 + 0.2 * k for k in range(14)]
+
+
+def shrinkage_error(signal: float, noise: float) -> float:
+    """Return the error left in numbers of total variance ``signal`` that are shrunk according to their noise."""
+    return signal * noise / (signal + noise) if signal > 0 else 0.0
 
 
 def slope(spreads: float) -> float:
@@ -40,7 +46,7 @@ def slope(spreads: float) -> float:
 
 
 def bending(spreads: float) -> float:
-    """Return the error that clipping adds for good."""
+    """Return the error that clipping adds and that nothing undoes."""
     return _BENT * math.exp(-_DECAY * spreads**2)
 
 
@@ -60,15 +66,15 @@ def best_spreads(gain: float) -> float:
 
 
 def input_spreads(noise: float, gain: float) -> float:
-    """Return the limit for perturbing every value: no tighter than data with little noise of their own can bear.
+    """Return the limit for perturbing every value, no tighter than data with little noise of their own can bear.
 
-    The rule above takes half of the variance for noise. Pictures have next to none, and clipping bends them more.
+    `best_spreads` assumes that half of the variance is noise. Pictures have almost none, and clipping harms them more.
     """
     return max(best_spreads(gain), min(0.8 + 0.08 * math.sqrt(2.0 / noise), 2.5))
 
 
 def mean_share(noise: float, n: int) -> float:
-    """Give the mean what keeps its noise near a fifth of a percent of the bounds' width, within 1 to 30 %."""
+    """Return the share that keeps the noise on the mean near 0.2 % of the bounds' width, from 1 to 30 %."""
     return min(max(500.0 * math.sqrt(noise) / n, 0.01), 0.3)
 
 
@@ -87,7 +93,7 @@ def row_gain(noise: float, n: int, size: int, rank: int, shaped: bool) -> float:
 
 
 def clarity(noise: float, n: int, shape: tuple[int, ...], ranks: tuple[int, ...], gain: float) -> float:
-    """Return how far components stand out when every value is perturbed: below 1 they are lost, from about 3 on found.
+    """Return how far components stand out when every value is perturbed: lost below 1, found from about 3 on.
 
     A component of strength s shows in the spectrum of an unfolding once n s / variance exceeds the square root of the
     number of cells (Richard and Montanari 2014; for matrices, Baik, Ben Arous and Peche 2005).
@@ -98,7 +104,10 @@ def clarity(noise: float, n: int, shape: tuple[int, ...], ranks: tuple[int, ...]
 
 
 def refinement_share(gain: float, clear: float) -> float:
-    """Return the share of the budget for steps that follow a start with this gain and clarity, had it all of it."""
+    """Return the share of the budget for the steps after a start.
+
+    ``gain`` and ``clear`` are those of a start that had the whole budget.
+    """
     start = clipped_noise(gain, best_spreads(gain))
     by_noise = _SHARE * math.sqrt(_NOISY_START / start)
     by_clarity = 1 - math.sqrt(_CLEAR_START / clear)
@@ -106,7 +115,7 @@ def refinement_share(gain: float, clear: float) -> float:
 
 
 def parameters(shape: tuple[int, ...], ranks: tuple[int, ...], core: bool) -> float:
-    """Return how many numbers a model has."""
+    """Return the number of parameters of a model."""
     rows = sum(size * rank for size, rank in zip(shape, ranks, strict=True))
     return float(rows + (math.prod(ranks) if core else 0))
 
@@ -114,7 +123,7 @@ def parameters(shape: tuple[int, ...], ranks: tuple[int, ...], core: bool) -> fl
 def bias_error(noise: float, counts: Array, order: int) -> float:
     """Return the error of the biases of one mode, decoded from noisy sums of so many values per index.
 
-    ``noise`` is the variance of the noise on a sum. All indices weigh the same: holes are everywhere.
+    ``noise`` is the variance of the noise on a sum. All indices weigh the same, because missing cells are everywhere.
     """
     prior, counts = BIASES / order, np.maximum(counts, 1e-9)
     found = noise / counts**2 + (1 - BIASES) / counts
@@ -125,7 +134,7 @@ def sum_shares(noise: float, counts: Sequence[Array], *, power: int) -> tuple[tu
     """Return shares of the budget for the sums of every mode, and the limit in spreads, with the least error.
 
     ``counts`` are the public numbers of entries per index. A share s of a pure budget has noise / s^2, of a Gaussian
-    one noise / s: ``power``. Modes whose sums are long need little.
+    one noise / s: ``power``. Modes with many entries per index need little.
     """
     order = len(counts)
 
@@ -136,7 +145,7 @@ def sum_shares(noise: float, counts: Sequence[Array], *, power: int) -> tuple[tu
         )
 
     shares, spreads = np.full(order, 1.0 / order), 2.0
-    for _ in range(12):  # shares move until another percent of any of them would buy equally much
+    for _ in range(12):  # until one more percent of any share would buy the same
         gains = []
         for m in range(order):
             more = shares.copy()

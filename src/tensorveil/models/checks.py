@@ -1,4 +1,4 @@
-"""Checks that a model passes once, when it is made."""
+"""Checks that a model passes once, at construction."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Floats = NDArray[Any]
 
 
 def float_arrays(arrays: dict[str, Any]) -> dict[str, Floats]:
-    """Give all arrays as finite, contiguous, read-only arrays of one floating type."""
+    """Return all arrays as finite, contiguous, read-only arrays of one floating type."""
     given = {name: np.asarray(array) for name, array in arrays.items()}
     for name, array in given.items():
         if array.dtype.kind not in "fiu":
             raise InputError(f"{name} must be an array of real numbers; got dtype {array.dtype}.")
     common = np.result_type(*given.values(), np.float32)
     dtype = np.dtype(np.float32) if common == np.float32 else np.dtype(np.float64)
-    return {name: _frozen(name, np.ascontiguousarray(array, dtype=dtype)) for name, array in given.items()}
+    return {name: _freeze(name, np.ascontiguousarray(array, dtype=dtype)) for name, array in given.items()}
 
 
-def _frozen(name: str, array: Floats) -> Floats:
+def _freeze(name: str, array: Floats) -> Floats:
     if not np.isfinite(array).all():
         raise InputError(
             f"{name} must be finite; got NaN or infinity. The fit may have diverged: "
@@ -60,8 +60,8 @@ def check_biases(biases: Sequence[Floats] | None, shape: Sequence[int]) -> None:
         raise InputError("biases must hold one vector per mode, as long as the mode's factor has rows.")
 
 
-def checked_offset(offset: float) -> float:
-    """Give the offset as a finite float."""
+def as_offset(offset: float) -> float:
+    """Return the offset as a finite float."""
     value = float(offset)
     if not math.isfinite(value):
         raise InputError("offset must be finite; got NaN or infinity.")

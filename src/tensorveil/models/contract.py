@@ -1,4 +1,4 @@
-"""What the shared functions of this folder need to know of a model, whichever its form."""
+"""What the functions of this folder need to know about a model, whatever its form."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.models.link import Link
 from tensorveil.tensor import Mode
 
 Floats = NDArray[Any]
@@ -37,6 +38,10 @@ class Multilinear(Protocol):
         """Where values can lie, if declared."""
 
     @property
+    def link(self) -> Link:
+        """How predictions follow from the linear part."""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes."""
 
@@ -45,10 +50,10 @@ class Multilinear(Protocol):
         """Floating type of all parts."""
 
     def multilinear(self, columns: NDArray[np.int32], threads: int | None = None) -> Floats:
-        """Give the multilinear part at (order, n) coordinate columns."""
+        """Return the multilinear part at (order, n) coordinate columns."""
 
     def design(self, columns: NDArray[np.int32], mode: int) -> Floats:
-        """Give (n, rank) such that the multilinear part is design . row of ``mode``."""
+        """Return (n, rank) such that the multilinear part is design . row of ``mode``."""
 
     def grid(self, rows: Sequence[Floats]) -> Floats:
-        """Give the dense multilinear part spanned by one (J, rank) matrix per mode."""
+        """Return the dense multilinear part spanned by one (J, rank) matrix per mode."""

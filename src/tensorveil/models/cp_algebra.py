@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.models.gather import needed_rows
+from tensorveil.models.evaluate import pick_rows
 
 Floats = NDArray[Any]
 
 
 def cp_design(columns: NDArray[np.integer], factors: Sequence[Floats], mode: int) -> Floats:
-    """Give the (n, R) products of the other modes' rows: value = design . row of ``mode``."""
+    """Return the (n, R) products of the other modes' rows: value = design . row of ``mode``."""
     others = [m for m in range(len(factors)) if m != mode]
     design: Floats = factors[others[0]][columns[others[0]]]
     for m in others[1:]:
@@ -27,16 +27,16 @@ def cp_design(columns: NDArray[np.integer], factors: Sequence[Floats], mode: int
 
 
 def cp_values(columns: NDArray[np.int32], factors: Sequence[Floats], threads: int | None) -> Floats:
-    """Give the multilinear part at each coordinate."""
+    """Return the multilinear part at each coordinate."""
     if not columns.shape[1]:
         return np.empty(0, dtype=factors[0].dtype)
     from tensorveil.kernels.predict import cp_predict  # here, because compiled code takes time to load
 
-    return cp_predict(*needed_rows(columns, factors), threads)
+    return cp_predict(*pick_rows(columns, factors), threads)
 
 
 def cp_grid(rows: Sequence[Floats]) -> Floats:
-    """Give the dense tensor spanned by these rows, one (J_m, R) matrix per mode."""
+    """Return the dense tensor spanned by these rows, one (J_m, R) matrix per mode."""
     shape = tuple(len(matrix) for matrix in rows)
     half = _balanced_split(shape)
     # Two Khatri-Rao halves and one matrix product: nearly all the work happens inside BLAS.

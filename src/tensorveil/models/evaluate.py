@@ -1,9 +1,9 @@
-"""Predictions of a whole model: offset + biases + multilinear part, clipped to the bounds."""
+"""Predictions of a whole model: offset + biases + multilinear part, through the link, clipped to the bounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,11 @@ def predict_columns(
     """Predict at checked (order, n) coordinate columns."""
     values = np.asarray(model.multilinear(columns, threads))
     values += baseline_at(model, columns)
-    return clipped(values, model.bounds if clip else None)
+    return clip_values(model.link.mean(values), model.bounds if clip else None)
 
 
 def baseline_at(model: Multilinear, columns: NDArray[np.int32], *, without: int | None = None) -> Any:
-    """Give offset plus biases at each coordinate, leaving out the bias of mode ``without``."""
+    """Return offset plus biases at each coordinate, leaving out the bias of mode ``without``."""
     total: Any = model.dtype.type(model.offset)
     for m, bias in enumerate(model.biases or ()):
         if m != without:
@@ -34,7 +34,7 @@ def baseline_at(model: Multilinear, columns: NDArray[np.int32], *, without: int 
     return total
 
 
-def clipped(values: Floats, bounds: tuple[float, float] | None) -> Floats:
+def clip_values(values: Floats, bounds: tuple[float, float] | None) -> Floats:
     """Clip in place when bounds are declared."""
     return values if bounds is None else np.clip(values, *bounds, out=values)
 
@@ -51,7 +51,20 @@ def predict_slice(model: Multilinear, given: Mapping[Any, Any], *, clip: bool, m
     cells += model.dtype.type(model.offset)
     for m, bias in enumerate(model.biases or ()):
         cells += bias[picks[m]].reshape([-1 if axis == m else 1 for axis in range(len(model.shape))])
-    return clipped(cells.reshape([model.shape[m] for m in free]), model.bounds if clip else None)
+    cells = model.link.mean(cells.reshape([model.shape[m] for m in free]))
+    return clip_values(cells, model.bounds if clip else None)
+
+
+def pick_rows(columns: NDArray[np.int32], factors: Sequence[Floats]) -> tuple[NDArray[np.int32], Sequence[Floats]]:
+    """Return columns and factors for the prediction kernels: only the rows in use, where these are few.
+
+    The kernels copy the factors, and a few predictions from a large model should not cost a copy of the model.
+    """
+    n = columns.shape[1]
+    if n * len(factors) >= sum(len(factor) for factor in factors):
+        return np.ascontiguousarray(columns), factors
+    rows = [factor[column] for factor, column in zip(factors, columns, strict=True)]
+    return np.tile(np.arange(n, dtype=np.int32), (len(factors), 1)), rows
 
 
 def check_memory(shape: list[int], dtype: np.dtype[Any], max_bytes: int) -> None:

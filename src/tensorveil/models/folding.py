@@ -44,7 +44,7 @@ def solve_rows(
 ) -> NewRows:
     """Compute the rows of ``mode`` that explain the tensor best while the other modes stay fixed."""
     position = find_axis(model.modes, mode)
-    columns = _matched_columns(model, tensor, position)
+    columns = _match_columns(model, tensor, position)
     prior = _row_prior(model, position) if regularization is None else _zero_prior(model, position, regularization)
     if noise_variance is not None and not 0 < noise_variance < np.inf:
         raise InputError("noise_variance must be positive, or None to estimate it. Try noise_variance=None.")
@@ -55,8 +55,8 @@ def solve_rows(
     return NewRows(rows=solution[:, :rank].astype(model.dtype), biases=biases)
 
 
-def appended_mode(known: Mode, new: Mode) -> Mode:
-    """Give the mode with the labels of the new rows after its own."""
+def append_labels(known: Mode, new: Mode) -> Mode:
+    """Return the mode with the labels of the new rows after its own."""
     if known.labels is None:
         return known
     if new.labels is None:
@@ -71,13 +71,13 @@ def appended_mode(known: Mode, new: Mode) -> Mode:
     return Mode(known.name, np.concatenate([known.labels, new.labels]))
 
 
-def appended(parts: Sequence[Floats], position: int, new: Floats) -> tuple[Floats, ...]:
+def append_rows(parts: Sequence[Floats], position: int, new: Floats) -> tuple[Floats, ...]:
     """Append new rows to one of the parts."""
     return tuple(np.concatenate([p, new]) if m == position else p for m, p in enumerate(parts))
 
 
-def _matched_columns(model: Multilinear, tensor: ObservedTensor, position: int) -> NDArray[np.int32]:
-    """Give the tensor's columns in the model's indices: by label where both sides have labels."""
+def _match_columns(model: Multilinear, tensor: ObservedTensor, position: int) -> NDArray[np.int32]:
+    """Return the tensor's columns in the model's indices: by label where both sides have labels."""
     if tensor.order != len(model.shape):
         raise InputError(f"tensor must have {len(model.shape)} modes like the model; got {tensor.order}.")
     columns = []
@@ -103,7 +103,7 @@ class _Prior:
 
 
 def _row_prior(model: Multilinear, position: int) -> _Prior:
-    """Give the Gaussian that the existing rows of the mode (with their biases) look drawn from."""
+    """Return the Gaussian that the existing rows of the mode (with their biases) look drawn from."""
     rows = model.factors[position].astype(np.float64)
     if model.biases is not None:
         rows = np.column_stack([rows, model.biases[position]])
@@ -114,7 +114,7 @@ def _row_prior(model: Multilinear, position: int) -> _Prior:
     trust = size / (size + rank)
     covariance = trust * (centred.T @ centred / size) + (1 - trust) * np.diag(np.mean(rows**2, axis=0))
     if not rows.any():
-        covariance = np.eye(rank)  # rows of zeros tell nothing
+        covariance = np.eye(rank)  # rows of zeros say nothing about the spread
     eigenvalues, vectors = np.linalg.eigh(covariance)
     return _Prior(mean=mean, root=vectors * np.sqrt(np.maximum(eigenvalues, 0.0)))
 
@@ -165,13 +165,13 @@ def _solve(systems: _Systems, prior: _Prior, noise_variance: float | None) -> Fl
     eigenvalues = np.maximum(eigenvalues, 0.0)
     rotated = np.einsum("krs,kr->ks", vectors, shifted @ prior.root)
     if noise_variance is None:
-        noise_variance = _estimated_noise(eigenvalues, rotated, float(squares), systems.n_entries)
+        noise_variance = _estimate_noise(eigenvalues, rotated, float(squares), systems.n_entries)
     whitened = np.einsum("krs,ks->kr", vectors, rotated / (eigenvalues + noise_variance))
     solution: Floats = prior.mean + whitened @ prior.root.T
     return solution
 
 
-def _estimated_noise(eigenvalues: Floats, rotated: Floats, squares: float, n_entries: int) -> float:
+def _estimate_noise(eigenvalues: Floats, rotated: Floats, squares: float, n_entries: int) -> float:
     """Estimate the noise variance: expected squared residual under the rows' posterior."""
     # An exact fit would drive the estimate to zero; the floor keeps the systems solvable.
     floor = max(squares / n_entries * 1e-10, float(np.finfo(np.float64).tiny))

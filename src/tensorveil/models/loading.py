@@ -9,7 +9,7 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.models.cp import CPModel
 from tensorveil.models.storage import read_model
-from tensorveil.models.tensorly_bridge import is_tucker, parts_of, weighted
+from tensorveil.models.tensorly_bridge import is_tucker, split_parts, spread_weights
 from tensorveil.models.tucker import TuckerModel
 from tensorveil.tensor import Mode
 
@@ -31,14 +31,14 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "modes": stored.modes,
         "bounds": stored.bounds,
     }
-    if stored.kind == "cp" and stored.core is None:
+    if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)
-    if stored.kind == "tucker" and stored.core is not None:
+    if stored.kind == TuckerModel.KIND and stored.core is not None:
         return TuckerModel(core=stored.core, **common)
     if stored.kind.startswith("shared "):
         raise InputError(
-            f"{os.fspath(path)} is what users of a user-level fit share, and predicts with a person's entries only. "
-            "Try tensorveil.rounds.SharedModel.load."
+            f"{os.fspath(path)} is the shared part of a user-level fit: it predicts only together with a person's "
+            "own entries. Try tensorveil.rounds.SharedModel.load."
         )
     raise InputError(f"{os.fspath(path)} is a model of a kind that this tensorveil does not know. Upgrade it.")
 
@@ -48,16 +48,16 @@ def from_tensorly(
     modes: Sequence[Mode | str] | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> CPModel | TuckerModel:
-    """Make a model of a TensorLy CPTensor or TuckerTensor, or of a pair (weights or core, factors).
+    """Build a model from a TensorLy CPTensor or TuckerTensor, or from a pair (weights or core, factors).
 
     >>> from_tensorly(([2.0], ([[1.0]], [[3.0]]))).predict([[0, 0]]).round(6).tolist()
     [6.0]
     """
-    leading, factors = parts_of(obj)
+    leading, factors = split_parts(obj)
     if is_tucker(leading, factors):
         return TuckerModel(core=leading, factors=tuple(factors), modes=modes, bounds=bounds)  # type: ignore[arg-type]
     if leading is not None and leading.ndim > 1:
         raise InputError(
             f"obj must hold weights (one per component) or a core (one axis per mode); got {leading.ndim} axes."
         )
-    return CPModel(factors=weighted(factors, leading), modes=modes, bounds=bounds)  # type: ignore[arg-type]
+    return CPModel(factors=spread_weights(factors, leading), modes=modes, bounds=bounds)  # type: ignore[arg-type]

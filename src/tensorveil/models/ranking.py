@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models.contract import Floats, Multilinear
-from tensorveil.models.evaluate import clipped
+from tensorveil.models.evaluate import clip_values
 from tensorveil.models.indexing import index_positions
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.modes import find_axis
@@ -43,20 +43,20 @@ def rank_candidates(
     scores = _scores(model, fixed, target)
     allowed = np.ones(len(scores), dtype=bool)
     if exclude is not None:
-        allowed[_excluded(exclude, fixed, target, model.shape)] = False
+        allowed[_find_excluded(exclude, fixed, target, model.shape)] = False
     candidates = np.flatnonzero(allowed)
     best = candidates[_order(scores[candidates], n, largest)]
     labels = model.modes[target].labels
     return Ranking(
         mode=model.modes[target].name,
         indices=best,
-        values=clipped(scores[best], model.bounds),
+        values=clip_values(model.link.mean(scores[best]), model.bounds),
         labels=None if labels is None else labels[best],
     )
 
 
 def _scores(model: Multilinear, fixed: Mapping[int, int], target: int) -> Floats:
-    """Predict along the target mode, unclipped so that ties at a bound keep their order."""
+    """Return the linear part along the target mode, unclipped so that ties at a bound keep their order."""
     rows, baseline = [], model.offset
     for m, factor in enumerate(model.factors):
         if m == target:
@@ -72,8 +72,8 @@ def _scores(model: Multilinear, fixed: Mapping[int, int], target: int) -> Floats
     return scores
 
 
-def _excluded(exclude: Any, fixed: Mapping[int, int], target: int, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Give candidate indices to leave out: a list of them, or those already observed at these indices."""
+def _find_excluded(exclude: Any, fixed: Mapping[int, int], target: int, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return candidate indices to leave out: a list of them, or those already observed at these indices."""
     if isinstance(exclude, ObservedTensor):
         if exclude.order != len(shape):
             raise InputError(f"exclude must have {len(shape)} modes like the model; got {exclude.order}.")
@@ -93,7 +93,7 @@ def _excluded(exclude: Any, fixed: Mapping[int, int], target: int, shape: tuple[
 
 
 def _order(scores: Floats, n: int, largest: bool) -> NDArray[np.intp]:
-    """Order the n best; equal scores stand in the order of their indices."""
+    """Order the n best; ties keep the order of their indices."""
     keys = -scores if largest else scores
     if n < len(keys):
         threshold = np.partition(keys, n - 1)[n - 1]

@@ -27,14 +27,14 @@ from tensorveil.tensor.files.atomic import replacing
 FORMAT = "tensorveil-model"
 VERSION = 1
 HEADER = "header.json"
-_EXTRA = "extra_"  # begins what only some kinds of models have
+_EXTRA = "extra_"  # prefix of arrays that only some kinds of models have
 # A fixed date makes equal models equal files, byte for byte.
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredModel:
-    """What a file says about a model, before it is made into one."""
+    """The contents of a model file, before a model is built from them."""
 
     kind: str
     offset: float
@@ -78,7 +78,7 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
         raise InputError(f"model file not found: {source}. Models are written by model.save(path).")
     try:
         with zipfile.ZipFile(source) as archive:
-            return _read_archive(archive, _checked_header(archive, source))
+            return _read_archive(archive, _read_header(archive, source))
     except InputError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError, OSError) as error:
@@ -127,7 +127,7 @@ def _add_labels(archive: zipfile.ZipFile, m: int, mode: Mode) -> None:
         _add_array(archive, f"labels_{m}.npy", mode.labels)
 
 
-def _checked_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]:
+def _read_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]:
     if HEADER not in archive.namelist():
         raise InputError(f"{source} is not a tensorveil model: it has no {HEADER}.")
     header = json.loads(archive.read(HEADER))

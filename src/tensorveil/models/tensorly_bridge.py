@@ -16,7 +16,7 @@ from tensorveil.models.contract import Floats
 
 
 def tensorly_module() -> Any:
-    """Import TensorLy, or say how to get it."""
+    """Import TensorLy, or explain how to install it."""
     try:
         import tensorly
     except ImportError as error:
@@ -29,7 +29,7 @@ def tensorly_module() -> Any:
 def cp_with_baseline(
     factors: Sequence[Floats], offset: float, biases: Sequence[Floats] | None
 ) -> tuple[Floats, list[Floats]]:
-    """Give weights and factors of a CP tensor that includes offset and biases."""
+    """Return weights and factors of a CP tensor that includes offset and biases."""
     biases = biases or ()
     weights = np.ones(factors[0].shape[1] + 1 + len(biases), dtype=factors[0].dtype)
     weights[factors[0].shape[1]] = offset
@@ -45,7 +45,7 @@ def cp_with_baseline(
 def tucker_with_baseline(
     core: Floats, factors: Sequence[Floats], offset: float, biases: Sequence[Floats] | None
 ) -> tuple[Floats, list[Floats]]:
-    """Give core and factors of a Tucker tensor that includes offset and biases."""
+    """Return core and factors of a Tucker tensor that includes offset and biases."""
     extra = 1 if biases is None else 2
     wide_core = np.pad(core, [(0, extra)] * core.ndim)
     ones_at = list(core.shape)  # each factor's first new column is the column of ones
@@ -60,7 +60,7 @@ def tucker_with_baseline(
     return wide_core, wide
 
 
-def parts_of(obj: Any) -> tuple[Floats | None, list[Floats]]:
+def split_parts(obj: Any) -> tuple[Floats | None, list[Floats]]:
     """Take (weights or core, factors) out of a TensorLy tensor or a plain pair."""
     try:
         head, factors = obj
@@ -78,7 +78,7 @@ def is_tucker(leading: Floats | None, factors: Sequence[Floats]) -> bool:
     return leading is not None and leading.ndim == len(factors)
 
 
-def weighted(factors: Sequence[Floats], weights: Floats | None) -> tuple[Floats, ...]:
+def spread_weights(factors: Sequence[Floats], weights: Floats | None) -> tuple[Floats, ...]:
     """Spread the weights evenly over the modes, the sign going to the first."""
     if weights is None:
         return tuple(factors)

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.models.gather import needed_rows
+from tensorveil.models.evaluate import pick_rows
 
 Floats = NDArray[Any]
 
 
 def tucker_design(columns: NDArray[np.integer], core: Floats, factors: Sequence[Floats], mode: int) -> Floats:
-    """Give the (n, R_mode) contraction of the core with the other modes' rows."""
+    """Return the (n, R_mode) contraction of the core with the other modes' rows."""
     others = [m for m in range(core.ndim) if m != mode]
     arranged = core.transpose([mode, *others])
     last = others[-1]
@@ -30,17 +30,17 @@ def tucker_design(columns: NDArray[np.integer], core: Floats, factors: Sequence[
 
 
 def tucker_values(columns: NDArray[np.int32], core: Floats, factors: Sequence[Floats], threads: int | None) -> Floats:
-    """Give the multilinear part at each coordinate."""
+    """Return the multilinear part at each coordinate."""
     if not columns.shape[1]:
         return np.empty(0, dtype=core.dtype)
     from tensorveil.kernels.predict import tucker_predict  # here, because compiled code takes time to load
 
-    columns, rows = needed_rows(columns, factors)
+    columns, rows = pick_rows(columns, factors)
     return tucker_predict(columns, core, rows, threads)
 
 
 def tucker_grid(core: Floats, rows: Sequence[Floats]) -> Floats:
-    """Give the dense tensor spanned by these rows, one (J_m, R_m) matrix per mode."""
+    """Return the dense tensor spanned by these rows, one (J_m, R_m) matrix per mode."""
     grid = core
     # The mode that shrinks the tensor most goes first, so that intermediates stay small.
     for mode in sorted(range(core.ndim), key=lambda m: len(rows[m]) / core.shape[m]):

@@ -1,6 +1,6 @@
 """The only place where release randomness is drawn: secure bits, exact samplers on the integers, mechanisms on a grid.
 
-    source -> uniform -> laplace, gaussian, norm (samplers) -> grid -> mechanisms
+    source -> uniform -> laplace, gaussian, norm (samplers) -> grid -> adding (mechanisms)
 
 The compiled kernels are imported when the first draw is made. docs/noise.md holds the proofs.
 """

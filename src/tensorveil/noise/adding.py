@@ -1,7 +1,7 @@
-"""Mechanisms: an integer statistic, its sensitivity in steps and a privacy parameter become a noisy statistic.
+"""Mechanisms: from an integer statistic, its sensitivity in grid steps and a privacy parameter to a noisy statistic.
 
-Every mechanism adds integer noise to integers and multiplies by a public step. Any integer can come out whatever went
-in, so the set of possible outputs does not depend on the data.
+Every mechanism adds integer noise to integers and multiplies by a public step. Any integer can come out for any input,
+so the set of possible outputs does not depend on the data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tensorveil.noise.uniform import LARGEST, Number, fraction
 class Noisy:
     """A noisy statistic: its values, the variance of the noise on every number, and whether the noise was secure.
 
-    The variance follows from public parameters alone. With ``source_secure`` false nothing here is private.
+    The variance follows from public parameters alone. If ``source_secure`` is false, nothing here is private.
     """
 
     values: NDArray[np.float64]
@@ -94,13 +94,14 @@ def bounded_values_mechanism(
     epsilon: Number | None = None,
     mu: Number | None = None,
 ) -> Noisy:
-    """Perturb every value in declared bounds by noise of its own: Laplace for ``epsilon``, Gaussian for ``mu``.
+    """Add independent noise to every value within declared bounds: Laplace for ``epsilon``, Gaussian for ``mu``.
 
-    The bounds are cut into 2**k equal steps, k following from the privacy parameter; every value moves to the nearest
-    point among those 2**k + 1, so two values differ by at most 2**k steps, without any allowance for rounding.
+    The range between the bounds is divided into 2**k equal steps, where k follows from the privacy parameter. Every
+    value moves to the nearest of the 2**k + 1 points, so two values differ by at most 2**k steps, with no allowance for
+    rounding.
 
     Guarantee: epsilon differential privacy, or mu-GDP, for neighbours that differ in one value within the bounds,
-    even against whoever collects the values (docs/noise.md#bounded-values).
+    even against the party that collects the values (docs/noise.md#bounded-values).
 
     >>> from tensorveil.noise import SecureSource, bounded_values_mechanism
     >>> bounded_values_mechanism([1.0, 4.5], (1.0, 5.0), SecureSource(), epsilon=1.0).values.shape
@@ -109,7 +110,7 @@ def bounded_values_mechanism(
     low, high = (float(bound) for bound in bounds)
     if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
         raise InputError(f"bounds must be two finite numbers, lowest first; got {bounds}. Try bounds=(1.0, 5.0).")
-    law, parameter = _law(epsilon, mu)
+    law, parameter = _choose_law(epsilon, mu)
     steps = bounded_steps(parameter)
     places = _places(values, low, high, steps)
     scale = steps / parameter
@@ -127,13 +128,13 @@ def bounded_values_mechanism(
 
 
 def bounded_steps(parameter: Number) -> int:
-    """Return into how many steps `bounded_values_mechanism` cuts the bounds: about 2**20 per noise scale."""
+    """Return the number of steps between the bounds in `bounded_values_mechanism`: about 2**20 per noise scale."""
     exponent = math.frexp(float(fraction(parameter, "parameter")))[1] + FINENESS
     # At least 2**12, or the values themselves would be coarse; at most 2**40, or their integers would be huge.
     return 1 << min(max(exponent, 12), 40)
 
 
-def _law(epsilon: Number | None, mu: Number | None) -> tuple[Literal["laplace", "gaussian"], Fraction]:
+def _choose_law(epsilon: Number | None, mu: Number | None) -> tuple[Literal["laplace", "gaussian"], Fraction]:
     if epsilon is not None and mu is None:
         return "laplace", fraction(epsilon, "epsilon")
     if mu is not None and epsilon is None:
@@ -142,7 +143,7 @@ def _law(epsilon: Number | None, mu: Number | None) -> tuple[Literal["laplace", 
 
 
 def _places(values: ArrayLike, low: float, high: float, steps: int) -> NDArray[np.int64]:
-    """Return where values stand between the bounds, 0 .. steps. Any map into that range would be as private."""
+    """Return the positions of values between the bounds, 0 .. steps. Any map into that range would be as private."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all((numbers >= low) & (numbers <= high)):  # also false for NaN
         raise InputError("values must lie within bounds. Clip them to the declared bounds first.")
@@ -151,7 +152,7 @@ def _places(values: ArrayLike, low: float, high: float, steps: int) -> NDArray[n
 
 
 def _integers(ints: ArrayLike) -> NDArray[np.int64]:
-    """Check that a statistic is made of integers of a size to which noise can be added."""
+    """Check that a statistic consists of integers that leave room for noise."""
     array = np.asarray(ints)
     if array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8):
         raise InputError(f"ints must be signed integers; got {array.dtype}. Round to the grid with snap(values, grid).")

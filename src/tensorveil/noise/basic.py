@@ -17,13 +17,13 @@ from tensorveil.noise.uniform import Size, Uniform, total_size
 Exponent = Callable[[Arithmetic], Interval]
 
 
-def accepted(
+def accept(
     exponents: NDArray[np.float64], errors: NDArray[np.float64], exact: Callable[[int], Exponent], source: NoiseSource
 ) -> NDArray[np.bool_]:
     """Flip one coin of probability exp(-x) per exponent x.
 
     ``exponents`` are known up to absolute ``errors``; ``exact(i)`` encloses MINUS the i-th exponent at any precision,
-    and is asked only where double precision leaves a doubt.
+    and is called only where double precision leaves a doubt.
     """
     from tensorveil.kernels import noise_draws
 
@@ -37,7 +37,7 @@ def accepted(
 
 
 def bernoulli_exp(exponents: ArrayLike, source: NoiseSource) -> NDArray[np.bool_]:
-    """Flip one coin per exponent x >= 0, true with probability exp(-x) exactly (x is the float as it stands)."""
+    """Flip one coin per exponent x >= 0, true with probability exp(-x) exactly (for exactly this float x)."""
     x = np.asarray(exponents, dtype=np.float64)
     if not np.all(x >= 0) or not np.all(np.isfinite(x)):
         raise InputError("exponents must be finite and at least 0. Clip them before drawing.")
@@ -46,11 +46,11 @@ def bernoulli_exp(exponents: ArrayLike, source: NoiseSource) -> NDArray[np.bool_
     def exact(i: int) -> Exponent:
         return lambda numbers: numbers.number(-Fraction(float(flat[i])))
 
-    return accepted(flat, np.zeros(len(flat)), exact, source).reshape(x.shape)
+    return accept(flat, np.zeros(len(flat)), exact, source).reshape(x.shape)
 
 
 def uniform_below(bound: int, size: Size, source: NoiseSource) -> NDArray[np.int64]:
-    """Draw integers uniform on 0 .. bound - 1, exactly, by cutting words to the bound's length and rejecting."""
+    """Draw integers uniform on 0 .. bound - 1, exactly, by truncating words to the bound's length and rejecting."""
     if not 1 <= bound <= 1 << 63:
         raise InputError(f"bound must be between 1 and 2**63; got {bound}. Try bound=2.")
     shift = np.uint64(64 - max(1, (bound - 1).bit_length()))
@@ -64,7 +64,7 @@ def uniform_below(bound: int, size: Size, source: NoiseSource) -> NDArray[np.int
     return np.concatenate(kept).reshape(size)
 
 
-def round_up_chance(parts: NDArray[Any], source: NoiseSource) -> NDArray[np.bool_]:
+def flip_fractions(parts: NDArray[Any], source: NoiseSource) -> NDArray[np.bool_]:
     """Flip one coin per fraction f in [0, 1), true with probability f exactly."""
     words = source.uniform64(len(parts))
     scaled = np.ldexp(parts, 64)  # exact; below 2**64

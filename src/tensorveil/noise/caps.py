@@ -1,8 +1,8 @@
 """Random vectors conditioned on a cap around a unit vector, rounded to a grid, exactly: the draws behind PrivUnit.
 
-The sphere's law is uniform; the flat one is the standard Gaussian. A vector lies in the cap <v, u> >= gamma or outside
-of it as the caller's coin says. Real arithmetic is meant throughout: where doubles do not settle how a coordinate
-rounds, more bits of the same uniforms are drawn and the vector is enclosed in intervals. docs/noise.md#caps.
+On the sphere the law is uniform; the flat one is the standard Gaussian. The caller's coin decides whether a vector lies
+in the cap <v, u> >= gamma or outside. Results are those of real arithmetic: where doubles do not settle how a
+coordinate rounds, more bits of the same uniforms are drawn and the vector is enclosed in intervals. docs/noise.md#caps.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.noise.gaussian import GaussianPair
-from tensorveil.noise.interval import Arithmetic, Interval, negated
+from tensorveil.noise.interval import Arithmetic, Interval, negate
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.uniform import BLOCK, Uniform, blocks, certain_floor, settle
 
-TRIALS: Final = 12  # heights tried per vector with words at hand; more are drawn as needed
+TRIALS: Final = 12  # heights tried per vector with words drawn in advance; more are drawn as needed
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
-    """The law: height gamma of the cap (the float as it stands, at least 0), sphere or flat, step of the grid."""
+    """The law: height gamma of the cap (exactly this float, at least 0), sphere or flat, step of the grid."""
 
     gamma: float
     flat: bool
@@ -63,7 +63,7 @@ class Caps:
 
 
 class Heights:
-    """Heights above gamma by rejection, from given words first; every uniform known to any precision."""
+    """Heights above gamma by rejection, from given words first; every uniform is known to any precision."""
 
     def __init__(self, words: list[list[int]], dimension: int, law: Caps, source: NoiseSource) -> None:
         self._words, self._dimension, self._law, self._source = list(words), dimension, law, source
@@ -73,8 +73,8 @@ class Heights:
         first, second = self._words.pop(0) if self._words else self._source.uniform64(2).tolist()
         return Uniform(first >> 1, 63, self._source), Uniform(second, 64, self._source)
 
-    def accepted(self, numbers: Arithmetic) -> tuple[Interval, Interval] | None:
-        """Enclose the accepted height and the radius beside it, or None where more digits are needed."""
+    def accept(self, numbers: Arithmetic) -> tuple[Interval, Interval] | None:
+        """Enclose the accepted height and the radius that goes with it, or return None if more digits are needed."""
         gamma = numbers.number(Fraction(self._law.gamma))
         while True:
             uniform, coin = self._trial
@@ -111,8 +111,8 @@ def settle_cap(
         u = [numbers.divide(numbers.number(x), length) for x in exact]
         s = _dot(g, u, numbers)
         if heights is not None:
-            pair = heights.accepted(numbers)
-            vector = None if pair is None else _raised(g, u, s, pair, law, numbers)
+            pair = heights.accept(numbers)
+            vector = None if pair is None else _raise_height(g, u, s, pair, law, numbers)
         else:
             vector = _side(g, s, inside, law, numbers)
         if not vector:
@@ -128,13 +128,13 @@ def _dot(g: list[Interval], u: list[Interval], numbers: Arithmetic) -> Interval:
     return reduce(numbers.add, [numbers.multiply(x, y) for x, y in zip(g, u, strict=True)])
 
 
-def _scaled(g: list[Interval], size: Interval, numbers: Arithmetic) -> list[Interval] | None:
-    """Enclose g / size, or None if the size is not known to differ from 0."""
+def _scale(g: list[Interval], size: Interval, numbers: Arithmetic) -> list[Interval] | None:
+    """Enclose g / size, or return None if the size is not known to differ from 0."""
     return None if size.lo <= Decimal(0) else [numbers.divide(z, size) for z in g]
 
 
 def _side(g: list[Interval], s: Interval, inside: bool, law: Caps, numbers: Arithmetic) -> list[Interval] | None:
-    """Enclose g, or its direction, on the wanted side of the cap's edge; nothing where it lies on the other side."""
+    """Enclose g, or its direction, on the wanted side of the cap's edge; an empty list if it lies on the other."""
     one = numbers.number(1)
     size = one if law.flat else numbers.sqrt(_dot(g, g, numbers))
     edge = numbers.multiply(numbers.number(Fraction(law.gamma)), size)
@@ -142,20 +142,20 @@ def _side(g: list[Interval], s: Interval, inside: bool, law: Caps, numbers: Arit
     if not (above or below):
         return None
     if law.gamma == 0:
-        turned = g if above == inside else [negated(z) for z in g]
-        return _scaled(turned, size, numbers)
-    return [] if above else _scaled(g, size, numbers)
+        turned = g if above == inside else [negate(z) for z in g]
+        return _scale(turned, size, numbers)
+    return [] if above else _scale(g, size, numbers)
 
 
-def _raised(
+def _raise_height(
     g: list[Interval], u: list[Interval], s: Interval, pair: tuple[Interval, Interval], law: Caps, numbers: Arithmetic
 ) -> list[Interval] | None:
-    """Enclose the vector whose height along u is replaced."""
+    """Enclose the vector with its height along u replaced."""
     a, b = pair
     rest = [numbers.subtract(z, numbers.multiply(s, x)) for z, x in zip(g, u, strict=True)]
     if not law.flat:
-        # Squares of an interval that holds 0 may come out below 0; the root cuts that off.
-        scaled = _scaled(rest, numbers.sqrt(_dot(rest, rest, numbers)), numbers)
+        # Squares of an interval that contains 0 may come out below 0; the square root clips them.
+        scaled = _scale(rest, numbers.sqrt(_dot(rest, rest, numbers)), numbers)
         if scaled is None:
             return None
         rest = [numbers.multiply(b, z) for z in scaled]

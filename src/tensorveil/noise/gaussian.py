@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.noise.basic import Exponent, accepted
-from tensorveil.noise.interval import Arithmetic, Interval, negated
+from tensorveil.noise.basic import Exponent, accept
+from tensorveil.noise.interval import Arithmetic, Interval, negate
 from tensorveil.noise.laplace import draw_laplace
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.uniform import (
@@ -30,11 +30,17 @@ def rounded_gaussian(sigma: Number, size: Size, source: NoiseSource) -> NDArray[
 
     Box and Muller's transformation of two uniforms whose bits are drawn until the rounding is certain.
 
-    Parameters: ``sigma`` in grid steps, at most 2**40 (a Fraction is taken as the rational number it is), ``size`` a
-    number of draws or a shape, ``source`` the random bits.
+    Parameters
+    ----------
+    sigma
+        In grid steps, at most 2**40; a Fraction is used exactly.
+    size
+        The number of draws, or a shape.
+    source
+        The random bits.
 
-    Guarantee: added to an integer statistic of L2 sensitivity s, sigma = s / mu gives exactly mu-GDP, since rounding
-    the continuous Gaussian mechanism is post-processing (docs/noise.md#rounding-keeps-gdp).
+    Guarantee: added to an integer statistic of L2 sensitivity s, sigma = s / mu gives exactly mu-GDP, because
+    rounding the continuous Gaussian mechanism is post-processing (docs/noise.md#rounding-keeps-gdp).
 
     >>> from tensorveil.noise import SeededSource, rounded_gaussian
     >>> rounded_gaussian(1000, (2, 3), SeededSource(1)).shape
@@ -70,7 +76,7 @@ def settle_pair(word_r: int, word_a: int, sigma: Fraction, source: NoiseSource) 
 
 
 class GaussianPair:
-    """Two independent standard Gaussians as real numbers, known to any precision that is asked for."""
+    """Two independent standard Gaussians as real numbers, known to any requested precision."""
 
     def __init__(self, word_r: int, word_a: int, source: NoiseSource) -> None:
         self._radius = Uniform(word_r >> 1, 63, source)
@@ -83,11 +89,11 @@ class GaussianPair:
         radius = numbers.sqrt(numbers.multiply(numbers.number(-2), log))
         both = numbers.cos_sin_quarter(self._angle.interval(numbers))
         sizes = (numbers.multiply(radius, part) for part in both)
-        return [negated(z) if flip else z for z, flip in zip(sizes, self._negative, strict=True)]
+        return [negate(z) if flip else z for z, flip in zip(sizes, self._negative, strict=True)]
 
 
 def rounded_gaussian_variance(sigma: Number) -> float:
-    """Return the variance of the rounded Gaussian: sigma**2 + 1/12, up to a term that matters for small sigma only."""
+    """Return the variance of the rounded Gaussian: sigma**2 + 1/12, up to a term that matters only for small sigma."""
     wide = float(noise_scale(sigma, "sigma"))
     if wide > 3:  # the missing term is below exp(-2 pi**2 sigma**2)
         return wide**2 + 1 / 12
@@ -113,13 +119,13 @@ def discrete_gaussian(sigma: Number, size: Size, source: NoiseSource) -> NDArray
     filled = 0
     while filled < len(out):
         wanted = min(BLOCK, int((len(out) - filled) * 1.4) + 16)
-        kept = _kept_by_gaussian(exact, wanted, source)[: len(out) - filled]
+        kept = _propose_gaussian(exact, wanted, source)[: len(out) - filled]
         out[filled : filled + len(kept)] = kept
         filled += len(kept)
     return out.reshape(size)
 
 
-def _kept_by_gaussian(sigma: Fraction, count: int, source: NoiseSource) -> NDArray[np.int64]:
+def _propose_gaussian(sigma: Fraction, count: int, source: NoiseSource) -> NDArray[np.int64]:
     """Propose discrete Laplace numbers and return those that the rejection step keeps."""
     t = math.floor(sigma) + 1
     centre, spread = sigma**2 / t, 2 * sigma**2
@@ -133,11 +139,11 @@ def _kept_by_gaussian(sigma: Fraction, count: int, source: NoiseSource) -> NDArr
     def exact(i: int) -> Exponent:
         return lambda numbers: numbers.number(-((abs(int(proposals[i])) - centre) ** 2) / spread)
 
-    return proposals[accepted(exponents, errors, exact, source)]
+    return proposals[accept(exponents, errors, exact, source)]
 
 
 def discrete_gaussian_variance(sigma: Number) -> float:
-    """Return the variance of the discrete Gaussian: sigma**2, up to a term that matters for small sigma only."""
+    """Return the variance of the discrete Gaussian: sigma**2, up to a term that matters only for small sigma."""
     wide = float(noise_scale(sigma, "sigma"))
     if wide > 3:  # the relative difference is below exp(-2 pi**2 sigma**2) * 8 pi**2 sigma**2
         return wide**2

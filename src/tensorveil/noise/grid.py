@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.noise.basic import round_up_chance
+from tensorveil.noise.basic import flip_fractions
 from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.uniform import LARGEST, Number, fraction
 
@@ -64,8 +64,8 @@ class Grid:
         return Fraction(length) / Fraction(self.step)
 
 
-def _scaled(values: ArrayLike, grid: Grid) -> NDArray[np.float64]:
-    """Return values / step, exactly, after refusing what has no place on the grid."""
+def _scale(values: ArrayLike, grid: Grid) -> NDArray[np.float64]:
+    """Return values / step, exactly; refuse values that do not fit on the grid."""
     numbers = np.asarray(values, dtype=np.float64)
     largest = 0.0 if numbers.size == 0 else max(float(numbers.max()), -float(numbers.min()))  # NaN if one is NaN
     if not math.isfinite(largest):
@@ -82,22 +82,22 @@ def snap(values: ArrayLike, grid: Grid) -> NDArray[np.int64]:
     >>> snap([0.3, 0.375, -1.0], Grid(0.25)).tolist()
     [1, 2, -4]
     """
-    return np.rint(_scaled(values, grid)).astype(np.int64)
+    return np.rint(_scale(values, grid)).astype(np.int64)
 
 
 def stochastic_round(values: ArrayLike, grid: Grid, source: NoiseSource) -> NDArray[np.int64]:
     """Return one of the two nearest grid points as an integer, so that the mean is the value itself, exactly."""
-    scaled = _scaled(values, grid)
+    scaled = _scale(values, grid)
     size = np.abs(scaled).reshape(-1)
     whole = np.floor(size)
     # The fraction of a magnitude is an exact float; that of a negative number near zero would not be.
-    up = round_up_chance(size - whole, source)
+    up = flip_fractions(size - whole, source)
     rounded = whole.astype(np.int64) + up
     return np.where(scaled.reshape(-1) < 0, -rounded, rounded).reshape(scaled.shape)
 
 
 def exact_sum(ints: ArrayLike, axis: int | None = None) -> NDArray[np.int64]:
-    """Return sums of integers, whatever their order; refuses sums that 64 bits might not hold."""
+    """Return sums of integers, which do not depend on their order; refuse sums that might not fit into 64 bits."""
     array = np.asarray(ints, dtype=np.int64)
     terms = array.size if axis is None else array.shape[axis]
     _check_sum(array, terms)
@@ -125,7 +125,7 @@ def snapped_sum(
 ) -> NDArray[np.int64]:
     """Return ``grouped_sum(snap(rows, grid), groups, n_groups)``, without a copy of all rows.
 
-    With ``times``, every row is multiplied by its number first.
+    With ``times``, every row is first multiplied by its number.
 
     >>> from tensorveil.noise import Grid, snapped_sum
     >>> snapped_sum(np.array([[0.3, 1.0], [0.3, 2.0]]), Grid(0.25), [0, 0], 1, times=np.array([1.0, -1.0])).tolist()
@@ -134,7 +134,7 @@ def snapped_sum(
     places = np.asarray(groups)
     columns = []
     for column in rows.T:
-        scaled = _scaled(column if times is None else column * times, grid)
+        scaled = _scale(column if times is None else column * times, grid)
         np.rint(scaled, out=scaled)
         if scaled.size and max(float(scaled.max()), -float(scaled.min())) * len(scaled) >= _WHOLE:
             columns.append(grouped_sum(scaled.astype(np.int64), places, n_groups))
@@ -150,7 +150,7 @@ def _by_group(columns: Iterable[NDArray[Any]], groups: NDArray[Any], n_groups: i
 
 
 def _check_sum(array: NDArray[np.int64], terms: int) -> int:
-    """Return what no sum of so many terms can exceed."""
+    """Return a bound that no sum of this many terms exceeds; refuse bounds that do not fit into 64 bits."""
     largest = 0 if array.size == 0 else max(int(array.max()), -int(array.min()))
     if largest * terms >= LARGEST:
         raise InputError("sums could leave the 64-bit integers. Choose a coarser grid or clip the contributions.")
@@ -165,7 +165,7 @@ def sqrt_up(value: Number) -> Fraction:
 
 
 def _check_norm(norm: str) -> None:
-    """A misspelt norm must not fall through to the smaller of the two."""
+    """Refuse other names: a misspelt norm must not fall through to the smaller of the two."""
     if norm not in ("l1", "l2"):
         raise InputError(f"norm must be 'l1' or 'l2'; got {norm!r}. Laplace noise needs 'l1', Gaussian noise 'l2'.")
 
@@ -174,8 +174,8 @@ def rounded_sensitivity(sensitivity: Number, grid: Grid, coordinates: int, norm:
     """Bound, in steps, the sensitivity of a statistic that is snapped AFTER it was summed in real numbers.
 
     Each of two neighbours moves by at most half a step per coordinate, so the bound is s/step + k in L1 and
-    s/step + sqrt(k) in L2 over k coordinates (docs/noise.md#rounding-and-sensitivity). Sums in floating point are not
-    real numbers: snapping every contribution first (`contribution_sensitivity`) leaves no such doubt.
+    s/step + sqrt(k) in L2 over k coordinates (docs/noise.md#rounding-and-sensitivity). Floating-point
+    sums are not sums of real numbers: snapping every contribution first (`contribution_sensitivity`) is rigorous.
     """
     _check_norm(norm)
     if coordinates < 1:
@@ -195,7 +195,7 @@ def contribution_sensitivity(low: ArrayLike, high: ArrayLike, grid: Grid, norm: 
     ends = [np.atleast_2d(snap(end, grid)) for end in (low, high)]
     change: NDArray[Any] = np.abs(ends[0] - ends[1])
     if change.ndim != 2 or change.size == 0:
-        raise InputError("low and high must be matrices, not empty. Give one row per entry that may change.")
+        raise InputError("low and high must be matrices that are not empty. Give one row per entry that may change.")
     if int(change.max()) >= 1 << 53:
         raise InputError("contributions are too large for this grid. Choose a coarser grid.")
     if norm == "l1":

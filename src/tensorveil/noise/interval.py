@@ -20,8 +20,8 @@ class Interval:
     hi: Decimal
 
 
-def negated(a: Interval) -> Interval:
-    """Return -a exactly; the operator would round to the digits of whatever context happens to be current."""
+def negate(a: Interval) -> Interval:
+    """Return -a exactly; the operator would round to the precision of the current decimal context."""
     return Interval(a.hi.copy_negate(), a.lo.copy_negate())
 
 
@@ -74,7 +74,7 @@ class Arithmetic:
         return self._outward(self._near.exp(a.lo), self._near.exp(a.hi))
 
     def sqrt(self, a: Interval) -> Interval:
-        """Enclose the square root of a number that is at least 0 (rounding below 0 is cut off)."""
+        """Enclose the square root of a number that is at least 0 (rounding below 0 is clipped)."""
         found = self._outward(self._near.sqrt(max(a.lo, Decimal(0))), self._near.sqrt(a.hi))
         return Interval(max(found.lo, Decimal(0)), found.hi)
 
@@ -90,7 +90,7 @@ class Arithmetic:
     def _cos_sin(self, turn: Decimal) -> tuple[Interval, Interval]:
         """Enclose both by Taylor sums at x = turn * pi / 2 < 2, in integers scaled by 2**bits.
 
-        x is known to 3 units. A term is the one before it times x / order, cut to an integer: its error e obeys
+        x is known to 3 units. A term is the one before it times x / order, truncated to an integer: its error e obeys
         e_next <= (2 e + 3 * 2) / order + 2, hence stays below 16 units; 64 per term is safe, the tail included.
         """
         bits = 4 * self.digits + 32
@@ -108,7 +108,7 @@ class Arithmetic:
 
 @lru_cache(maxsize=64)
 def arithmetic(digits: int) -> Arithmetic:
-    """Return the arithmetic of so many digits; making its contexts costs more than using them."""
+    """Return the arithmetic with this many digits; it is cached, because making its contexts is expensive."""
     return Arithmetic(digits)
 
 

@@ -30,8 +30,14 @@ def discrete_laplace(scale: Number, size: Size, source: NoiseSource) -> NDArray[
     Inversion: with a = exp(-1/scale), P(|k| >= m) = 2 a**m / (1 + a) for m >= 1, so |k| is the integer part of
     scale * (ln(2 / (1 + a)) - ln u) for a uniform u; the sign is a bit of its own.
 
-    Parameters: ``scale`` in grid steps, at most 2**40 (a Fraction is taken as the rational number it is), ``size`` a
-    number of draws or a shape, ``source`` the random bits.
+    Parameters
+    ----------
+    scale
+        In grid steps, at most 2**40; a Fraction is used exactly.
+    size
+        The number of draws, or a shape.
+    source
+        The random bits.
 
     Guarantee: added to an integer statistic of L1 sensitivity s, scale = s / epsilon gives epsilon differential
     privacy (docs/noise.md#discrete-laplace).
@@ -44,7 +50,7 @@ def discrete_laplace(scale: Number, size: Size, source: NoiseSource) -> NDArray[
 
 
 def draw_laplace(scale: Fraction, total: int, source: NoiseSource) -> NDArray[np.int64]:
-    """Draw as `discrete_laplace` does; scales up to 2**46, which proposals of other laws need, still work."""
+    """Draw as `discrete_laplace` does, for scales up to 2**46, which proposals for other laws need."""
     from tensorveil.kernels import noise_draws
 
     wide = float(scale)

@@ -1,10 +1,11 @@
 """Norm-shaped noise: integer vectors z with probability proportional to exp(-||z|| / scale), the norm being Euclidean.
 
-Two exact proposals, of which the better is taken for the scale and dimension at hand (docs/noise.md#norm-shaped-noise):
+There are two exact ways to propose vectors; the better one for the scale and dimension is used
+(docs/noise.md#norm-shaped-noise):
 
 - shell: round the continuous law of density exp(-||x|| / scale), and keep z = round(x) with probability
-  exp(-(||z|| - ||x|| + sqrt(d)/2) / scale). What is kept has the same density all over the cube around z. Nearly
-  always kept when the scale is large against sqrt(d), whatever the dimension.
+  exp(-(||z|| - ||x|| + sqrt(d)/2) / scale). What is kept has the same density everywhere in the cube around z. Nearly
+  all proposals are kept when the scale is much larger than sqrt(d), whatever the dimension.
 - product: independent discrete Laplace coordinates of scale t >= scale sqrt(d), kept with probability
   exp(-(||z|| / scale - ||z||_1 / t)). Good for small scales.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.noise.basic import Exponent, accepted
+from tensorveil.noise.basic import Exponent, accept
 from tensorveil.noise.gaussian import GaussianPair
 from tensorveil.noise.interval import Arithmetic, Interval
 from tensorveil.noise.laplace import discrete_laplace, draw_laplace
@@ -37,8 +38,14 @@ SMALLEST_ACCEPTANCE: Final = 1e-5
 def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) -> NDArray[np.int64]:
     """Draw integer vectors z with probability proportional to exp(-||z||_2 / scale), exactly.
 
-    Parameters: ``scale`` in grid steps, at most 2**40, ``dimension`` of the vectors, ``size`` their number, ``source``
-    the random bits. Returns an array of shape (size, dimension).
+    Parameters
+    ----------
+    scale
+        In grid steps, at most 2**40; a Fraction is used exactly.
+    dimension, size
+        Of the vectors, and their number: the result has shape (size, dimension).
+    source
+        The random bits.
 
     Guarantee: added to an integer vector of L2 sensitivity s, scale = s / epsilon gives epsilon differential privacy
     (docs/noise.md#norm-shaped-noise).
@@ -47,7 +54,7 @@ def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) 
     >>> norm_laplace(1000, 8, 5, SeededSource(1)).shape
     (5, 8)
     """
-    exact = _checked(scale, dimension)
+    exact = _check_scale(scale, dimension)
     size = total_size(size)
     if dimension == 1:
         return discrete_laplace(exact, (size, 1), source)
@@ -58,7 +65,7 @@ def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) 
             f"scale={float(exact):g} steps is too small for norm-shaped noise in dimension={dimension}: "
             "nearly every proposal would be rejected. Choose a finer grid."
         )
-    propose = _shell_proposals if shell >= product else _product_proposals
+    propose = _propose_shells if shell >= product else _propose_products
     out = np.empty((size, dimension), dtype=np.int64)
     filled = 0
     most = max(1, BLOCK // dimension)
@@ -72,13 +79,13 @@ def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) 
 
 def norm_laplace_variance(scale: Number, dimension: int) -> float:
     """Return the variance of one coordinate; (dimension + 1) * scale**2 unless the scale is small."""
-    exact = _checked(scale, dimension)
+    exact = _check_scale(scale, dimension)
     return second_moment(float(exact), dimension)
 
 
 @lru_cache(maxsize=256)
 def acceptance(scale: Fraction, dimension: int) -> tuple[float, float]:
-    """Return how often proposals are kept: by shells, and by products."""
+    """Return the shares of proposals that are kept, by shells and by products."""
     s, d = float(scale), dimension
     partition = log_partition(s, d)
     volume = d * math.log(s) + math.lgamma(d + 1) + d / 2 * math.log(math.pi) - math.lgamma(d / 2 + 1)
@@ -87,7 +94,7 @@ def acceptance(scale: Fraction, dimension: int) -> tuple[float, float]:
     return shell, math.exp(min(0.0, partition + d * math.log(math.tanh(rate))))
 
 
-def _checked(scale: Number, dimension: int) -> Fraction:
+def _check_scale(scale: Number, dimension: int) -> Fraction:
     if not 1 <= dimension <= LARGEST_DIMENSION:
         raise InputError(
             f"dimension must be between 1 and {LARGEST_DIMENSION}; got {dimension}. "
@@ -98,11 +105,11 @@ def _checked(scale: Number, dimension: int) -> Fraction:
 
 @lru_cache(maxsize=64)
 def _slack(dimension: int) -> Fraction:
-    """Return a rational number just above sqrt(dimension) / 2, the farthest a point of a cube is from its centre."""
+    """Return a rational number just above sqrt(dimension) / 2, the largest distance from a cube's centre within it."""
     return Fraction(math.nextafter(math.sqrt(dimension) / 2, math.inf))
 
 
-def _shell_proposals(scale: Fraction, dimension: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
+def _propose_shells(scale: Fraction, dimension: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
     """Make proposals of the shell kind and return those that are kept."""
     from tensorveil.kernels import noise_norm
 
@@ -152,7 +159,7 @@ def _gaussians(pairs: list[GaussianPair], dimension: int, numbers: Arithmetic) -
 
 
 def _on_sphere(g: list[Interval], radius: Interval, numbers: Arithmetic) -> list[Interval] | None:
-    """Enclose the point of the sphere in the direction of g, or None if g is not known to differ from 0."""
+    """Enclose the point of the sphere in the direction of g, or return None if g is not known to differ from 0."""
     norm = numbers.sqrt(reduce(numbers.add, [numbers.multiply(z, z) for z in g]))
     if norm.lo <= Decimal(0):
         return None
@@ -160,7 +167,7 @@ def _on_sphere(g: list[Interval], radius: Interval, numbers: Arithmetic) -> list
     return [numbers.multiply(factor, z) for z in g]
 
 
-def _product_proposals(scale: Fraction, dimension: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
+def _propose_products(scale: Fraction, dimension: int, count: int, source: NoiseSource) -> NDArray[np.int64]:
     """Make proposals of independent coordinates and return those that are kept."""
     t = Fraction(math.nextafter(float(scale) * math.sqrt(dimension) * (1 + 2**-50), math.inf))
     z = draw_laplace(t, count * dimension, source).reshape(count, dimension)
@@ -181,5 +188,5 @@ def _product_proposals(scale: Fraction, dimension: int, count: int, source: Nois
 
         return minus_exponent
 
-    # Rounding may leave an exponent just below 0, where the coin is certain to fall one way: its error covers that.
-    return z[accepted(np.maximum(length - reach, 0.0), errors, exact, source)]
+    # Rounding may leave an exponent just below 0, where the coin is certain: the error bound covers that.
+    return z[accept(np.maximum(length - reach, 0.0), errors, exact, source)]

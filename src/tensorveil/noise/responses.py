@@ -1,7 +1,8 @@
-"""Randomised answers on a grid 0 .. last: windows (k-ary randomised response among them), two points, kept or noisy.
+"""Randomised answers on a grid 0 .. last: windows (such as k-ary randomised response), two points, kept or noisy.
 
 All draws are exact: chances are multiples of 2**-64, places are uniform integers, Laplace noise is that of `laplace`.
-Parameters come by column, the entry of a tensor that a number is, so that entries may have budgets of their own.
+Parameters are given by column (the entry of the tensor that a number belongs to), so that entries may have budgets of
+their own.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ def chances(numerators: Sequence[int]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Windows:
-    """Answers within a window of ``widths`` points from the index on with the given chances, else outside of it.
+    """Answer within a window of ``widths`` points that starts at the index with the given chances, else outside it.
 
-    There are last + width points in all, so that ``last`` of them lie outside. Width 1 is k-ary randomised response.
+    There are last + width points in all, so ``last`` of them lie outside. Width 1 is k-ary randomised response.
     """
 
     last: int
@@ -68,7 +69,7 @@ class Windows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TwoPoints:
-    """Answers 0 or 1: the index is rounded to an end of the grid at random, and the end told truly with a chance."""
+    """Answer 0 or 1: the index is rounded to an end of the grid at random, and the end is reported truly by chance."""
 
     last: int
     chances: NDArray[np.uint64]
@@ -85,7 +86,7 @@ class TwoPoints:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KeepOrLaplace:
-    """Answers the index itself with the given chances, else the index plus discrete Laplace noise of its scale."""
+    """Answer the index itself with the given chances, else the index plus discrete Laplace noise of its scale."""
 
     chances: NDArray[np.uint64]
     scales: tuple[Fraction, ...]

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 
-REKEY_BYTES: Final = 1 << 30  # far below where counter mode could be told from random bits (about 2**68 bytes)
+REKEY_BYTES: Final = 1 << 30  # far below where counter mode could be distinguished from random bits (about 2**68 bytes)
 ZEROS: Final = memoryview(bytes(1 << 18))  # encrypting zeros yields the key stream; one chunk stays in cache
 
 
 @runtime_checkable
 class NoiseSource(Protocol):
-    """What a sampler needs: random bits, and whether anybody else could repeat them."""
+    """What a sampler needs: random bits, and whether anybody else could reproduce them."""
 
     @property
     def secure(self) -> bool:
-        """Tell whether the bits are fit for a release."""
+        """Tell whether the bits may be used for a release."""
 
     def uniform64(self, n: int) -> NDArray[np.uint64]:
         """Return n independent uniform 64-bit words."""
@@ -35,7 +35,7 @@ class NoiseSource(Protocol):
 
 
 class _Forks:
-    """Counts the forks this process descends from: a process number alone could come back in a grandchild."""
+    """Counts the forks this process descends from: a process number alone could be reused by a grandchild."""
 
     count = 0
 
@@ -67,7 +67,7 @@ def _as_words(target: bytearray) -> NDArray[np.uint64]:
     return np.frombuffer(target, dtype="<u8").astype(np.uint64, copy=False)
 
 
-def _checked_length(n: int) -> int:
+def _check_length(n: int) -> int:
     if n < 0:
         raise InputError(f"n must be at least 0; got {n}. Ask for a number of words or bytes to draw.")
     return int(n)
@@ -102,13 +102,13 @@ class SecureSource:
 
     def uniform64(self, n: int) -> NDArray[np.uint64]:
         """Return n independent uniform 64-bit words."""
-        words = bytearray(8 * _checked_length(n))
+        words = bytearray(8 * _check_length(n))
         self._fill(memoryview(words))
         return _as_words(words)
 
     def bytes(self, n: int) -> builtins.bytes:
         """Return n independent uniform bytes."""
-        target = bytearray(_checked_length(n))
+        target = bytearray(_check_length(n))
         self._fill(memoryview(target))
         return bytes(target)
 
@@ -131,10 +131,10 @@ class SecureSource:
 
 
 class SeededSource:
-    """Repeatable bits for tests and studies: whoever knows the seed can take the noise off, so nothing is private.
+    """Reproducible bits for tests and studies: anybody who knows the seed can remove the noise, so nothing is private.
 
-    The stream does not depend on how it is cut into calls. Threads may share the object, but which thread gets which
-    part of the stream is then a matter of timing.
+    The stream does not depend on how it is split into calls. Threads may share the object, but which thread gets which
+    part of the stream then depends on timing.
 
     >>> from tensorveil.noise import SeededSource
     >>> bool((SeededSource(7).uniform64(4) == SeededSource(7).uniform64(4)).all())
@@ -155,14 +155,14 @@ class SeededSource:
 
     def uniform64(self, n: int) -> NDArray[np.uint64]:
         """Return the next n 64-bit words of the seed's stream."""
-        words = bytearray(8 * _checked_length(n))
+        words = bytearray(8 * _check_length(n))
         with self._lock:
             self._stream.fill(memoryview(words))
         return _as_words(words)
 
     def bytes(self, n: int) -> builtins.bytes:
         """Return the next n bytes of the seed's stream."""
-        target = bytearray(_checked_length(n))
+        target = bytearray(_check_length(n))
         with self._lock:
             self._stream.fill(memoryview(target))
         return bytes(target)

@@ -70,13 +70,13 @@ def best_stairs(epsilon: Fraction, last: int) -> Stairs:
     ratio = exp_at_least(-epsilon)  # at least b, so that the chance is not above tread / (tread + b (last - tread))
     exact = Fraction(tread) / (tread + ratio * (last - tread))
     chance = chance_below(lambda numbers: numbers.number(exact))
-    # Rounding must not take the chance below tread / last, where the second tread would be the higher one.
+    # Rounding must not push the chance below tread / last, where the second tread would be the higher one.
     return Stairs(last=last, epsilon=epsilon, tread=tread, chance=max(chance, -(-tread * WORDS // last) % WORDS))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Staircase:
-    """Answers the index plus staircase noise; one `Stairs` per column, all for the same number of steps."""
+class StaircaseSampler:
+    """Answer the index plus staircase noise; one `Stairs` per column, all for the same number of steps."""
 
     stairs: tuple[Stairs, ...]
 
@@ -87,7 +87,7 @@ class Staircase:
         treads = np.array([each.tread for each in self.stairs], dtype=np.int64)
         rests = np.maximum(last - treads, 1).astype(np.uint64)
         quotients = np.stack([limit // treads.astype(np.uint64), limit // rests], axis=1)
-        # A tread as wide as the block has no rest: then every word is below the chance, but for the largest one.
+        # A tread as wide as the block has no rest: then every word but the largest is below the chance.
         numerators = [each.chance if each.tread < last else LARGEST_WORD for each in self.stairs]
         scales = np.array([1 / float(each.epsilon) for each in self.stairs])
         return treads, quotients, np.array(numerators, dtype=np.uint64), scales

@@ -25,7 +25,7 @@ def _log_sums(v: Array) -> tuple[Array, Array]:
         direct = np.exp(-k * plain)
         mirrored = np.exp(-k * (math.pi**2 / dual))
         theta = 1 + 2 * direct.sum(axis=0)
-        moment = 2 * np.exp(-(k - 1) * plain) * k  # exp(-v) is taken out, since v may be huge
+        moment = 2 * np.exp(-(k - 1) * plain) * k  # exp(-v) is factored out, because v may be huge
         root = 0.5 * np.log(math.pi / dual)
         theta_dual = 1 + 2 * mirrored.sum(axis=0)
         moment_dual = theta_dual / (2 * dual) - 2 * (k * mirrored).sum(axis=0) * math.pi**2 / dual**2

@@ -26,9 +26,9 @@ LARGEST: Final = 1 << 62  # every noisy number stays below this in magnitude, so
 
 
 class Uniform:
-    """A number uniform on [0, 1) whose first bits have been drawn; later bits are drawn when they are asked for.
+    """A number uniform on [0, 1) whose first bits have been drawn; later bits are drawn when they are needed.
 
-    A draw in progress is never thrown away: doing so because it is hard to settle would favour the easy outcomes.
+    A draw in progress is never discarded: discarding draws that are hard to settle would favour the easy outcomes.
     """
 
     def __init__(self, prefix: int, bits: int, source: NoiseSource) -> None:
@@ -74,7 +74,7 @@ def settle(attempt: Callable[[Arithmetic], T | None]) -> T:
 
 
 def certain_floor(value: Interval) -> int | None:
-    """Return the largest integer not above the number, or None if the interval does not tell."""
+    """Return the largest integer not above the number, or None if the interval leaves it open."""
     low = math.floor(value.lo)
     if low != math.floor(value.hi):
         return None
@@ -84,8 +84,8 @@ def certain_floor(value: Interval) -> int | None:
 
 
 def fraction(value: Number, name: str) -> Fraction:
-    """Return a positive parameter as the exact rational number it is."""
-    # numpy's integers are rational too: a detour by float could round a sensitivity down.
+    """Return a positive parameter as the exact rational number that it represents."""
+    # numpy's integers are rational too: converting them to float first could round a sensitivity down.
     if isinstance(value, numbers.Rational):
         number: Fraction | float = Fraction(int(value.numerator), int(value.denominator))
     else:
@@ -96,7 +96,7 @@ def fraction(value: Number, name: str) -> Fraction:
 
 
 def noise_scale(value: Number, name: str) -> Fraction:
-    """Return a noise scale in grid steps, within what the samplers are made for."""
+    """Return a noise scale in grid steps; refuse scales outside the range that the samplers support."""
     exact = fraction(value, name)
     if exact > LARGEST_SCALE:
         raise InputError(f"{name} must be at most 2**40 steps; got {float(exact):g}. Choose a coarser grid.")
@@ -106,7 +106,7 @@ def noise_scale(value: Number, name: str) -> Fraction:
 
 
 def blocks(total: int, length: int = BLOCK) -> Iterable[slice]:
-    """Cut range(total) into stretches of at most the given length."""
+    """Cut range(total) into slices of at most the given length."""
     return (slice(low, min(low + length, total)) for low in range(0, total, length))
 
 

@@ -1,8 +1,8 @@
 """What events cost: epsilon at a given delta and delta at a given epsilon, always rounded to the private side.
 
 Pure events add up; Gaussian ones compose exactly as mu-GDP; zCDP adds up in rho. Pure and Gaussian events together
-have an exact sum over their privacy losses. Where it gets too long, and for Poisson sampling, the privacy loss
-distributions of dp-accounting serve; the former has a native bound as well. Proofs: docs/accounting.md.
+have an exact sum over their privacy losses. If that sum has too many terms, and for Poisson sampling, the privacy loss
+distributions of dp-accounting are used; for the former there is a native bound as well. Proofs: docs/accounting.md.
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ WORTH_IT = 0.01
 
 
 def epsilon_for(event: Event, delta: float, *, method: str = "best") -> float:
-    """Give the epsilon that an event costs at this delta, rounded up; infinite if none is finite.
+    """Return the epsilon that an event costs at this delta, rounded up; infinite if none is finite.
 
     Parameters
     ----------
-    event: what happened.
-    delta: at least 0 and below 1. Few pure events cost the same at any delta; many together cost less.
-    method: "best" uses dp-accounting for Gaussian events with very many pure ones if it is installed; "native" never
-        does. Poisson sampling needs it in any case.
+    event
+        What happened.
+    delta
+        At least 0 and below 1. Few pure events cost the same at any delta; many together cost less.
+    method
+        "best" uses dp-accounting, if it is installed, for Gaussian events together with very many pure ones; "native"
+        never does. Poisson sampling always needs it.
 
-    Examples:
+    Examples
+    --------
     >>> from tensorveil.privacy import Pure, Gaussian, Repeated
     >>> epsilon_for(Repeated(Pure(0.25), 4), 0.0)
     1.0
@@ -48,9 +52,10 @@ def epsilon_for(event: Event, delta: float, *, method: str = "best") -> float:
 
 
 def delta_for(event: Event, epsilon: float, *, method: str = "best") -> float:
-    """Give the delta that an event costs at this epsilon, rounded up; 1 means no protection.
+    """Return the delta that an event costs at this epsilon, rounded up; 1 means no protection.
 
-    Examples:
+    Examples
+    --------
     >>> from tensorveil.privacy import Pure
     >>> delta_for(Pure(1.0), 1.0)
     0.0
@@ -68,7 +73,7 @@ def _check_method(method: str) -> None:
 def _epsilon(profile: Profile, delta: float, method: str) -> float:
     if not profile.private:
         return math.inf
-    # What is known by (epsilon, delta) alone takes its delta first; the rest makes do with what is left.
+    # Events that are known by (epsilon, delta) alone take their delta first; the others get what is left.
     left = exactly(delta) - profile.delta
     if left < 0:
         return math.inf
@@ -103,7 +108,7 @@ def _needs_library(profile: Profile) -> bool:
 
 
 def _exact(number: float) -> Fraction:
-    # Fractions know no infinity; this stands for one and comes back as one.
+    # There is no infinite Fraction; this number stands for infinity and is converted back to it.
     return exactly(number) if math.isfinite(number) else Fraction(2) ** 2000
 
 
@@ -112,7 +117,7 @@ def _sum_of_deltas(profile: Profile, delta: float) -> float:
 
 
 def _native_epsilon(profile: Profile, delta: float) -> float:
-    """Take the best of three valid readings of the pure part: added to epsilon, turned into mu or rho, or summed."""
+    """Return the best of three valid bounds for the pure part: added to epsilon, converted to mu or rho, or summed."""
     simple = _smooth_epsilon(profile, delta, pure=False)
     total = at_least(profile.pure_epsilon + profile.epsilon + _exact(simple))
     if not profile.pure or delta == 0:
@@ -122,7 +127,7 @@ def _native_epsilon(profile: Profile, delta: float) -> float:
         most = at_least(profile.pure_epsilon + _exact(simple))
         bounds.append(mixture_epsilon(mu_of(profile, pure=False), terms, delta, most))
     best = at_least(profile.epsilon + _exact(min(bounds)))
-    # Pure events are expected to add up; a tiny gain from delta is not worth unround numbers.
+    # Pure events are expected to add up; a tiny gain from delta is not worth numbers that are not round.
     if not profile.smooth and best > (1 - WORTH_IT) * total:
         return total
     return min(best, total)
@@ -131,7 +136,7 @@ def _native_epsilon(profile: Profile, delta: float) -> float:
 def _native_delta(profile: Profile, epsilon: float) -> float:
     bounds = [1.0]
     left = exactly(epsilon) - profile.pure_epsilon - profile.epsilon
-    own = at_most(exactly(epsilon) - profile.epsilon)  # for all but what is known by pairs
+    own = at_most(exactly(epsilon) - profile.epsilon)  # for all events but those known by (epsilon, delta) alone
     if left >= 0:
         bounds.append(_smooth_delta(profile, at_most(left), pure=False))
     elif not profile.smooth:
@@ -144,7 +149,7 @@ def _native_delta(profile: Profile, epsilon: float) -> float:
 
 
 def _response_delta(total: float, epsilon: float) -> float:
-    """Give delta of total-DP at a smaller epsilon: (e^total - e^epsilon) / (1 + e^total), randomised response."""
+    """Return delta of total-DP at a smaller epsilon: (e^total - e^epsilon) / (1 + e^total), randomised response."""
     return min(1.0, -math.expm1(epsilon - total) / (1 + math.exp(-total)) * (1 + 1e-15) + 1e-15)
 
 
@@ -161,19 +166,19 @@ def _smooth_delta(profile: Profile, epsilon: float, *, pure: bool) -> float:
 
 
 def mu_of(profile: Profile, *, pure: bool) -> float:
-    """Give mu of the Gaussian parts, with the pure ones turned into mu or left out."""
+    """Return mu of the Gaussian parts, with the pure ones converted to mu or left out."""
     squares = (exactly(mu_of_pure(epsilon)) ** 2 * count for epsilon, count in profile.pure.items())
     return root_at_least(profile.mu_squared + (sum(squares, Fraction(0)) if pure else 0))
 
 
 def rho_of(profile: Profile, *, pure: bool) -> float:
-    """Give rho of zCDP and Gaussian parts (mu-GDP is mu^2/2-zCDP), with the pure ones (epsilon^2/2) or without."""
+    """Return rho of zCDP and Gaussian parts (mu-GDP is mu^2/2-zCDP), with the pure ones (epsilon^2/2) or without."""
     squares = (exactly(epsilon) ** 2 / 2 * count for epsilon, count in profile.pure.items())
     return at_least(profile.rho + profile.mu_squared / 2 + (sum(squares, Fraction(0)) if pure else 0))
 
 
 def _sampled_epsilon(profile: Profile, delta: float) -> float:
-    """Use privacy loss distributions; zCDP parts, which they do not know, get half of delta for themselves."""
+    """Use privacy loss distributions; zCDP parts, which they cannot express, get half of delta for themselves."""
     from tensorveil.privacy.loss import loss_epsilon
 
     share = delta / 2 if profile.rho else delta

@@ -1,4 +1,4 @@
-"""How much may be learned in all: epsilon and delta."""
+"""How much may be learned in total: epsilon and delta."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ __all__ = ["Budget"]
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An amount of privacy loss, partially ordered: smaller means that both numbers are.
+    """An amount of privacy loss, partially ordered: smaller means that both numbers are smaller.
 
-    Neither number has a default: who wants pure differential privacy says ``delta=0.0``.
+    Neither number has a default: for pure differential privacy, write ``delta=0.0``.
 
-    Examples:
+    Examples
+    --------
     >>> Budget(epsilon=1.0, delta=0.0) <= Budget(epsilon=2.0, delta=1e-6)
     True
     >>> Budget(epsilon=1.0, delta=1e-6) <= Budget(epsilon=2.0, delta=0.0)
@@ -47,7 +48,7 @@ class Budget:
         return self >= other and self != other if isinstance(other, Budget) else NotImplemented
 
     def __add__(self, other: Budget) -> Budget:
-        """Basic composition: both numbers add up, rounded up."""
+        """Compose two budgets by adding both numbers, rounded up."""
         if not isinstance(other, Budget):
             return NotImplemented
         delta = at_least(exactly(self.delta) + exactly(other.delta))

@@ -1,4 +1,4 @@
-"""How much noise a target allows: calibration on the private side, each result checked against the accounting."""
+"""How much noise a target requires: calibration to the private side, with every result checked by the accounting."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["gaussian_mu", "gaussian_sigma", "split_gaussian", "split_pure", "zcd
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Give the largest mu for which mu-GDP is (epsilon, delta)-DP.
+    """Return the largest mu for which mu-GDP is (epsilon, delta)-DP.
 
-    Examples:
+    Examples
+    --------
     >>> round(1 / gaussian_mu(1.0, 1e-5), 4)
     3.7306
     """
@@ -30,11 +31,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Give the smallest standard deviation of Gaussian noise for this L2 sensitivity."""
+    """Return the smallest standard deviation of Gaussian noise for this L2 sensitivity."""
     sensitivity = positive("sensitivity", sensitivity)
     mu = gaussian_mu(epsilon, delta)
     sigma = at_least(exactly(sensitivity) / exactly(mu))
-    # sensitivity / sigma, as its users will compute it, must not come out above mu.
+    # sensitivity / sigma, as callers will compute it, must not exceed mu.
     while sensitivity / sigma > mu:
         sigma = math.nextafter(sigma, math.inf)
     _confirm(Gaussian(sensitivity / sigma), epsilon, delta)
@@ -42,7 +43,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Give the largest rho for which rho-zCDP is known to be (epsilon, delta)-DP."""
+    """Return the largest rho for which rho-zCDP is known to be (epsilon, delta)-DP."""
     epsilon, delta = positive("epsilon", epsilon), _positive_delta(delta)
     rho = zcdp_largest_rho(epsilon, delta)
     _confirm(ZCDP(rho), epsilon, delta)
@@ -52,12 +53,13 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 def split_pure(epsilon: float, shares: Sequence[float]) -> tuple[float, ...]:
     """Split a pure epsilon in proportion to the shares; the parts add up to at most epsilon, exactly.
 
-    Examples:
+    Examples
+    --------
     >>> split_pure(1.0, [1, 3])
     (0.25, 0.75)
     """
     epsilon = positive("epsilon", epsilon)
-    parts = tuple(at_most(exactly(epsilon) * share) for share in _normal(shares))
+    parts = tuple(at_most(exactly(epsilon) * share) for share in _normalise(shares))
     _confirm(Composed(Pure(part) for part in parts), epsilon, 0.0)
     return parts
 
@@ -66,7 +68,7 @@ def split_gaussian(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
     """Split mu in proportion to the shares of mu^2: mu_i = mu sqrt(share_i); the squares add up to at most mu^2."""
     mu = positive("mu", mu)
     parts = []
-    for share in _normal(shares):
+    for share in _normalise(shares):
         exact = exactly(mu) ** 2 * share
         part = mu * math.sqrt(share)
         while exactly(part) ** 2 > exact:
@@ -77,7 +79,7 @@ def split_gaussian(mu: float, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(parts)
 
 
-def _normal(shares: Sequence[float]) -> list[Fraction]:
+def _normalise(shares: Sequence[float]) -> list[Fraction]:
     exact = [exactly(positive("shares", share)) for share in shares]
     if not exact:
         raise InputError("shares must hold at least one number. Try shares=[1, 1].")

@@ -76,10 +76,10 @@ class Approximate:
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """Gaussian noise on a batch into which each unit came independently with one probability (Poisson sampling).
+    """Gaussian noise on a batch that each unit joins independently with the same probability (Poisson sampling).
 
     Neighbours add or remove the unit: mu is the norm of its whole contribution divided by the noise's standard
-    deviation. It must not be used for units that are replaced, nor for batches of fixed size.
+    deviation. Do not use it for units that are replaced, nor for batches of fixed size.
     """
 
     mu: float
@@ -95,12 +95,12 @@ class SampledGaussian:
 
 @dataclass(frozen=True)
 class Composed:
-    """Several events on the same data, each perhaps looking at the results before it. Empty: nothing happened."""
+    """Several events on the same data, each possibly chosen from earlier results. Empty means that nothing happened."""
 
     events: tuple[Event, ...]
 
     def __init__(self, events: Iterable[Event]) -> None:
-        object.__setattr__(self, "events", _checked(events))
+        object.__setattr__(self, "events", _check_events(events))
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Repeated:
     count: int
 
     def __post_init__(self) -> None:
-        _checked((self.event,))
+        _check_events((self.event,))
         if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < 0:
-            raise InputError("count must be a whole number, at least 0. Try count=10.")
+            raise InputError("count must be an integer of at least 0. Try count=10.")
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ class Parallel:
     events: tuple[Event, ...]
 
     def __init__(self, events: Iterable[Event]) -> None:
-        object.__setattr__(self, "events", _checked(events))
+        object.__setattr__(self, "events", _check_events(events))
 
 
 @dataclass(frozen=True)
 class NonPrivate:
-    """Something left without protection: no finite epsilon holds."""
+    """Something was released without protection: no finite epsilon holds."""
 
 
 Event: TypeAlias = Pure | Gaussian | ZCDP | Approximate | SampledGaussian | Composed | Repeated | Parallel | NonPrivate
@@ -147,7 +147,7 @@ _GROUPS: dict[str, type[Any]] = {"composed": Composed, "parallel": Parallel}
 _ALL = (Pure, Gaussian, ZCDP, Approximate, SampledGaussian, Composed, Repeated, Parallel, NonPrivate)
 
 
-def _checked(events: Iterable[Event]) -> tuple[Event, ...]:
+def _check_events(events: Iterable[Event]) -> tuple[Event, ...]:
     known = tuple(events)
     for event in known:
         if not isinstance(event, _ALL):
@@ -190,11 +190,11 @@ def event_from_json(content: Any) -> Event:
             return Repeated(event_from_json(content["event"]), content["count"])
     except (KeyError, TypeError) as error:
         raise InputError("the event's text is incomplete. Was it written by this program?") from error
-    raise InputError("the event is of an unknown kind. Was it written by a newer version? Try to upgrade tensorveil.")
+    raise InputError("the event has an unknown kind. Was it written by a newer version? Try upgrading tensorveil.")
 
 
 def describe_event(event: Event) -> str:
-    """Say an event in a few words."""
+    """Describe an event in a few words."""
     if isinstance(event, Composed):
         return " + ".join(describe_event(part) for part in event.events) if event.events else "nothing"
     if isinstance(event, Parallel):

@@ -1,7 +1,7 @@
-"""Arithmetic that knows its rounding: results round to a stated side.
+"""Arithmetic with directed rounding: every result states to which side it is rounded.
 
-A number stands for the decimal that it prints as: 0.1 is a tenth, so that ten charges of 0.1 fill a budget of 1.
-The binary number differs from it by about one part in 10^16; a mechanism that is to be exact takes `exactly(0.1)`.
+A number stands for the decimal that it prints as: 0.1 is a tenth, so ten charges of 0.1 fill a budget of 1. The binary
+number differs from it by about one part in 10^16; a mechanism that must be exact uses `exactly(0.1)`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = [
 
 
 def exactly(number: float) -> Fraction:
-    """Give the decimal that a finite float prints as."""
+    """Return the decimal that a finite float prints as."""
     return Fraction(repr(float(number)))
 
 
 def at_least(exact: Fraction) -> float:
-    """Give the smallest float that is not below `exact`."""
+    """Return the smallest float that is not below `exact`."""
     try:
         near = float(exact)
     except OverflowError:
@@ -41,12 +41,12 @@ def at_least(exact: Fraction) -> float:
 
 
 def at_most(exact: Fraction) -> float:
-    """Give the largest float that is not above `exact`."""
+    """Return the largest float that is not above `exact`."""
     return -at_least(-exact)
 
 
 def root_at_least(exact: Fraction) -> float:
-    """Give the smallest float whose square is not below `exact`."""
+    """Return the smallest float whose square is not below `exact`."""
     near = _near_root(exact)
     while near > 0 and exactly(math.nextafter(near, 0.0)) ** 2 >= exact:
         near = math.nextafter(near, 0.0)
@@ -56,7 +56,7 @@ def root_at_least(exact: Fraction) -> float:
 
 
 def root_at_most(exact: Fraction) -> float:
-    """Give a float whose square is not above `exact`, next to the root."""
+    """Return a float whose square is not above `exact`, next to the root."""
     near = _near_root(exact)
     while exactly(near) ** 2 > exact:
         near = math.nextafter(near, 0.0)
@@ -64,7 +64,7 @@ def root_at_most(exact: Fraction) -> float:
 
 
 def _near_root(exact: Fraction) -> float:
-    """Give the root to within a few ulps, scaled so that neither tiny nor huge squares leave the range of floats."""
+    """Return the root to within a few ulps, scaled so that neither tiny nor huge squares leave the range of floats."""
     if exact == 0:
         return 0.0
     half = (exact.numerator.bit_length() - exact.denominator.bit_length()) // 2
@@ -73,15 +73,15 @@ def _near_root(exact: Fraction) -> float:
 
 def shown_at_least(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never smaller than it is: a guarantee must not look better than it is."""
-    return _shown(number, digits, ROUND_CEILING)
+    return _format(number, digits, ROUND_CEILING)
 
 
 def shown_at_most(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never larger than it is."""
-    return _shown(number, digits, ROUND_FLOOR)
+    return _format(number, digits, ROUND_FLOOR)
 
 
-def _shown(number: float, digits: int, rounding: str) -> str:
+def _format(number: float, digits: int, rounding: str) -> str:
     if not math.isfinite(number) or number == 0:
         return "infinite" if number else "0"
     rounded = Context(prec=digits, rounding=rounding).create_decimal(repr(float(number))).normalize()
@@ -92,7 +92,7 @@ def _shown(number: float, digits: int, rounding: str) -> str:
 
 
 def _number(name: str, value: object, rule: str) -> float:
-    """Accept real numbers (numpy's too), refuse truth values and the rest."""
+    """Return a real number (numpy's too) as a float; refuse booleans and everything else."""
     if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
         raise InputError(f"{name} must be {rule}; got {type(value).__name__}. Try {name}=1.0.")
     return float(value)
@@ -108,7 +108,7 @@ def positive(name: str, value: object, example: str = "1.0") -> float:
 
 def nonnegative(name: str, value: object, example: str = "1.0") -> float:
     """Check that a parameter is a finite number, at least zero."""
-    number = _number(name, value, "a number, at least 0")
+    number = _number(name, value, "a number of at least 0")
     if not (math.isfinite(number) and number >= 0):
         raise InputError(f"{name} must be finite and at least 0; got {number}. Try {name}={example}.")
     return abs(number)
@@ -116,7 +116,7 @@ def nonnegative(name: str, value: object, example: str = "1.0") -> float:
 
 def probability(name: str, value: object, example: str = "1e-6") -> float:
     """Check that a parameter lies in [0, 1)."""
-    number = _number(name, value, "a number from 0 up to, not including, 1")
+    number = _number(name, value, "a number of at least 0 and below 1")
     if not 0 <= number < 1:
         raise InputError(f"{name} must be at least 0 and below 1; got {number}. Try {name}={example}.")
     return abs(number)

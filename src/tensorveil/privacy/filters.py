@@ -1,8 +1,8 @@
-"""How a ledger adds up charges that were chosen one after the other, each knowing the releases before it.
+"""How a ledger adds up charges that were chosen one after the other, each with knowledge of earlier releases.
 
-Composing the events by whatever bound is smallest in the end would not be sound: an analyst who picks the next kind of
-mechanism after seeing a release could gain by it. So a ledger settles at its first charge, before anything was
-released, on one way of adding up, and turns every later charge into that currency:
+Composing the events by whichever bound is smallest in the end would not be sound: an analyst who picks the next kind of
+mechanism after seeing a release could gain from it. So a ledger settles on one composition at its first charge, before
+anything is released, and converts every later charge to that currency:
 
 - "sum": epsilon and delta add up (Rogers, Roth, Ullman and Vadhan 2016);
 - "gaussian": mu^2 adds up (Smith and Thakurta 2022), pure events count with the mu that contains them;
@@ -52,7 +52,7 @@ class Balance:
 
 
 def settle(event: Event, budget: Budget) -> str:
-    """Choose the way of adding up in which the first charge costs least."""
+    """Choose the composition in which the first charge costs least."""
     profile = profile_of(event)
     if budget.delta == 0 or profile.by_pair or profile.sampled or not profile.smooth:
         return "sum"
@@ -64,7 +64,7 @@ def settle(event: Event, budget: Budget) -> str:
 
 
 def admit(event: Event, charged: Iterable[Event], composition: str, budget: Budget, delta: float | None) -> Event:
-    """Turn an event into the ledger's currency, or refuse it if it would exceed the budget. Only a sum needs delta."""
+    """Convert an event to the ledger's currency, or refuse it if it would exceed the budget. Only a sum needs delta."""
     charged = list(charged)
     if not profile_of(event).private:
         raise BudgetExceededError(
@@ -72,7 +72,7 @@ def admit(event: Event, charged: Iterable[Event], composition: str, budget: Budg
         )
     if composition == "sum":
         return _admit_sum(event, charged, budget, delta)
-    cost = _converted(event, composition)
+    cost = _convert(event, composition)
     if _amount(composition, [*charged, cost]) > _limit(composition, budget):
         raise _refusal(epsilon_for(cost, budget.delta), charged, composition, budget)
     return cost
@@ -93,11 +93,11 @@ def _admit_sum(event: Event, charged: list[Event], budget: Budget, delta: float 
     return Approximate(epsilon, share)
 
 
-def _converted(event: Event, composition: str) -> Event:
+def _convert(event: Event, composition: str) -> Event:
     profile = profile_of(event)
     if profile.by_pair or profile.sampled or (composition == "gaussian" and profile.rho):
         raise InputError(
-            f"this ledger adds up by {composition}, which this kind of event does not allow. "
+            f"this ledger composes by {composition}, which this kind of event does not allow. "
             "Keep such releases in a ledger created with composition='sum'."
         )
     if composition == "gaussian":
@@ -121,7 +121,7 @@ def _amount(composition: str, charged: Iterable[Event]) -> Fraction:
 
 
 def _limit(composition: str, budget: Budget) -> Fraction:
-    """Give the most that may be charged, in the ledger's currency."""
+    """Return the most that may be charged, in the ledger's currency."""
     if composition == "sum":
         return exactly(budget.epsilon)
     if composition == "gaussian":
@@ -130,7 +130,7 @@ def _limit(composition: str, budget: Budget) -> Fraction:
 
 
 def balances(charged: Iterable[Event], composition: str | None, budget: Budget) -> tuple[Balance, Balance]:
-    """Give what was spent and what is left. Spent rounds up, left rounds down."""
+    """Return what was spent and what is left. Spent rounds up, left rounds down."""
     charged = list(charged)
     if composition is None:
         whole = Balance(
@@ -163,11 +163,11 @@ def _balance(event: Event, fraction: Fraction, budget: Budget) -> Balance:
 def _refusal(
     epsilon: float, charged: list[Event], composition: str, budget: Budget, delta: float | None = None
 ) -> BudgetExceededError:
-    """Say what was asked and what is left; both are public numbers."""
+    """Return an error that says what was requested and what is left; both are public numbers."""
     left = balances(charged, composition, budget)[1]
     asked = _pair(epsilon, budget.delta if delta is None else delta)
     return BudgetExceededError(
-        f"the charge would exceed the budget {budget}: by {composition}, as this ledger adds up, it costs {asked}, and "
+        f"the charge would exceed the budget {budget}: by {composition}, as this ledger composes, it costs {asked}; "
         f"epsilon = {shown_at_most(left.epsilon)}, delta = {shown_at_most(left.delta)} is left. Nothing was charged. "
         "Ask for a smaller epsilon, or release nothing more."
     )

@@ -16,7 +16,7 @@ MAX_STEPS = 300  # of bisection; about 60 are needed unless the answer is next t
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Give an upper bound of delta for mu-GDP at this epsilon, tight to about ten digits.
+    """Return an upper bound of delta for mu-GDP at this epsilon, tight to about ten digits.
 
     With x, y = (epsilon/mu -+ mu/2)/sqrt(2), both terms share the factor exp(-x^2):
     delta = exp(-x^2) (erfcx(x) - erfcx(y)) / 2, which neither over- nor underflows early.
@@ -34,7 +34,7 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     if x < -20:
         return 1.0  # 1 - delta is below 1e-170
     if x > 40 or y == math.inf:
-        # exp(-1600) is no float; the smallest one is above it.
+        # exp(-1600) is too small for a float; the smallest one is above it.
         return 5e-324
     first, second = float(erfcx(x)), float(erfcx(y))
     gap = 1 - second / first
@@ -45,7 +45,7 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Give the smallest epsilon that mu-GDP affords at this delta, rounded up."""
+    """Return the smallest epsilon that mu-GDP affords at this delta, rounded up."""
     if mu == 0 or gdp_delta(mu, 0.0) <= delta:
         return 0.0
     if delta == 0 or mu == math.inf:
@@ -66,7 +66,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Give the largest mu that stays within (epsilon, delta), rounded down."""
+    """Return the largest mu that stays within (epsilon, delta), rounded down."""
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
     low, high = 0.0, 1.0
     while gdp_delta(high, epsilon) <= delta:
@@ -79,11 +79,11 @@ def gdp_mu(epsilon: float, delta: float) -> float:
             low = middle
         else:
             high = middle
-    # Upper bounds of delta wiggle with rounding: step back by more than that, so that every smaller mu fits as well.
-    return low * (1 - max(1e-13, 4 * _wiggle(low, epsilon)))
+    # Upper bounds of delta fluctuate with rounding: step back by more than that, so that every smaller mu fits too.
+    return low * (1 - max(1e-13, 4 * _bound_fluctuation(low, epsilon)))
 
 
-def _wiggle(mu: float, epsilon: float) -> float:
+def _bound_fluctuation(mu: float, epsilon: float) -> float:
     """Bound the relative error of delta by what doubling the safety margin would change."""
     if mu == 0:
         return 0.0
@@ -93,7 +93,7 @@ def _wiggle(mu: float, epsilon: float) -> float:
 
 
 def mu_of_pure(epsilon: float) -> float:
-    """Give mu such that every epsilon-DP mechanism is mu-GDP: mu = -2 invPhi(1 / (1 + e^epsilon)), rounded up.
+    """Return mu such that every epsilon-DP mechanism is mu-GDP: mu = -2 invPhi(1 / (1 + e^epsilon)), rounded up.
 
     The trade-off curve of epsilon-DP is piecewise linear and that of mu-GDP is convex, so it is enough that the
     second lies below the first at the corner (1, 1) / (1 + e^epsilon). See docs/accounting.md#pure.

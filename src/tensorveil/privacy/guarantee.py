@@ -1,4 +1,4 @@
-"""The guarantee: what a release promises, to whom it applies, and on what grounds. One sentence a lawyer can read."""
+"""The guarantee: what a release promises, to whom, and on what grounds, in a sentence that a lawyer can read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WEAK = 10.0  # from this epsilon on, the sentence says that the protection is we
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One thing that was computed from the data: its name, the statistic behind it, what it spent."""
+    """One quantity that was computed from the data: its name, the statistic behind it, what it spent."""
 
     name: str
     statistic: str
@@ -35,21 +35,32 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What a release promises. Make proven ones with `Guarantee.prove`, which checks epsilon by the accounting.
+    """What a release promises. Make proven guarantees with `Guarantee.prove`, which checks epsilon by the accounting.
 
     Parameters
     ----------
-    unit: what is protected.
-    epsilon, delta: the promise; epsilon may be infinite where none is known.
-    composition: the parts that were computed from the data, and what each spent.
-    released: names of everything that leaves.
-    status: "proven", "claimed" (by a paper, without a proof that holds) or "refuted".
-    proof: where the proof, the claim or the refutation stands.
-    secure_noise: whether the noise came from the operating system's entropy, rather than from a seed.
-    bounds: the declared range of values, if the guarantee rests on one.
-    mechanism: the name of the mechanism.
-    event: everything that touched the data, for the ledger; if None, epsilon and delta are all that is known.
-    conditions: what else the guarantee rests on, said in the sentence: "tensors have a norm of at most 1".
+    unit
+        What is protected.
+    epsilon, delta
+        The promise; epsilon may be infinite if none is known.
+    composition
+        The parts that were computed from the data, and what each spent.
+    released
+        Names of everything that leaves.
+    status
+        "proven", "claimed" (by a paper, without a proof that holds) or "refuted".
+    proof
+        Where to find the proof, the claim or the refutation.
+    secure_noise
+        Whether the noise came from the operating system's entropy, rather than from a seed.
+    bounds
+        The declared range of values, if the guarantee rests on one.
+    mechanism
+        The name of the mechanism.
+    event
+        Everything that touched the data, for the ledger; if None, epsilon and delta are all that is known.
+    conditions
+        What else the guarantee rests on, as it appears in the sentence: "tensors have a norm of at most 1".
     """
 
     unit: Unit
@@ -80,7 +91,7 @@ class Guarantee:
         object.__setattr__(self, "delta", probability("delta", self.delta))
         for name in ("composition", "released", "notes", "conditions"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "bounds", _read_bounds(self.bounds))
         if self.status == "proven":
             self._refuse_sampling_of_replaced_units()
 
@@ -133,7 +144,7 @@ class Guarantee:
 
     @property
     def neighbours(self) -> str:
-        """Say what turns a data set into a neighbouring one."""
+        """What turns a data set into a neighbouring one."""
         return self.unit.neighbours
 
     @property
@@ -142,7 +153,7 @@ class Guarantee:
         return self.status == "proven" and self.secure_noise
 
     def sentence(self) -> str:
-        """Say the guarantee in plain words; what is not private says so first."""
+        """Return the guarantee in plain words; if it is not private, that comes first."""
         if self.status == "refuted":
             return (
                 f"NOT PRIVATE: {self.mechanism} is claimed to give {self._numbers()} for {self.unit.protects}, "
@@ -187,7 +198,7 @@ class Guarantee:
         return self.sentence()
 
     def to_json(self) -> dict[str, Any]:
-        """Give the guarantee as plain data for `json.dumps`."""
+        """Return the guarantee as plain data for `json.dumps`."""
         return {
             "format": FORMAT,
             "sentence": self.sentence(),
@@ -240,7 +251,7 @@ class Guarantee:
             raise InputError("the guarantee's text is incomplete. Was it written by this program?") from error
 
 
-def _checked_bounds(bounds: Any) -> tuple[float, float] | None:
+def _read_bounds(bounds: Any) -> tuple[float, float] | None:
     if bounds is None:
         return None
     low, high = (float(bound) for bound in bounds)

@@ -1,6 +1,6 @@
-"""The ledger: what was spent on one data set. A charge is on the disk before anything may be released.
+"""The ledger: what has been spent on one data set. A charge is on disk before anything may be released.
 
-A crash loses a release, never a charge; two processes cannot overspend together.
+A crash may lose a release, never a charge, and two processes cannot overspend together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST = 200  # characters of a name, a purpose or an id
 
 @dataclass(frozen=True, kw_only=True)
 class Charge:
-    """One line of the ledger. Unconfirmed means: spent, and whether the release was written is not known."""
+    """One line of the ledger. Unconfirmed means that it is spent, and that the release may or may not exist."""
 
     number: int
     release_id: str
@@ -40,13 +40,13 @@ class Charge:
 
     @property
     def status(self) -> str:
-        """Say what is known of the release."""
+        """What is known about the release."""
         return "released" if self.confirmed else "spent, release unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """The state of a ledger at one moment. `composition` says how charges add up; None until the first settles it."""
+    """The state of a ledger at one moment. `composition` says how charges add up; None until the first charge."""
 
     composition: str | None
     spent: Balance
@@ -58,10 +58,11 @@ class Statement:
 class Ledger:
     """The ledger of one data set; make it with `Ledger.create` or `Ledger.open`.
 
-    Keep one ledger per data set, whatever the number of programs and people that use the data, on a local disk.
-    It holds names, purposes and costs, and never data: do not write any into purposes or ids.
+    Keep one ledger per data set on a local disk, however many programs and people use the data. It holds names,
+    purposes and costs, never data: do not put any into purposes or ids.
 
-    Examples:
+    Examples
+    --------
     >>> ledger = Ledger.create("ratings.ledger", budget=Budget(epsilon=1.0, delta=0.0), unit=Unit.value(),
     ...                        name="ratings")                                            # doctest: +SKIP
     >>> charge = ledger.charge(Pure(0.25), "mean rating", "mean-2026-01")                 # doctest: +SKIP
@@ -81,14 +82,18 @@ class Ledger:
     def create(
         cls, path: str | Path, *, budget: Budget, unit: Unit | str, name: str, composition: str | None = None
     ) -> Ledger:
-        """Make a new ledger file; refuses to replace one.
+        """Make a new ledger file; an existing one is never replaced.
 
         Parameters
         ----------
-        path: where the file is to stand; its folder must exist.
-        budget, unit: all that may ever be spent on the data set, and for what unit.
-        name: what the data set is called.
-        composition: how charges add up: "sum", "gaussian" or "zcdp". None settles it at the first charge.
+        path
+            Where to put the file; its folder must exist.
+        budget, unit
+            All that may ever be spent on the data set, and for which unit.
+        name
+            The name of the data set.
+        composition
+            How charges add up: "sum", "gaussian" or "zcdp". None decides at the first charge.
         """
         path = Path(path)
         if not isinstance(budget, Budget):
@@ -97,7 +102,7 @@ class Ledger:
         if not path.parent.is_dir():
             raise LedgerError(f"there is no folder {path.parent} to hold the ledger. Make it first.")
         stated = {
-            "name": _text("name", name),
+            "name": _check_text("name", name),
             "unit": str(Unit.parse(unit)),
             "epsilon": repr(budget.epsilon),
             "delta": repr(budget.delta),
@@ -108,7 +113,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | Path) -> Ledger:
-        """Open a ledger file and check that it is whole."""
+        """Open a ledger file and check that it is complete."""
         path = Path(path)
         with transaction(path, write=False) as connection:
             check(connection, path)
@@ -125,26 +130,30 @@ class Ledger:
     def charge(
         self, spending: Event | Guarantee, purpose: str, release_id: str, *, delta: float | None = None
     ) -> Charge:
-        """Spend, before anything is released: when this returns, the charge is on the disk.
+        """Charge the ledger before anything is released: when this returns, the charge is on disk.
 
         Parameters
         ----------
-        spending: a proven guarantee for this ledger's unit, or events that were calibrated to it.
-        purpose: what for, in a few words. No data.
-        release_id: a name of the release that was never charged before.
-        delta: in a ledger that adds up by sum, the part of delta that Gaussian and zCDP events may use;
-            None takes a guarantee's own delta, or all that is left.
+        spending
+            A proven guarantee for this ledger's unit, or events that are calibrated to this unit.
+        purpose
+            What it is for, in a few words, without data.
+        release_id
+            An id of the release that has not been charged before.
+        delta
+            In a ledger that composes by sum, the part of delta that Gaussian and zCDP events may use; None uses the
+            guarantee's own delta, or all that is left.
 
         Raises BudgetExceededError, and charges nothing, if the budget does not cover it.
         """
-        event, delta = self._accepted(spending, delta)
-        purpose, release_id = _text("purpose", purpose), _text("release_id", release_id)
+        event, delta = self._read_spending(spending, delta)
+        purpose, release_id = _check_text("purpose", purpose), _check_text("release_id", release_id)
         with transaction(self.path, write=True) as connection:
             book = self._load(connection)
             if any(row["release_id"] == release_id for row in book.rows):
-                raise InputError("release_id was charged before. Give every release an id of its own.")
+                raise InputError("release_id was charged before. Give every release its own id.")
             composition = book.facts["composition"] or settle(event, self.budget)
-            cost = admit(event, _charged(book), composition, self.budget, delta)
+            cost = admit(event, _list_costs(book), composition, self.budget, delta)
             row: dict[str, Any] = {
                 "release_id": release_id,
                 "purpose": purpose,
@@ -153,10 +162,10 @@ class Ledger:
                 "time": _now(),
             }
             row = append(connection, book, composition, row)
-        return _charge(row)
+        return _read_charge(row)
 
     def confirm(self, release_id: str) -> None:
-        """Note that a charged release was written. Confirming twice does no harm."""
+        """Record that a charged release was written. Confirming twice does no harm."""
         with transaction(self.path, write=True) as connection:
             self._load(connection)
             if not mark(connection, release_id, _now()):
@@ -164,12 +173,12 @@ class Ledger:
 
     def affords(self, spending: Event | Guarantee, *, delta: float | None = None) -> bool:
         """Tell whether a charge would be accepted now; nothing is charged."""
-        event, delta = self._accepted(spending, delta)
+        event, delta = self._read_spending(spending, delta)
         with transaction(self.path, write=False) as connection:
             book = self._load(connection)
         composition = book.facts["composition"] or settle(event, self.budget)
         try:
-            admit(event, _charged(book), composition, self.budget, delta)
+            admit(event, _list_costs(book), composition, self.budget, delta)
         except BudgetExceededError:
             return False
         return True
@@ -179,26 +188,26 @@ class Ledger:
         with transaction(self.path, write=False) as connection:
             book = self._load(connection)
         composition = book.facts["composition"]
-        spent, remaining = balances(_charged(book), composition, self.budget)
-        entries = tuple(_charge(row) for row in book.rows)
+        spent, remaining = balances(_list_costs(book), composition, self.budget)
+        entries = tuple(_read_charge(row) for row in book.rows)
         return Statement(composition=composition, spent=spent, remaining=remaining, entries=entries)
 
     def spent(self) -> Balance:
-        """Give what was spent so far, rounded up."""
+        """Return what was spent so far, rounded up."""
         return self.statement().spent
 
     def remaining(self) -> Balance:
-        """Give what is left, rounded down; its event is the largest charge of the ledger's own kind."""
+        """Return what is left, rounded down; its event is the largest charge of the ledger's own kind."""
         return self.statement().remaining
 
     def entries(self) -> tuple[Charge, ...]:
         """List the charges, oldest first."""
         return self.statement().entries
 
-    def _accepted(self, spending: Event | Guarantee, delta: float | None) -> tuple[Event, float | None]:
-        """Take the event out of a guarantee that deserves a charge."""
+    def _read_spending(self, spending: Event | Guarantee, delta: float | None) -> tuple[Event, float | None]:
+        """Return the event and delta to charge; refuse guarantees that do not qualify."""
         if not isinstance(spending, Guarantee):
-            event_to_json(spending)  # refuses what is no event
+            event_to_json(spending)  # refuses anything that is not an event
             event = spending
         else:
             if not spending.private:
@@ -213,20 +222,20 @@ class Ledger:
             delta = spending.delta if delta is None else delta
         if self.unit.replaces and has_sampling(event):
             raise InputError(
-                f"unit {str(self.unit)!r} replaces, but the cost of Poisson sampling is known for adding or removing "
-                "only. Use unit 'entry', or account without sampling."
+                f"unit {str(self.unit)!r} replaces, but the cost of Poisson sampling is known only for adding or "
+                "removing. Use unit 'entry', or account without sampling."
             )
         return event, delta
 
     def _load(self, connection: sqlite3.Connection) -> Book:
-        """Read the book, and check that it is the one that was opened: another file may stand there by now."""
+        """Read the book, and check that it is the one that was opened: the file may have been replaced."""
         book = load(connection, self.path)
         if book.facts["identity"] != self.identity:
-            raise LedgerError(f"another ledger stands at {self.path} by now. Open it anew.")
+            raise LedgerError(f"there is another ledger at {self.path} now. Open it again.")
         return book
 
 
-def _charge(row: dict[str, Any]) -> Charge:
+def _read_charge(row: dict[str, Any]) -> Charge:
     return Charge(
         number=row["number"],
         release_id=row["release_id"],
@@ -238,7 +247,7 @@ def _charge(row: dict[str, Any]) -> Charge:
     )
 
 
-def _charged(book: Book) -> list[Event]:
+def _list_costs(book: Book) -> list[Event]:
     return [event_from_json(json.loads(row["charged"])) for row in book.rows]
 
 
@@ -249,7 +258,7 @@ def _check_composition(composition: str | None, budget: Budget) -> None:
         raise InputError(f"composition {composition!r} needs a delta above 0. Try composition='sum', or delta=1e-6.")
 
 
-def _text(name: str, text: Any) -> str:
+def _check_text(name: str, text: Any) -> str:
     if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not text.isprintable():
         raise InputError(f"{name} must be 1 to {LONGEST} printable characters on one line. It must not hold data.")
     return text

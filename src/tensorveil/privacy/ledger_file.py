@@ -34,7 +34,7 @@ CREATE TABLE charges (
     number INTEGER PRIMARY KEY, release_id TEXT NOT NULL UNIQUE, purpose TEXT NOT NULL, event TEXT NOT NULL,
     charged TEXT NOT NULL, time TEXT NOT NULL, digest TEXT NOT NULL, confirmed TEXT);
 """
-STATED = ("name", "unit", "epsilon", "delta", "created", "identity")  # once and for all, when the ledger is created
+STATED = ("name", "unit", "epsilon", "delta", "created", "identity")  # fixed when the ledger is created
 FACTS = (*STATED, "composition", "charges", "head")
 ROW = ("number", "release_id", "purpose", "event", "charged", "time", "digest", "confirmed")
 
@@ -48,13 +48,13 @@ class Book:
 
 
 def create_file(path: Path, stated: dict[str, str], composition: str | None) -> None:
-    """Make a new ledger: whole or not at all, and never over an existing file."""
+    """Make a new ledger: completely or not at all, and never over an existing file."""
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     stated = {**stated, "identity": uuid.uuid4().hex}
     texts = [stated[key] for key in STATED]
     values = [1, *texts, composition, 0, _digest(*texts)]
     try:
-        with _translated(path):
+        with _translate_errors(path):
             connection = _connect(part, "rwc")
             try:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -85,7 +85,7 @@ def _publish(part: Path, path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the file's name durable, where the system lets folders be synchronised."""
+    """Make the file's name durable, if the system allows folders to be synchronised."""
     with suppress(OSError, AttributeError):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -96,10 +96,10 @@ def _sync_folder(folder: Path) -> None:
 
 @contextmanager
 def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
-    """Open the file for one transaction. A writing one keeps other writers out from its start to its end."""
+    """Open the file for one transaction. A writing transaction keeps other writers out from start to end."""
     if not path.is_file():
         raise LedgerError(f"there is no ledger at {path}. Create one with Ledger.create or `tensorveil budget create`.")
-    with _translated(path):
+    with _translate_errors(path):
         connection = _connect(path, "rw")
         try:
             _check_kind(connection, path)
@@ -127,20 +127,20 @@ def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
     if application != APPLICATION:
         raise LedgerError(f"{path} is not a privacy ledger. Check the path.")
     if version != VERSION:
-        raise LedgerError(f"{path} was written by another version of tensorveil. Try to upgrade tensorveil.")
+        raise LedgerError(f"{path} was written by another version of tensorveil. Try upgrading tensorveil.")
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Ask SQLite whether the file is whole."""
+    """Let SQLite check that the file is intact."""
     if connection.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
-        raise _damaged(path)
+        raise _damage_error(path)
 
 
 def load(connection: sqlite3.Connection, path: Path) -> Book:
     """Read everything, and check that no charge is missing or changed: each one's digest contains the one before."""
     found = connection.execute(f"SELECT {', '.join(FACTS)} FROM facts").fetchone()
     if found is None:
-        raise _damaged(path)
+        raise _damage_error(path)
     facts = dict(zip(FACTS, found, strict=True))
     listed = connection.execute(f"SELECT {', '.join(ROW)} FROM charges ORDER BY number").fetchall()
     rows = [dict(zip(ROW, row, strict=True)) for row in listed]
@@ -148,14 +148,14 @@ def load(connection: sqlite3.Connection, path: Path) -> Book:
     for number, row in enumerate(rows, start=1):
         head = _row_digest(head, facts["composition"], row)
         if row["number"] != number or row["digest"] != head:
-            raise _damaged(path)
+            raise _damage_error(path)
     if facts["charges"] != len(rows) or facts["head"] != head:
-        raise _damaged(path)
+        raise _damage_error(path)
     return Book(facts=facts, rows=rows)
 
 
 def append(connection: sqlite3.Connection, book: Book, composition: str, row: dict[str, Any]) -> dict[str, Any]:
-    """Add a charge and move the head, inside the caller's transaction; give the whole row."""
+    """Add a charge and move the head, inside the caller's transaction; return the whole row."""
     number = len(book.rows) + 1
     row = {**row, "number": number, "confirmed": None}
     row["digest"] = _row_digest(book.facts["head"], composition, row)
@@ -167,7 +167,7 @@ def append(connection: sqlite3.Connection, book: Book, composition: str, row: di
 
 
 def mark(connection: sqlite3.Connection, release_id: str, time: str) -> bool:
-    """Note that a release was written; tell whether it was ever charged."""
+    """Record that a release was written; return whether it was ever charged."""
     connection.execute(
         "UPDATE charges SET confirmed = ? WHERE release_id = ? AND confirmed IS NULL", (time, release_id)
     )
@@ -183,7 +183,7 @@ def _digest(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()
 
 
-def _damaged(path: Path) -> LedgerError:
+def _damage_error(path: Path) -> LedgerError:
     return LedgerError(
         f"the ledger {path} is damaged or was changed by hand, so what was spent is not known. "
         "Release nothing; restore the newest copy, or count the whole budget as spent."
@@ -191,17 +191,17 @@ def _damaged(path: Path) -> LedgerError:
 
 
 @contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into ours."""
+def _translate_errors(path: Path) -> Iterator[None]:
+    """Convert SQLite's errors to ours."""
     try:
         yield
     except sqlite3.OperationalError as error:
-        # Python 3.11 names the cause; the text serves for what it does not name.
+        # Python 3.11 names the cause; the text is used where it does not.
         cause = getattr(error, "sqlite_errorname", "") or str(error)
         if "BUSY" in cause or "LOCKED" in cause:
             raise LedgerError(f"the ledger {path} is in use by another process. Release nothing; try again.") from error
         if "no such table" in str(error):
-            raise _damaged(path) from error
+            raise _damage_error(path) from error
         raise LedgerError(f"the ledger {path} cannot be opened or written ({cause}). Release nothing.") from error
     except sqlite3.DatabaseError as error:
-        raise _damaged(path) from error
+        raise _damage_error(path) from error

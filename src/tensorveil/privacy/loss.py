@@ -19,7 +19,7 @@ FINEST = 1e-5
 
 
 def loss_epsilon(profile: Profile, delta: float) -> float:
-    """Give epsilon of the pure, Gaussian and sampled parts at this delta; infinite if delta is too small for it."""
+    """Return epsilon of the pure, Gaussian and sampled parts at this delta; infinite if delta is too small for it."""
     if delta <= 2 * SLACK:
         return math.inf
     found = float(_distribution(profile).get_epsilon_for_delta(delta - SLACK))
@@ -27,7 +27,7 @@ def loss_epsilon(profile: Profile, delta: float) -> float:
 
 
 def loss_delta(profile: Profile, epsilon: float) -> float:
-    """Give delta of the pure, Gaussian and sampled parts at this epsilon."""
+    """Return delta of the pure, Gaussian and sampled parts at this epsilon."""
     return min(1.0, float(_distribution(profile).get_delta_for_epsilon(epsilon)) + SLACK)
 
 

@@ -1,4 +1,4 @@
-"""The normal form of an event: how much of each kind of mechanism it holds, in exact arithmetic."""
+"""The normal form of an event: how much of each kind of mechanism it contains, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Profile:
 
 
 def worst_cases(event: Event) -> list[Event]:
-    """List the events of which the worst one holds: at the top, parallel parts need not be mixed.
+    """Return the events of which the worst one counts: at the top level, parallel parts need not be mixed.
 
     Neighbours differ in one fixed part, so the whole event is exactly as private as that part.
     """
@@ -69,7 +69,7 @@ def worst_cases(event: Event) -> list[Event]:
 
 
 def profile_of(event: Event) -> Profile:
-    """Bring an event into its normal form."""
+    """Return the normal form of an event."""
     if isinstance(event, Pure):
         return Profile(pure={event.epsilon: 1} if event.epsilon else {})
     if isinstance(event, Gaussian):

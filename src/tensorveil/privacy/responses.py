@@ -39,21 +39,21 @@ def response_terms(pure: Mapping[float, int]) -> list[Term] | None:
 
 
 def mixture_delta(mu: float, terms: Sequence[Term], epsilon: float) -> float:
-    """Give delta of mu-GDP composed with randomised responses, rounded up."""
+    """Return delta of mu-GDP composed with randomised responses, rounded up."""
     # The difference is lowered by more than its rounding.
     lowered = ((epsilon - loss - 1e-15 * (abs(epsilon) + abs(loss)), weight) for loss, weight in terms)
     return min(1.0, math.fsum(weight * _gdp_delta(mu, left) for left, weight in lowered) * (1 + 1e-14))
 
 
 def _gdp_delta(mu: float, epsilon: float) -> float:
-    """Extend delta to negative epsilon: delta(-x) = 1 - e^-x (1 - delta(x)), because the two directions are alike."""
+    """Extend delta to negative epsilon: delta(-x) = 1 - e^-x (1 - delta(x)), because both directions are alike."""
     if epsilon >= 0:
         return gdp_delta(mu, epsilon)
     return -math.expm1(epsilon) + math.exp(epsilon) * gdp_delta(mu, -epsilon)
 
 
 def mixture_epsilon(mu: float, terms: Sequence[Term], delta: float, most: float) -> float:
-    """Give epsilon of the same at this delta, rounded up; `most` is a bound that is known to hold."""
+    """Return epsilon of the same at this delta, rounded up; `most` is a known upper bound."""
     if mixture_delta(mu, terms, 0.0) <= delta:
         return 0.0
     low, high = 0.0, most

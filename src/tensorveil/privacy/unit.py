@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorveil.errors import InputError
+from tensorveil.privacy.exact import positive
 
 __all__ = ["Unit"]
 
@@ -15,15 +16,29 @@ KINDS = ("value", "entry", "slice", "tensor", "local entry")
 class Unit:
     """What is protected; make one with `Unit.value()`, `Unit.entry()`, `Unit.slice("user")`, or `Unit.parse(text)`.
 
-    Examples:
+    Parameters
+    ----------
+    kind
+        One of "value", "entry", "slice", "tensor", "local entry".
+    mode
+        For "slice": the name of the mode whose slices are protected.
+    contributions
+        For "slice": how many entries of one index count in full; by default this follows from the budget. It says how
+        the unit is protected and not what is protected, so units that differ in nothing else are equal.
+
+    Examples
+    --------
     >>> Unit.value().neighbours
     'replace one value'
     >>> Unit.parse("slice:user") == Unit.slice("user")
+    True
+    >>> Unit.slice("user", contributions=50) == Unit.slice("user")
     True
     """
 
     kind: str
     mode: str | None = None
+    contributions: float | None = field(default=None, compare=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -32,6 +47,14 @@ class Unit:
             raise InputError("unit 'slice' needs the name of a mode. Try Unit.slice('user') or 'slice:user'.")
         if self.kind != "slice" and self.mode is not None:
             raise InputError(f"unit {self.kind!r} takes no mode; only 'slice' does. Try Unit.slice('user').")
+        if self.contributions is not None:
+            self._check_contributions(self.contributions)
+
+    def _check_contributions(self, given: float) -> None:
+        if self.kind != "slice":
+            raise InputError(f"contributions is for unit 'slice'; the unit is {self.kind!r}. Leave it out.")
+        if positive("contributions", given, "50") < 1:
+            raise InputError(f"contributions must be at least 1; got {given}. Try contributions=50.")
 
     @classmethod
     def value(cls) -> Unit:
@@ -44,9 +67,12 @@ class Unit:
         return cls("entry")
 
     @classmethod
-    def slice(cls, mode: str) -> Unit:
-        """Protect all entries of one index of the named mode, such as everything that one user did."""
-        return cls("slice", mode)
+    def slice(cls, mode: str, *, contributions: float | None = None) -> Unit:
+        """Protect all entries of one index of the named mode, such as everything that one user did.
+
+        ``contributions`` is how many entries of one index count in full; by default this follows from the budget.
+        """
+        return cls("slice", mode, contributions=contributions)
 
     @classmethod
     def tensor(cls) -> Unit:

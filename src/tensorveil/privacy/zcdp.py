@@ -1,7 +1,7 @@
-"""Zero-concentrated differential privacy turned into epsilon and delta (Canonne, Kamath and Steinke 2020, prop. 12).
+"""Zero-concentrated differential privacy as epsilon and delta (Canonne, Kamath and Steinke 2020, proposition 12).
 
 For every alpha > 1, rho-zCDP gives delta = exp((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1).
-Any alpha is valid, so an inexact search for the best one costs tightness, never truth.
+Any alpha is valid, so an inexact search for the best one costs tightness, never correctness.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_STEPS = 200
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Give the best delta for rho-zCDP at this epsilon, rounded up."""
+    """Return the best delta for rho-zCDP at this epsilon, rounded up."""
     if rho == 0:
         return 0.0
     if not math.isfinite(rho):
@@ -29,12 +29,12 @@ def zcdp_delta(rho: float, epsilon: float) -> float:
         exponent = (order - 1) * (order * rho - epsilon)
         return exponent + order * math.log1p(-1 / order) - log_order + 1e-13 * (1 + abs(exponent))
 
-    best = log_delta(_lowest(log_delta))
+    best = log_delta(_find_lowest(log_delta))
     return 1.0 if best >= 0 else min(1.0, math.exp(best) * SAFETY + 5e-324)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """Give the best epsilon for rho-zCDP at this delta, rounded up."""
+    """Return the best epsilon for rho-zCDP at this delta, rounded up."""
     if rho == 0:
         return 0.0
     if delta == 0 or not math.isfinite(rho):
@@ -45,11 +45,11 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         conversion = (-math.log(delta) - log_order + order * math.log1p(-1 / order)) / (order - 1)
         return order * rho * SAFETY + conversion + 1e-12 * abs(conversion)
 
-    return max(0.0, epsilon_at(_lowest(epsilon_at)))
+    return max(0.0, epsilon_at(_find_lowest(epsilon_at)))
 
 
 def zcdp_largest_rho(epsilon: float, delta: float) -> float:
-    """Give the largest rho that stays within (epsilon, delta), rounded down."""
+    """Return the largest rho that stays within (epsilon, delta), rounded down."""
     epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
     if delta == 0:
         return 0.0
@@ -67,8 +67,8 @@ def zcdp_largest_rho(epsilon: float, delta: float) -> float:
     return low
 
 
-def _lowest(function: Callable[[float], float]) -> float:
-    """Find where a function of log(alpha - 1) with one valley is lowest: a coarse look, then golden section."""
+def _find_lowest(function: Callable[[float], float]) -> float:
+    """Return where a function of log(alpha - 1) with one valley is lowest: a coarse grid, then golden section."""
     grid = [-30 + 0.5 * step for step in range(141)]  # alpha - 1 from 1e-13 to 1e17
     values = [function(point) for point in grid]
     place = min(range(len(grid)), key=values.__getitem__)

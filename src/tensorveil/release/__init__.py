@@ -1,1 +1,1 @@
-"""What leaves, and what must not: release folders, model cards, diagnostics, results of open runs."""
+"""What leaves, and what must not: release folders, model cards and reports; diagnostics; results of open runs."""

@@ -8,13 +8,14 @@ from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.events import describe_event
 from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.limits import list_limits
 from tensorveil.rounds import SharedModel
 
 CardModel = CPModel | TuckerModel | SharedModel
 
 
-def model_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> str:
-    """Write the card in Markdown."""
+def make_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> str:
+    """Return the card, in Markdown."""
     title = "# Model card" if guarantee.private else "# NOT PRIVATE: model card"
     facts = "\n".join(f"| {name} | {_cell(text)} |" for name, text in _facts(model, guarantee))
     released = "\n".join(f"- {thing}" for thing in guarantee.released)
@@ -47,14 +48,14 @@ Together this is the epsilon and delta above.
 
 ## What is not promised
 
-{chr(10).join(f"- {line}" for line in limits(guarantee))}
+{chr(10).join(f"- {line}" for line in list_limits(guarantee))}
 
 ## How to load it
 
 ```python
-from tensorveil.release.release import load_release
+import tensorveil as tv
 
-model, guarantee = load_release("path/to/this/folder")
+model, guarantee = tv.load_release("path/to/this/folder")
 print(guarantee)
 {_use(model)}
 ```
@@ -91,21 +92,6 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
         ("shape", shape),
         *(("note", note) for note in guarantee.notes),
     ]
-
-
-def limits(guarantee: Guarantee) -> tuple[str, ...]:
-    """Say what a guarantee does not promise, one sentence each."""
-    positions = {
-        "value": "Which entries were observed, and the labels of rows, are public in this unit.",
-        "entry": "One entry is protected, not all entries of a person together.",
-        "slice": "What a person is shown follows from the person's own entries, too: it is for this person alone.",
-    }.get(guarantee.unit.kind, "Nothing beyond the unit above.")
-    unit = guarantee.unit.kind
-    return (
-        positions,
-        f"Conclusions that follow from the population, and would without any one {unit}, are not prevented.",
-        "Other releases from the same data add up with this one; a ledger keeps count of them.",
-    )
 
 
 def _cell(text: str) -> str:

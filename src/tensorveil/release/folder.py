@@ -1,4 +1,4 @@
-"""Result folders that appear whole or not at all."""
+"""Folders that appear whole, on the disk, or not at all: the one way in which anything here writes a folder."""
 
 from __future__ import annotations
 
@@ -7,33 +7,70 @@ import fnmatch
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tensorveil.errors import InputError
 
-# What the verbs write; --force replaces a folder only if it holds nothing else.
-OUR_FILES = ("model.npz", "*-model.npz", "filled.parquet", "filled.csv", "report.html", "summary.json", "*.png")
+__all__ = ["check_folder", "write_folder"]
 
 
-def check_target(target: Path, *, force: bool, ours: tuple[str, ...] = OUR_FILES) -> None:
-    """Refuse a target that exists, before any work is done; ``ours`` are patterns of files that may be replaced."""
-    if not target.parent.is_dir():
-        raise InputError(f"--output: the folder {target.parent} does not exist. Make it first.")
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise InputError(f"--output: {target} exists and is not a folder. Choose another name.")
-    if not target.exists() or not any(target.iterdir()):
+def check_folder(target: str | os.PathLike[str], *, ours: Sequence[str] = (), force: bool = False) -> None:
+    """Refuse a folder that cannot be written, before any work is done for it. An empty folder can.
+
+    Parameters
+    ----------
+    target
+        The folder to make; the one above it must exist.
+    ours
+        Patterns of the files that an earlier run may have left in the folder, such as ``"*.png"`` or ``"inner/*.npz"``.
+        None, the default, for folders that are never overwritten: releases and diagnostics.
+    force
+        Whether a folder that holds nothing but ``ours`` may be replaced.
+    """
+    place = _absolute(target)
+    if not place.parent.is_dir():
+        raise InputError(f"folder: {place.parent} does not exist. Make it first.")
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        raise InputError(f"folder: {target} already exists and is not a folder. Choose another name.")
+    if not place.exists() or not any(place.iterdir()):
         return
+    if not ours:
+        raise InputError(f"folder: {target} already exists, and releases are never overwritten. Choose another name.")
     if not force:
-        raise InputError(f"--output: {target} already exists. Choose another folder, or add --force to replace it.")
-    if not all(_is_ours(path.relative_to(target), path, ours) for path in target.rglob("*")):
+        raise InputError(f"folder: {target} already exists. Choose another name, or add force=True to replace it.")
+    if not all(_is_ours(path.relative_to(place), path, ours) for path in place.rglob("*")):
         raise InputError(
-            f"--output: {target} holds other files too; --force does not remove those. Choose another folder."
+            f"folder: {target} holds other files too; force=True does not remove those. Choose another name."
         )
 
 
-def _is_ours(name: Path, path: Path, ours: tuple[str, ...]) -> bool:
-    """Tell whether a file, or the beginning of its path, is one that the verb writes."""
+@contextlib.contextmanager
+def write_folder(target: str | os.PathLike[str], *, ours: Sequence[str] = (), force: bool = False) -> Iterator[Path]:
+    """Yield a folder to write into, which becomes ``target`` if nothing fails; parameters as for `check_folder`."""
+    place = _absolute(target)
+    check_folder(place, ours=ours, force=force)
+    # Beside the target, because a rename is atomic only within one file system.
+    staging = place.with_name(f".{place.name}.{secrets.token_hex(6)}.part")
+    staging.mkdir()
+    try:
+        yield staging
+        for path in (*staging.rglob("*"), staging):
+            _flush(path)
+        check_folder(place, ours=ours, force=force)
+        _move(staging, place, replace=force)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+    _flush(place.parent)
+
+
+def _absolute(target: str | os.PathLike[str]) -> Path:
+    return Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow links
+
+
+def _is_ours(name: Path, path: Path, ours: Sequence[str]) -> bool:
+    """Tell whether a path is a file of ours, or a folder that one of our files lies in."""
     if path.is_symlink() or not (path.is_file() or path.is_dir()):
         return False
     patterns = [pattern.split("/") for pattern in ours]
@@ -42,27 +79,19 @@ def _is_ours(name: Path, path: Path, ours: tuple[str, ...]) -> bool:
     return any(len(parts) == len(name.parts) and all(map(fnmatch.fnmatch, name.parts, parts)) for parts in patterns)
 
 
-@contextlib.contextmanager
-def staged_folder(target: Path, *, force: bool, ours: tuple[str, ...] = OUR_FILES) -> Iterator[Path]:
-    """Give a folder to write into, which becomes ``target`` if nothing fails."""
-    target = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow links
-    check_target(target, force=force, ours=ours)
-    # Beside the target: only within one file system is a rename atomic.
-    staging = target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
-    staging.mkdir()
+def _flush(path: Path) -> None:
+    """Write a file, or the names in a folder, through to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        yield staging
-        check_target(target, force=force, ours=ours)
-        _swap(staging, target)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-def _swap(staging: Path, target: Path) -> None:
-    """Move the finished folder into place, keeping the old one until that has worked."""
-    if not target.exists():
-        staging.rename(target)
+def _move(staging: Path, target: Path, *, replace: bool) -> None:
+    """Move the finished folder into place; one that is replaced is kept until that has worked."""
+    if not replace or not target.exists():
+        staging.rename(target)  # fails if another process has put files there meanwhile
         return
     old = target.with_name(f".{target.name}.{secrets.token_hex(6)}.old")
     target.rename(old)

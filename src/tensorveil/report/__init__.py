@@ -1,5 +1,5 @@
 """Pictures of results, and reports: self-contained HTML pages for releases, runs, studies and audits.
 
-`release_page.report_writer` and `release_page.release_page` make the report that is published with a release;
+`release_page` makes the report that is published with a release;
 `owner_page` makes those that are not; `audit_page` and `study_page` make the others from plain facts (`facts`).
 """

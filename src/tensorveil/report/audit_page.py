@@ -6,22 +6,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from tensorveil.audit.claim import Claim
 from tensorveil.audit.model_leak import ModelLeak
 from tensorveil.audit.verdict import Verdict
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.exact import shown_at_least, shown_at_most
 from tensorveil.report.bars import Bar, bar_plots
-from tensorveil.report.drawing import Frame, both, path, svg, x_axis, y_axis
-from tensorveil.report.facts import Caption, Method
+from tensorveil.report.curves import WIDTH, draw_curve
+from tensorveil.report.drawing import both
+from tensorveil.report.facts import Caption, Standing
 from tensorveil.report.markup import Markup, tag
 from tensorveil.report.model_parts import open_captions, release_captions
 from tensorveil.report.owner_page import WARNING
 from tensorveil.report.page import DO_NOT_PUBLISH, Page, Section, data_table, figure
 from tensorveil.report.release_page import key_list
-from tensorveil.report.scales import Axis, number
+from tensorveil.report.scales import number
 
 __all__ = ["Audited", "audit_page", "leak_page"]
 
@@ -88,7 +87,7 @@ def _caption(each: Audited, text: str) -> Caption:
         epsilon=_level(claim),
         delta="every" if claim.mu is not None else claim.delta,
         runs=max(each.verdict.draws, 1),
-        methods=(Method(name=each.name, status=each.status),),
+        methods=(Standing(name=each.name, status=each.status),),
     )
 
 
@@ -119,7 +118,7 @@ def _overview(found: Sequence[Audited]) -> Section:
         epsilon=", ".join(sorted(claims)),
         delta=", ".join(sorted(deltas)),
         runs=max(max(each.verdict.draws for each in found), 1),
-        methods=tuple(Method(name=each.name, status=each.status) for each in found),
+        methods=tuple(Standing(name=each.name, status=each.status) for each in found),
     )
     rows = [_row(each) for each in found]
     table = data_table("audits", ["mechanism", "unit", "claimed", "at least", "verdict", "guarantee"], rows)
@@ -151,7 +150,7 @@ def _one(place: int, each: Audited, *, alone: bool) -> Section:
             f"tests of {each.name}", ["false positives", "misses", "false positives at most", "misses at most"],
             rows,
         )  # fmt: skip
-        plots = both(lambda width: _draw_curve(each, min(width, 520.0)))
+        plots = both(lambda width: draw_curve(each.name, verdict, min(width, WIDTH)))
         blocks.append(figure(f"curve-{place + 1}", f"Trade-off curve of {each.name}", plots, caption, numbers=table))
     blocks += _witnesses(each)
     return Section(
@@ -175,43 +174,6 @@ def _witnesses(each: Audited) -> list[Markup]:
         tag("h3", "Events that were looked at, the most telling first"),
         data_table(f"events of {each.name}", columns, rows),
     ]
-
-
-def _draw_curve(each: Audited, width: float) -> Markup:
-    """Draw misses against false positives on a square."""
-    left, top = 46.0, 26.0
-    side = width - left - 16
-    height = top + side + 48
-    frame = Frame(left=left, right=left + side, top=top, bottom=top + side)
-    across = Axis(low=0.0, high=1.0, start=frame.left, end=frame.right)
-    up = Axis(low=0.0, high=1.0, start=frame.bottom, end=frame.top)
-    alpha = np.unique(np.concatenate([np.linspace(0, 1, 101), np.geomspace(1e-4, 1e-2, 20)]))
-    allowed = each.verdict.claim.least_missed(alpha)
-    edge = [(across(float(a)), up(float(b))) for a, b in zip(alpha, allowed, strict=True)]
-    floor = [(frame.right, frame.bottom), (frame.left, frame.bottom)]
-    verdict = each.verdict
-    return svg(
-        width,
-        height,
-        f"Trade-off curve of {each.name}: {verdict.word}; {len(verdict.curve)} tests against {verdict.claim}.",
-        y_axis(up, frame, "misses"),
-        path([*edge, *floor], "excluded", closed=True),
-        path(edge, "claimed-curve"),
-        tag("line", x1=frame.left, x2=frame.right, y1=frame.top, y2=frame.bottom, class_="guess"),
-        _corners(verdict, across, up),
-        x_axis(across, frame, "false positives"),
-    )
-
-
-def _corners(verdict: Verdict, across: Axis, up: Axis) -> Markup:
-    """Draw all shades as one path and all points as another: an audit has up to hundreds."""
-    shades, points = [], []
-    for p in verdict.curve:
-        x, y = across(p.false_positive), up(p.missed)
-        right, top = across(p.false_positive_at_most), up(p.missed_at_most)
-        shades.append(f"M{x:.1f} {y:.1f}H{right:.1f}V{top:.1f}H{x:.1f}z")
-        points.append(f"M{x - 2:.1f} {y:.1f}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0z")
-    return tag("g", tag("path", d="".join(shades), class_="corner"), tag("path", d="".join(points), class_="point"))
 
 
 def leak_page(name: str, leak: ModelLeak, guarantee: Guarantee | None = None) -> Page:

@@ -2,61 +2,81 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from tensorveil.audit.verdict import Verdict
 from tensorveil.errors import InputError
-from tensorveil.report.pictures import GRID, INK, figure_class
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.report.drawing import Frame, Sample, path, svg, x_axis, y_axis
+from tensorveil.report.markup import Markup, tag
+from tensorveil.report.pictures import Picture
+from tensorveil.report.scales import Axis
 
-Array = NDArray[Any]
+__all__ = ["curve_height", "curve_picture", "draw_curve"]
+
+WIDTH = 520.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 16.0, 26.0, 48.0
 
 
-def save_curve(
-    path: str | os.PathLike[str],
-    points: Sequence[tuple[float, float, float, float]],
-    claimed: Callable[[Array], Array],
-    *,
-    title: str,
-    claim: str,
-) -> None:
-    """Draw false positives against misses, with the corner up to which each point's confidence reaches.
+def curve_height(width: float) -> float:
+    """Return the height of a curve of this width: its axes span a square."""
+    return _TOP + (width - _LEFT - _RIGHT) + _BOTTOM
 
-    ``points`` are (false positives, misses, false positives at most, misses at most); ``claimed`` gives the least
-    misses that the claim allows. A point whose corner lies below that curve refutes the claim.
+
+def curve_picture(name: str, verdict: Verdict) -> Picture:
+    """Return the curve as a picture of its own."""
+    if not verdict.curve:
+        raise InputError(f"an audit of {name} has no trade-off curve: it is one run. Leave plot out.")
+    return Picture(
+        title=f"{name}: {verdict.word}",
+        summary=_summarise(name, verdict),
+        drawing=draw_curve(name, verdict, WIDTH),
+        width=WIDTH,
+        height=curve_height(WIDTH),
+        legend=(
+            Sample(css="excluded", name=f"excluded by {verdict.claim}", form="box"),
+            Sample(css="guess", name="guessing"),
+            Sample(css="point", name="a test, as measured", form="dot"),
+            Sample(css="corner", name="up to its confidence bounds", form="box"),
+        ),
+    )
+
+
+def draw_curve(name: str, verdict: Verdict, width: float) -> Markup:
+    """Draw misses against false positives on a square.
+
+    Every point is a test; its shade reaches to the confidence bounds of both rates. A shade that ends within the area
+    that the claim excludes refutes the claim.
     """
-    if not points:
-        raise InputError("points must hold at least one test.")
-    figure = figure_class()(figsize=(5.4, 5.0), dpi=150, layout="constrained")
-    axis = figure.subplots()
-    alpha = np.linspace(0.0, 1.0, 1001)
-    axis.fill_between(alpha, 0.0, claimed(alpha), color="#f4c7c3", linewidth=0, label=f"excluded by {claim}")
-    axis.plot(alpha, claimed(alpha), color="#c0392b", linewidth=1.3)
-    axis.plot([0, 1], [1, 0], color=GRID, linewidth=1.0, linestyle="--", label="guessing")
-    for number, (x, y, right, top) in enumerate(points):
-        axis.add_patch(_corner(x, y, right, top, "" if number else "up to its confidence bounds"))
-    axis.plot([p[0] for p in points], [p[1] for p in points], ".", color="#2171b5", markersize=5, label="measured")
-    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axis.set_xlabel("false positives", color=INK)
-    axis.set_ylabel("misses", color=INK)
-    axis.grid(color=GRID, linewidth=0.5)
-    axis.set_axisbelow(True)
-    axis.tick_params(labelsize=9, colors=INK)
-    axis.legend(loc="upper right", fontsize=8, frameon=False)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    figure.suptitle(title, fontsize=11, color=INK)
-    with replacing(Path(path)) as temporary:
-        figure.savefig(temporary, format=Path(path).suffix[1:] or "png")
+    frame = Frame(left=_LEFT, right=width - _RIGHT, top=_TOP, bottom=curve_height(width) - _BOTTOM)
+    across = Axis(low=0.0, high=1.0, start=frame.left, end=frame.right)
+    up = Axis(low=0.0, high=1.0, start=frame.bottom, end=frame.top)
+    alpha = np.unique(np.concatenate([np.linspace(0, 1, 101), np.geomspace(1e-4, 1e-2, 20)]))
+    allowed = verdict.claim.least_missed(alpha)
+    edge = [(across(float(a)), up(float(b))) for a, b in zip(alpha, allowed, strict=True)]
+    floor = [(frame.right, frame.bottom), (frame.left, frame.bottom)]
+    return svg(
+        width,
+        curve_height(width),
+        _summarise(name, verdict),
+        y_axis(up, frame, "misses"),
+        path([*edge, *floor], "excluded", closed=True),
+        path(edge, "claimed-curve"),
+        tag("line", x1=frame.left, x2=frame.right, y1=frame.top, y2=frame.bottom, class_="guess"),
+        _draw_tests(verdict, across, up),
+        x_axis(across, frame, "false positives"),
+    )
 
 
-def _corner(x: float, y: float, right: float, top: float, label: str) -> Any:
-    """Give the rectangle between a point and the upper bounds of its two rates."""
-    from matplotlib.patches import Rectangle
+def _summarise(name: str, verdict: Verdict) -> str:
+    return f"Trade-off curve of {name}: {verdict.word}; {len(verdict.curve)} tests against {verdict.claim}."
 
-    return Rectangle((x, y), right - x, top - y, facecolor="#2171b5", alpha=0.15, linewidth=0, label=label)
+
+def _draw_tests(verdict: Verdict, across: Axis, up: Axis) -> Markup:
+    """Draw all shades as one path and all points as another: an audit has up to hundreds."""
+    shades, points = [], []
+    for p in verdict.curve:
+        x, y = across(p.false_positive), up(p.missed)
+        right, top = across(p.false_positive_at_most), up(p.missed_at_most)
+        shades.append(f"M{x:.1f} {y:.1f}H{right:.1f}V{top:.1f}H{x:.1f}z")
+        points.append(f"M{x - 2:.1f} {y:.1f}a2 2 0 1 0 4 0a2 2 0 1 0 -4 0z")
+    return tag("g", tag("path", d="".join(shades), class_="corner"), tag("path", d="".join(points), class_="point"))

@@ -9,10 +9,27 @@ from tensorveil.report.facts import Chart
 from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
 from tensorveil.report.scales import Axis, number
 
-__all__ = ["NARROW", "SMALL", "WIDE", "Frame", "both", "label", "legend", "path", "slot_of", "svg", "x_axis", "y_axis"]
+__all__ = [
+    "NARROW",
+    "SMALL",
+    "WIDE",
+    "Frame",
+    "Sample",
+    "both",
+    "draw_sample",
+    "label",
+    "list_samples",
+    "path",
+    "sample_chart",
+    "slot_of",
+    "svg",
+    "x_axis",
+    "y_axis",
+]
 
 SLOTS = 8  # colours for curves
 WIDE, NARROW = 704.0, 344.0
+SAMPLE_WIDTH = 26
 SMALL = 12.0  # size of the letters on axes; text is never scaled below it by more than a narrow screen's margins
 
 
@@ -74,14 +91,18 @@ def x_axis(axis: Axis, frame: Frame, title: str, *, ticks: Sequence[tuple[float,
     return joined(line, *marks, *texts, named if title else None)
 
 
-def y_axis(axis: Axis, frame: Frame, title: str) -> Markup:
-    """Draw hairlines across and their numbers at the left; the title stands above, where it can be read."""
+def y_axis(axis: Axis, frame: Frame, title: str, *, numbers: bool = True) -> Markup:
+    """Draw hairlines across and their numbers at the left; the title stands above, where it can be read.
+
+    Without ``numbers`` the hairlines are those of a panel further left.
+    """
     room = max(int((frame.bottom - frame.top) / 46), 2)
     lines, texts = [], []
     for value in axis.ticks(room):
         y = axis(value)
         lines.append(tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid"))
-        texts.append(label(frame.left - 8, y, number(value), anchor="end"))
+        if numbers:
+            texts.append(label(frame.left - 8, y, number(value), anchor="end"))
     short = shortened(title, int(frame.right / (0.54 * SMALL)))
     return joined(*lines, *texts, label(0, SMALL * 0.6, short, css="title") if title else None)
 
@@ -96,19 +117,38 @@ def slot_of(place: int) -> str:
     return f"s{place % SLOTS + 1}"
 
 
-def legend(chart: Chart) -> Markup | None:
-    """Name curves, bands and lines beside samples of how they are drawn."""
-    items = [_entry(f"line {slot_of(k)}", series.name) for k, series in enumerate(chart.series)]
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """An entry of a legend: the class of the style that draws it, its name, and its form (line, box or dot)."""
+
+    css: str
+    name: str
+    form: str = "line"
+
+
+def sample_chart(chart: Chart) -> list[Sample]:
+    """Return samples of a chart's curves, bands and lines; none where there is nothing to tell apart."""
+    found = [Sample(css=f"line {slot_of(k)}", name=series.name) for k, series in enumerate(chart.series)]
     if any(series.low is not None for series in chart.series):
-        items.append(_entry("band", chart.band))
-    items += [_entry(f"level l{k % 4 + 1}", f"{level.name}: {number(level.y)}") for k, level in enumerate(chart.levels)]
-    return tag("ul", *items, class_="legend") if len(items) > 1 else None
+        found.append(Sample(css="band s1", name=chart.band, form="box"))
+    found += [
+        Sample(css=f"level l{k % 4 + 1}", name=f"{level.name}: {number(level.y)}")
+        for k, level in enumerate(chart.levels)
+    ]
+    return found if len(found) > 1 else []
 
 
-def _entry(css: str, name: str) -> Markup:
-    if css == "band":
-        sample = tag("rect", x=0, y=2, width=26, height=8, class_="band s1")
-    else:
-        sample = tag("line", x1=0, x2=26, y1=6, y2=6, class_=css)
-    picture = tag("svg", sample, viewBox="0 0 26 12", width=26, height=12, aria_hidden="true")
-    return tag("li", picture, name)
+def draw_sample(sample: Sample) -> Markup:
+    """Draw a sample of SAMPLE_WIDTH x 12 pixels."""
+    if sample.form == "box":
+        return tag("rect", x=0, y=2, width=SAMPLE_WIDTH, height=8, class_=sample.css)
+    if sample.form == "dot":
+        return tag("circle", cx=SAMPLE_WIDTH / 2, cy=6, r=3, class_=sample.css)
+    return tag("line", x1=0, x2=SAMPLE_WIDTH, y1=6, y2=6, class_=sample.css)
+
+
+def list_samples(samples: Sequence[Sample]) -> Markup | None:
+    """Return the legend of a page's figure: a list of names beside their samples."""
+    size = {"viewBox": f"0 0 {SAMPLE_WIDTH} 12", "width": SAMPLE_WIDTH, "height": 12}
+    items = [tag("li", tag("svg", draw_sample(each), **size, aria_hidden="true"), each.name) for each in samples]
+    return tag("ul", *items, class_="legend") if items else None

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.mechanisms.catalogue import COMPARED, METHODS
+from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.privacy.exact import shown_at_least
 from tensorveil.report.drawing import Frame, path
-from tensorveil.report.facts import Caption, Chart, Method, Series
+from tensorveil.report.facts import Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
 from tensorveil.report.markup import Markup, joined, tag
 from tensorveil.report.page import data_table
@@ -97,7 +97,7 @@ def explore(
     return Explorer(
         epsilons=epsilons,
         chosen=tuple(found.method for found in plans),
-        errors={name: tuple(row[name] for row in errors) for name in ERRORS},
+        errors={name: tuple(row[name] for row in errors) for name in COMPARED},
         delta=float(delta),
         at=at,
         used=used or plans[at].method,
@@ -192,7 +192,7 @@ def _methods(explorer: Explorer) -> Markup:
 
 
 def _chart(explorer: Explorer) -> Chart:
-    methods = tuple(Method(name=METHODS[name].title, status="proven") for name in explorer.errors)
+    methods = tuple(Standing(name=METHODS[name].title, status="proven") for name in explorer.errors)
     constant = explorer.constant(len(explorer.epsilons) - 1)
     return Chart(
         title="Expected error against budget",

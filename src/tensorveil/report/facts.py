@@ -11,14 +11,14 @@ from tensorveil.privacy.exact import shown_at_least
 from tensorveil.privacy.guarantee import STATUSES as GUARANTEE_STATUSES
 from tensorveil.report.scales import number
 
-__all__ = ["Caption", "Chart", "Level", "Method", "Series", "Study", "TableOf", "epsilons"]
+__all__ = ["Caption", "Chart", "Level", "Series", "Standing", "TableOf", "epsilons"]
 
 OPEN = "not private"
 STATUSES = (*GUARANTEE_STATUSES, OPEN)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
+class Standing:
     """A method in a figure, and the standing of its guarantee: proven, claimed, refuted, or "not private"."""
 
     name: str
@@ -49,7 +49,7 @@ class Caption:
     epsilon: str
     delta: float | str
     runs: int
-    methods: tuple[Method, ...]
+    methods: tuple[Standing, ...]
     small_print: str = ""
 
     def __post_init__(self) -> None:
@@ -159,33 +159,6 @@ class TableOf:
         object.__setattr__(self, "rows", tuple(tuple(row) for row in self.rows))
         if any(len(row) != len(self.columns) for row in self.rows):
             raise InputError("every row must have one cell per column.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """The result of a study: charts and tables with their captions, and what follows from them.
-
-    Parameters
-    ----------
-    title: what was studied.
-    finding: what came out, in one or two sentences: the first thing a reader sees.
-    charts, tables: in the order in which they are shown.
-    source: the paper's figure or table that was repeated, if one was.
-    notes: settings, deviations from the source, and other things to know; one paragraph each.
-    """
-
-    title: str
-    finding: str
-    charts: tuple[Chart, ...] = ()
-    tables: tuple[TableOf, ...] = ()
-    source: str = ""
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("charts", "tables", "notes"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        if not self.charts and not self.tables:
-            raise InputError("a study must have at least one chart or table.")
 
 
 def cell_text(cell: Cell) -> str:

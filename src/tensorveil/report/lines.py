@@ -5,13 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tensorveil.report.drawing import Frame, both, left_room, legend, path, slot_of, svg, x_axis, y_axis
+from tensorveil.report.drawing import (
+    Frame,
+    both,
+    left_room,
+    list_samples,
+    path,
+    sample_chart,
+    slot_of,
+    svg,
+    x_axis,
+    y_axis,
+)
 from tensorveil.report.facts import Chart, Series
 from tensorveil.report.markup import Markup, joined, tag
 from tensorveil.report.page import data_table, figure
 from tensorveil.report.scales import Axis, number, spanning
 
-__all__ = ["Extra", "axes", "chart_figure", "draw_chart"]
+__all__ = ["Extra", "axes", "chart_figure", "chart_height", "draw_chart"]
 
 # Draws something more, on the axes of a chart.
 Extra = Callable[[Frame, Axis, Axis], Markup]
@@ -21,12 +32,12 @@ def chart_figure(name: str, chart: Chart, *, extra: Extra | None = None, numbers
     """Give a chart as a figure with legend, caption and numbers (its own table, if none is given)."""
     plots = both(lambda width: draw_chart(chart, width, extra=extra))
     table = chart_numbers(chart) if numbers is None else numbers
-    return figure(name, chart.title, plots, chart.caption, legend=legend(chart), numbers=table)
+    return figure(name, chart.title, plots, chart.caption, legend=list_samples(sample_chart(chart)), numbers=table)
 
 
 def draw_chart(chart: Chart, width: float, *, extra: Extra | None = None) -> Markup:
     """Draw curves, bands and lines on common axes."""
-    height = 380.0 if width > 500 else 300.0
+    height = chart_height(width)
     frame, across, up = axes(chart, width, height)
     bands = [_band(series, across, up, k) for k, series in enumerate(chart.series) if series.low is not None]
     levels = [
@@ -45,6 +56,11 @@ def draw_chart(chart: Chart, width: float, *, extra: Extra | None = None) -> Mar
         x_axis(across, frame, chart.x),
         None if extra is None else extra(frame, across, up),
     )
+
+
+def chart_height(width: float) -> float:
+    """Return the height of a chart of this width."""
+    return 380.0 if width > 500 else 300.0
 
 
 def axes(chart: Chart, width: float, height: float) -> tuple[Frame, Axis, Axis]:
@@ -93,7 +109,7 @@ def _band(series: Series, across: Axis, up: Axis, slot: int) -> Markup:
 
 
 def summary(chart: Chart) -> str:
-    """Say in words what a chart shows, for who cannot see it; all numbers follow in its table."""
+    """Say in words what a chart shows, for readers who cannot see it; all numbers follow in its table."""
     told = [
         f"{series.name} from {number(series.y[0])} at {number(series.x[0])} to {number(series.y[-1])} "
         f"at {number(series.x[-1])}"

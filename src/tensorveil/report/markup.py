@@ -8,7 +8,7 @@ import unicodedata
 
 __all__ = ["Markup", "joined", "shortened", "tag", "text_width"]
 
-_VOID = frozenset({"meta", "input", "br"})
+_VOID = frozenset({"meta", "input", "br", "img"})
 # Neither may stand in a page: the first break it, the second turn the writing direction of what follows.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 Attribute = str | int | float | bool | None

@@ -10,7 +10,7 @@ from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.exact import shown_at_least
 from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
-from tensorveil.report.facts import OPEN, Caption, Method
+from tensorveil.report.facts import OPEN, Caption, Standing
 from tensorveil.report.heat import Slice, chosen_slice, heat_plots, observed_in
 from tensorveil.report.markup import Markup, shortened, tag
 from tensorveil.report.page import Section, figure
@@ -45,7 +45,7 @@ def release_captions(guarantee: Guarantee, *, also: str = "") -> Captioner:
             epsilon=shown_at_least(guarantee.epsilon),
             delta=guarantee.delta,
             runs=1,
-            methods=(Method(name=guarantee.mechanism, status=guarantee.status),),
+            methods=(Standing(name=guarantee.mechanism, status=guarantee.status),),
             small_print=" ".join(filter(None, (also, "" if guarantee.secure_noise else SEEDED))),
         )
 
@@ -56,7 +56,7 @@ def open_captions(name: str) -> Captioner:
     """Give captions of figures that show a model without any protection."""
 
     def caption(text: str) -> Caption:
-        methods = (Method(name=name, status=OPEN),)
+        methods = (Standing(name=name, status=OPEN),)
         return Caption(text=text, unit="none", epsilon="infinite", delta="none", runs=1, methods=methods)
 
     return caption

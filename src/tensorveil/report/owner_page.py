@@ -13,7 +13,7 @@ from tensorveil.privacy import Guarantee, Ledger
 from tensorveil.privacy.exact import shown_at_least, shown_at_most
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import explore, explorer_blocks, explorer_data
-from tensorveil.report.facts import OPEN, Caption, Chart, Method, Series
+from tensorveil.report.facts import OPEN, Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
 from tensorveil.report.markup import Markup
 from tensorveil.report.model_parts import (
@@ -133,7 +133,7 @@ def _measured(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Se
         epsilon=shown_at_least(guarantee.epsilon),
         delta=guarantee.delta,
         runs=1,
-        methods=tuple(Method(name=each.name, status=each.status) for each in found),
+        methods=tuple(Standing(name=each.name, status=each.status) for each in found),
         small_print=UNPROTECTED,
     )
     return Section(
@@ -219,7 +219,7 @@ def _validation(fit: dict[str, Any]) -> list[tuple[str, str, str | Markup]]:
 def _history(records: Sequence[dict[str, Any]], caption: Captioner) -> tuple[Section, ...]:
     """Draw the errors from sweep to sweep."""
     series = []
-    for name, key in (("entries it was fitted to", "train_rmse"), ("held out", "validation_rmse")):
+    for name, key in (("entries it was fitted to", "train_error"), ("held out", "validation_error")):
         points = [(k + 1, record[key]) for k, record in enumerate(records) if record.get(key) is not None]
         if len(points) > 1:
             series.append(Series(name=name, x=tuple(p[0] for p in points), y=tuple(p[1] for p in points)))

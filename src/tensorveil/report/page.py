@@ -19,7 +19,7 @@ from tensorveil.report.facts import Caption, Cell, TableOf, cell_text
 from tensorveil.report.markup import Markup, joined, tag
 from tensorveil.tensor.files.atomic import replacing
 
-__all__ = ["Page", "Section", "caption_list", "data_table", "figure", "render", "save_page"]
+__all__ = ["Page", "Section", "caption_list", "data_table", "figure", "image_figure", "render", "save_page"]
 
 _NUMERIC = re.compile(r"[−≥≤±]? ?[\d.,]+(e−?\d+)?%?($| )|–$|infinite$")
 DO_NOT_PUBLISH = "Do not publish"
@@ -41,7 +41,8 @@ class Section:
 class Page:
     """A whole report. ``mark`` says in two words who may see it; ``warning`` says why, if only its owner may.
 
-    ``data`` is what the script reads, by name.
+    ``data`` is what the script reads, by name. ``images`` says that sections hold images (`image_figure`), which the
+    page's policy otherwise refuses.
     """
 
     kind: str
@@ -52,17 +53,19 @@ class Page:
     warning: str = ""
     hero: tuple[Markup, ...] = ()
     data: tuple[tuple[str, Any], ...] = ()
+    images: bool = False
 
 
 def render(page: Page) -> str:
     """Write the page."""
-    style = _asset("page.css")
-    script = _asset("explorer.js") if page.data else None  # nothing else on a page moves
+    style = "".join(map(read_asset, ("colours.css", "drawing.css", "page.css")))
+    script = read_asset("explorer.js") if page.data else None  # nothing else on a page moves
     policy = "; ".join(
         (
             "default-src 'none'",
             f"style-src '{_fingerprint(style)}'",
             *([] if script is None else [f"script-src '{_fingerprint(script)}'"]),
+            *(["img-src data:"] if page.images else []),
             "base-uri 'none'",
             "form-action 'none'",
         )
@@ -99,7 +102,8 @@ def save_page(path: str | os.PathLike[str], page: Page) -> None:
         temporary.write_text(render(page), encoding="utf-8")
 
 
-def _asset(name: str) -> str:
+def read_asset(name: str) -> str:
+    """Read a style or script that comes with this folder."""
     return resources.files("tensorveil.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -170,6 +174,21 @@ def figure(
         class_="drawn",
     )
     return tag("figure", drawn, caption_list(caption), id=name, aria_labelledby=f"{name}-title")
+
+
+def image_figure(name: str, title: str, image: bytes, *, alt: str, caption: Caption) -> Markup:
+    """Return a figure that holds an SVG image, embedded; ``alt`` says what is in it. Set `Page.images` for the page."""
+    source = f"data:image/svg+xml;base64,{base64.b64encode(image).decode()}"
+    drawn = tag(
+        "div",
+        tag("h3", title, id=f"{name}-title"),
+        tag(
+            "div", tag("img", src=source, alt=alt), class_="scroll picture", tabindex=0, role="region",
+            aria_label=f"Picture: {title}",
+        ),
+        class_="drawn",
+    )  # fmt: skip
+    return tag("figure", drawn, caption_list(caption), id=name, class_="whole", aria_labelledby=f"{name}-title")
 
 
 def caption_list(caption: Caption) -> Markup:

@@ -1,25 +1,25 @@
 """The report of a release, which may be published with it: a function of the model, the guarantee and public numbers.
 
-Guarantee: the release's own; nothing else goes in (docs/guarantees.md#post-processing). The functions here take no
-tensor, so that none can leak.
+Guarantee: the release's own, because nothing else goes in (docs/guarantees.md#post-processing). The functions here take
+no tensor, so that none can leak.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
 from tensorveil.privacy.events import describe_event
 from tensorveil.privacy.exact import shown_at_least
 from tensorveil.privacy.guarantee import Part
-from tensorveil.release.card import limits
+from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
-from tensorveil.report.facts import Caption, Method
+from tensorveil.report.facts import Caption, Standing
 from tensorveil.report.markup import Markup, joined, tag
 from tensorveil.report.model_parts import (
     AnyModel,
@@ -43,7 +43,7 @@ from tensorveil.report.page import (
 )
 from tensorveil.report.scales import number
 
-__all__ = ["key_list", "release_page", "report_writer"]
+__all__ = ["explore_release", "key_list", "release_page", "save_release_page"]
 
 ASSUMED = (
     "The data's own errors are private. These are expected for a typical tensor, from public numbers alone: a standard "
@@ -52,50 +52,41 @@ ASSUMED = (
 )
 
 
-def report_writer(estimator: Any, *, n_entries: int | None) -> Callable[[Path, AnyModel], None]:
-    """Give a writer of the report, for ``write_release(..., also={"report.html": report_writer(...)})``.
+def save_release_page(path: Path, model: AnyModel, guarantee: Guarantee, plan: Plan | None) -> None:
+    """Write the report of a release. A page that cannot be drawn is replaced by one that says so.
 
     Parameters
     ----------
-    estimator
-        The fitted private estimator that is released.
-    n_entries
-        How many entries it was fitted to, for the budget explorer; used in unit value, where that is public. None
-        leaves the explorer out.
+    path
+        The file to write.
+    model, guarantee
+        What is released.
+    plan
+        What the planner chose, and the public numbers that it chose from; None leaves the budget explorer out.
 
-    Guarantee: the estimator's, as for everything that follows from its model (docs/guarantees.md#post-processing).
-
-    >>> import tensorveil as tv
-    >>> data = tv.synthetic_cp((30, 20, 10), 2, random_state=0).train
-    >>> private = tv.PrivateCP(2, epsilon=5.0, delta=0.0, unit="value", bounds=(-1, 2)).fit(data)
-    >>> write = report_writer(private, n_entries=data.n_entries)
+    Guarantee: the model's, as for everything that follows from it (docs/guarantees.md#post-processing).
     """
-    guarantee: Guarantee = estimator.guarantee_
+    try:
+        page = release_page(model, guarantee, explorer=explore_release(model, guarantee, plan))
+        save_page(path, page)
+    except Exception:  # the release is paid for: a drawing that fails must not take it along
+        title = "The report could not be drawn. The release is whole without it; its model card has the facts."
+        mark = MAY_BE_PUBLISHED if guarantee.private else DO_NOT_PUBLISH
+        save_page(path, Page(kind="Release report", title=title, sentence=guarantee.sentence(), mark=mark, sections=()))
 
-    def write(path: Path, model: AnyModel) -> None:
-        explorer = None
-        if guarantee.unit.kind == "value" and n_entries is not None and guarantee.bounds is not None:
-            explorer = explore(
-                shape=model.shape, n_entries=n_entries, bounds=guarantee.bounds, ranks=estimator._ranks(model.shape),
-                core=isinstance(model, TuckerModel), epsilon=guarantee.epsilon, delta=guarantee.delta,
-                used=estimator.plan_.method,
-            )  # fmt: skip
-        save_page(path, release_page(model, guarantee, explorer=explorer))
 
-    def write_anyway(path: Path, model: AnyModel) -> None:
-        try:
-            write(path, model)
-        except Exception:  # the release is paid for: a drawing that fails must not take it along
-            told = "The report could not be drawn. The release is whole without it; its model card has the facts."
-            mark = MAY_BE_PUBLISHED if guarantee.private else DO_NOT_PUBLISH
-            bare = Page(kind="Release report", title=told, sentence=guarantee.sentence(), mark=mark, sections=())
-            save_page(path, bare)
-
-    return write_anyway
+def explore_release(model: AnyModel, guarantee: Guarantee, plan: Plan | None) -> Explorer | None:
+    """Ask the planner what other budgets would buy; only in unit value, where the number of entries is public."""
+    if guarantee.unit.kind != "value" or guarantee.bounds is None or plan is None or plan.n_entries is None:
+        return None
+    return explore(
+        shape=model.shape, n_entries=plan.n_entries, bounds=guarantee.bounds, ranks=plan.ranks,
+        core=isinstance(model, TuckerModel), epsilon=guarantee.epsilon, delta=guarantee.delta, used=plan.method,
+    )  # fmt: skip
 
 
 def release_page(model: AnyModel, guarantee: Guarantee, *, explorer: Explorer | None = None) -> Page:
-    """Make the page. What is not private says so, at the top and in its title."""
+    """Return the page. What is not private says so, at the top and in its title."""
     caption = release_captions(guarantee)
     sections = [
         _buys(explorer, guarantee),
@@ -138,7 +129,7 @@ def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> M
 
 
 def key_list(facts: Sequence[tuple[str, str, str | Markup]]) -> Markup:
-    """Give the few facts that a reader sees first: name, value, what it means."""
+    """Return the few facts that a reader sees first: name, value, what it means."""
     items = (tag("div", tag("dt", name), tag("dd", value, tag("small", small))) for name, value, small in facts)
     return tag("dl", *items, class_="keys")
 
@@ -163,9 +154,9 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
         delta=guarantee.delta,
         runs=0,
         methods=(
-            *(() if simple else (Method(name="private mean", status="proven"),)),
-            Method(name=title, status=guarantee.status),
-            Method(name="next to no noise", status="not private"),
+            *(() if simple else (Standing(name="private mean", status="proven"),)),
+            Standing(name=title, status=guarantee.status),
+            Standing(name="next to no noise", status="not private"),
         ),
     )
     return Section(
@@ -205,7 +196,7 @@ def _spent(guarantee: Guarantee) -> Section:
 
 
 def _share(part: Part) -> float | None:
-    """Give what a part weighs in the sum: epsilon, or the square of mu; None where they do not add up so."""
+    """Return what a part weighs in the sum: epsilon, or the square of mu; None where these do not add up."""
     if isinstance(part.event, Pure):
         return part.event.epsilon
     return part.event.mu**2 if isinstance(part.event, Gaussian) else None
@@ -224,7 +215,7 @@ def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Sectio
 
 
 def _limits(guarantee: Guarantee) -> Section:
-    items = [*limits(guarantee), f"Where the proof stands: {guarantee.proof}.", *guarantee.notes]
+    items = [*list_limits(guarantee), f"Where the proof stands: {guarantee.proof}.", *guarantee.notes]
     return Section(
         name="limits",
         title="What is not promised",

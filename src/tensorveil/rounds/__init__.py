@@ -1,9 +1,10 @@
-"""User-level privacy: models whose released parts are private for all that one user contributes, and run in rounds.
+"""User-level privacy in rounds: models whose released parts protect everything that one user contributes.
 
-    recipe (public) -> rounds: contribute, noise, advance -> shared model -> a person's own part, locally
+    recipe (public) -> rounds: contribute, add noise, advance -> shared model -> a person's own part, locally
 
-The contract: a `Recipe` fixes its rounds beforehand; `contribute` gives exact integers, each user's bounded, whatever
-the split into groups; noise is added by whoever is trusted to; `advance` and `finish` are post-processing.
+A `Recipe` fixes its rounds in advance. `contribute` returns exact integers, with every user's contribution bounded, and
+the sums do not depend on how users are split into groups. Noise is added by whoever is trusted to add it; `advance` and
+`finish` are post-processing. docs/rounds.md says how a round works and how to add one.
 """
 
 from __future__ import annotations
@@ -12,5 +13,6 @@ from tensorveil.rounds.contract import LIMIT, Round, State
 from tensorveil.rounds.recipe import Recipe
 from tensorveil.rounds.runner import noise_for, parts_of, run_recipe
 from tensorveil.rounds.shared import SharedModel
+from tensorveil.rounds.stage import Setup, Stage
 
-__all__ = ["LIMIT", "Recipe", "Round", "SharedModel", "State", "noise_for", "parts_of", "run_recipe"]
+__all__ = ["LIMIT", "Recipe", "Round", "Setup", "SharedModel", "Stage", "State", "noise_for", "parts_of", "run_recipe"]

@@ -1,95 +1,114 @@
-"""Biases of the released modes: noisy sums of what users leave unexplained, shrunk by the noise that is known."""
+"""Biases of the released modes: noisy sums of what users leave unexplained, shrunk by the known size of the noise."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.rounds.contract import LIMIT, State, Step
-from tensorveil.rounds.counts import adaptive_scales, user_weights
+from tensorveil.rounds.contract import (
+    BASIS,
+    BIAS_PRECISIONS,
+    BIAS_SUMS,
+    BIASES,
+    COUNTS,
+    LIMIT,
+    OFFSET,
+    SPREAD,
+    TASTE_COVARIANCE,
+    TASTE_MEAN,
+    TRAITS,
+    State,
+    Step,
+)
+from tensorveil.rounds.counts import adapt_scales, weigh_users
 from tensorveil.rounds.grouping import People
-from tensorveil.rounds.own_part import precision, residuals, widened
-from tensorveil.rounds.sums import Parts, Rows, bounded_sum
-
-if TYPE_CHECKING:
-    from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.own_part import find_residuals, make_ridge, widen_tastes
+from tensorveil.rounds.stage import Setup, Stage, Updates
+from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 
 Array = NDArray[Any]
 
-# Where users' residuals are cut, in spreads: as a whole, not entry by entry.
+# Where users' residuals are clipped, in deviations: all of a user's together, not entry by entry.
 _CUT = 0.9
-STATISTIC = "weighted sums of users' residuals per row"
 _LEAST_VARIANCE = 1e-3  # of biases, as a share of the spread
-# What variance users' coefficients of the two traits are thought to have before a round asks: of the bias, a number
-# without unit; of how often a row occurs, as a share of the spread.
+# The variance of users' coefficients of the two traits before a round has measured it: of the bias, a number without
+# unit; of the frequency, a share of the spread.
 _BIAS_TASTE, _COUNT_TASTE = 0.2, 0.02
-TRAITS = 2
+N_TRAITS = 2
 
 
-def size(recipe: Recipe, step: Step) -> int:
-    """Return how many integers the round has."""
-    return recipe.rows.total
+class Biases(Stage):
+    """Estimate the bias of every row, and from biases and counts the rows' traits."""
+
+    statistic = "weighted sums of users' residuals per row"
+    reads = frozenset(
+        {
+            OFFSET, SPREAD, COUNTS, BIASES, BIAS_SUMS, BIAS_PRECISIONS, TRAITS, TASTE_MEAN, TASTE_COVARIANCE, BASIS,
+        }
+    )  # fmt: skip
+    writes = frozenset({BIASES, BIAS_SUMS, BIAS_PRECISIONS, TRAITS, TASTE_MEAN, TASTE_COVARIANCE})
+
+    def size(self, setup: Setup, step: Step) -> int:
+        """Return the number of rows."""
+        return setup.rows.total
+
+    def contribute(self, setup: Setup, step: Step, state: State, people: People, threads: int | None) -> Array:
+        """Sum residuals per row, after each user's own bias and tastes have been fitted to the user's entries."""
+        ridge = make_ridge(state)
+
+        def parts(piece: People) -> Parts:
+            weights = weigh_users(setup, piece)[piece.owners]
+            left = find_residuals(setup, state, ridge, piece)
+            return Parts(entries=(weights * left)[:, None], own=np.empty((piece.n_users, 0)))
+
+        return sum_bounded(people, _rows(setup, state), 1, 0, _reach(setup, state), parts, threads)
+
+    def advance(self, setup: Setup, step: Step, state: State, total: Array, mu: float) -> Updates:
+        """Combine this round's sums with those of earlier rounds, each weighted by its precision."""
+        reach = _reach(setup, state)
+        scales, counts, spread = _rows(setup, state).scales, state[COUNTS], float(state[SPREAD][0])
+        noise = (reach / mu / scales) ** 2
+        seen = total * (reach / LIMIT) / scales + counts * state[BIASES]
+        # Users' weights are at most 1, so that the variance of a sum is at most its count.
+        variance = noise + 0.5 * spread * counts
+        weighted = state[BIAS_SUMS] + counts * seen / variance
+        known = state[BIAS_PRECISIONS] + counts**2 / variance
+        biases = np.empty(setup.rows.total)
+        for part in setup.rows.slices:
+            shrunk = _shrink(weighted[part], known[part], spread)
+            biases[part] = shrunk - np.average(shrunk, weights=counts[part])
+        traits = make_traits(setup.rows, biases, counts)
+        more: dict[str, Array] = {}
+        if TRAITS not in state:
+            more = widen_tastes(state, np.tile([_BIAS_TASTE, _COUNT_TASTE * spread], len(setup.rows.slices)))
+        return {BIAS_SUMS: weighted, BIAS_PRECISIONS: known, BIASES: biases, TRAITS: traits, **more}
 
 
-def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
-    """Sum residuals per row; a user's bias and tastes are its own, found from its entries and the state."""
-
-    ridge = precision(state)
-
-    def parts(piece: People) -> Parts:
-        weights = user_weights(recipe, piece)[piece.owners]
-        left = residuals(recipe, state, ridge, piece)
-        return Parts(entries=(weights * left)[:, None], own=np.empty((piece.n_users, 0)))
-
-    return bounded_sum(people, _rows(recipe, state), 1, 0, _reach(recipe, state), parts, threads)
-
-
-def _rows(recipe: Recipe, state: State) -> Rows:
+def _rows(setup: Setup, state: State) -> Rows:
     """Return the rows with their adaptive scales."""
-    adapted = [adaptive_scales(state["counts"][part]) for part in recipe.row_slices]
-    return replace(recipe.rows, scales=recipe.rows.scales * np.concatenate(adapted))
+    adapted = [adapt_scales(state[COUNTS][part]) for part in setup.rows.slices]
+    return replace(setup.rows, scales=setup.rows.scales * np.concatenate(adapted))
 
 
-def _reach(recipe: Recipe, state: State) -> float:
-    """Return the longest contribution: what a typical user's residuals have, scales included."""
-    counts, scales = state["counts"], _rows(recipe, state).scales
-    smaller = np.sum(counts * scales**2) / np.sum(counts * recipe.rows.scales**2)
-    return _CUT * recipe.reach * float(np.sqrt(state["spread"][0] * smaller))
+def _reach(setup: Setup, state: State) -> float:
+    """Return the norm to which contributions are clipped: about that of a typical user's scaled residuals."""
+    counts, scales = state[COUNTS], _rows(setup, state).scales
+    smaller = np.sum(counts * scales**2) / np.sum(counts * setup.rows.scales**2)
+    return _CUT * setup.reach * float(np.sqrt(state[SPREAD][0] * smaller))
 
 
-def advance(recipe: Recipe, step: Step, state: State, total: Array, mu: float) -> State:
-    """Join this round's sums with those of the rounds before, each weighed by its noise."""
-    reach = _reach(recipe, state)
-    scales, counts, spread = _rows(recipe, state).scales, state["counts"], float(state["spread"][0])
-    noise = (reach / mu / scales) ** 2
-    seen = total * (reach / LIMIT) / scales + counts * state["biases"]
-    # Users' weights are at most 1, so that the variance of a sum is at most its count.
-    variance = noise + 0.5 * spread * counts
-    weighted = state["bias_sums"] + counts * seen / variance
-    known = state["bias_precisions"] + counts**2 / variance
-    biases = np.empty(recipe.rows.total)
-    for part in recipe.row_slices:
-        shrunk = _shrunk(weighted[part], known[part], spread)
-        biases[part] = shrunk - np.average(shrunk, weights=counts[part])
-    traits = row_traits(recipe, biases, counts)
-    more: dict[str, Array] = {}
-    if "traits" not in state.arrays:
-        more = widened(state, np.tile([_BIAS_TASTE, _COUNT_TASTE * spread], len(recipe.row_slices)))
-    return state.after(bias_sums=weighted, bias_precisions=known, biases=biases, traits=traits, **more)
+def make_traits(rows: Rows, biases: Array, counts: Array) -> Array:
+    """Return what is known of every row: its bias, and its frequency (standardised logarithm of the count).
 
-
-def row_traits(recipe: Recipe, biases: Array, counts: Array) -> Array:
-    """Return what is known of every row: its bias and how often it occurs (the logarithm, standardised).
-
-    Users differ in how far they follow the common opinion and in how they like what is common; their coefficients of
-    these traits are their own, so that they cost nothing.
+    Users differ in how closely they follow the common opinion and in how much they like what is popular. Both traits
+    are released anyway, and a user's coefficients of them stay with the user, so they cost no budget.
     """
-    traits = np.zeros((recipe.rows.total, TRAITS))
+    traits = np.zeros((rows.total, N_TRAITS))
     traits[:, 0] = biases
-    for part in recipe.row_slices:
+    for part in rows.slices:
         often, weights = np.log1p(counts[part]), counts[part]
         often = often - np.average(often, weights=weights)
         deviation = float(np.sqrt(np.average(often**2, weights=weights)))
@@ -97,7 +116,7 @@ def row_traits(recipe: Recipe, biases: Array, counts: Array) -> Array:
     return traits
 
 
-def _shrunk(weighted: Array, known: Array, spread: float) -> Array:
+def _shrink(weighted: Array, known: Array, spread: float) -> Array:
     """Return posterior means of biases whose variance is found by maximum likelihood among a few candidates."""
     known = np.maximum(known, 1e-300)
     estimate = weighted / known

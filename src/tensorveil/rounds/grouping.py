@@ -1,4 +1,4 @@
-"""Entries grouped by their owner, in one order whatever order they came in: floats then add up alike everywhere."""
+"""Entries grouped by owner and sorted, so that floats add up alike whatever order the entries came in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 class People:
     """Users and their entries: user ``ids[i]`` owns entries ``pointers[i]`` to ``pointers[i + 1]``.
 
-    ``columns`` holds the released modes only, int32 (modes, n); ``values`` are clipped to the declared bounds.
+    ``columns`` holds the released modes only, as int32 (modes, n); ``values`` are clipped to the declared bounds.
     """
 
     ids: Array
@@ -29,21 +29,21 @@ class People:
 
     @property
     def n_users(self) -> int:
-        """How many users there are."""
+        """The number of users."""
         return len(self.ids)
 
     @property
     def counts(self) -> Array:
-        """How many entries each user has: at least one."""
+        """The number of entries of every user: at least one."""
         return np.diff(self.pointers)
 
     @property
     def owners(self) -> Array:
-        """For every entry the position of its user."""
+        """For every entry, the position of its user."""
         return np.repeat(np.arange(self.n_users), self.counts)
 
     def between(self, first: int, last: int) -> People:
-        """Users first to last - 1, without copying."""
+        """Return users first to last - 1, without copying their entries."""
         low, high = self.pointers[first], self.pointers[last]
         return People(
             ids=self.ids[first:last],
@@ -54,8 +54,8 @@ class People:
 
 
 def group_people(tensor: ObservedTensor, protected: int, bounds: tuple[float, float]) -> People:
-    """Group a tensor's entries by the index of the protected mode, sorted by coordinates within each."""
-    order = _order(tensor, protected)
+    """Group a tensor's entries by their index of the protected mode, sorted by coordinates within each user."""
+    order = _sort(tensor, protected)
     owners = tensor.columns[protected][order]
     starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
     released = [m for m in range(tensor.order) if m != protected]
@@ -67,8 +67,8 @@ def group_people(tensor: ObservedTensor, protected: int, bounds: tuple[float, fl
     )
 
 
-def _order(tensor: ObservedTensor, protected: int) -> Array:
-    """Return the order of (owner, other coordinates); data that are in order already are not sorted again."""
+def _sort(tensor: ObservedTensor, protected: int) -> Array:
+    """Return the order by owner, then by the other coordinates; sorted entries are left as they are."""
     modes = [protected, *(m for m in range(tensor.order) if m != protected)]
     keys = linear_keys(tensor.columns[modes], tuple(tensor.shape[m] for m in modes))
     if len(keys) == 1:
@@ -79,8 +79,8 @@ def _order(tensor: ObservedTensor, protected: int) -> Array:
 
 
 def check_group(tensor: ObservedTensor, shape: tuple[int, ...], protected: int) -> None:
-    """Refuse a group whose modes are not those of the recipe; the protected mode may be of any size."""
+    """Refuse a group whose released modes are not those of the recipe; the protected mode may have any size."""
     if tensor.order != len(shape) or any(
         size != declared for m, (size, declared) in enumerate(zip(tensor.shape, shape, strict=True)) if m != protected
     ):
-        raise InputError("group must have the shape that the recipe declares, but for the protected mode.")
+        raise InputError("group must have the shape that the recipe declares, except in the protected mode.")

@@ -1,81 +1,88 @@
-"""What happens at a user's own place: bias and tastes from the user's entries and the public state. Never released."""
+"""What is computed where a user's entries are: bias and tastes, from these entries and the public state.
+
+Nothing here is ever released. Tastes are a user's own coefficients: of a constant (the bias), of the traits of the
+entry's rows, and of latent features.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.rounds.contract import State
+from tensorveil.rounds.contract import BIASES, OFFSET, SPREAD, TASTE_COVARIANCE, TASTE_MEAN, TRAITS, State, basis_key
 from tensorveil.rounds.grouping import People
-
-if TYPE_CHECKING:
-    from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.stage import Setup
 
 Array = NDArray[Any]
 
 
-def target(recipe: Recipe, state: State, people: People) -> Array:
-    """Return what is left of every value without offset and biases of the released modes."""
-    left = people.values - float(state["offset"][0])
-    biases = state["biases"]
-    for part, column in zip(recipe.row_slices, people.columns, strict=True):
+def subtract_shared(setup: Setup, state: State, people: People) -> Array:
+    """Return every value less the offset and the biases of its rows."""
+    left = people.values - float(state[OFFSET][0])
+    biases = state[BIASES]
+    for part, column in zip(setup.rows.slices, people.columns, strict=True):
         left -= biases[part][column]
     return left
 
 
-def design(recipe: Recipe, state: State, people: People) -> Array:
-    """Return what a user's coefficients multiply: 1, traits of the entry's rows, latent features, as far as known."""
+def make_design(setup: Setup, state: State, people: People) -> Array:
+    """Return what tastes multiply at every entry: 1, the traits of its rows, latent features, as far as known."""
     parts = [np.ones((len(people.values), 1))]
-    if "traits" in state.arrays:
-        traits = state["traits"]
-        parts += [traits[part][column] for part, column in zip(recipe.row_slices, people.columns, strict=True)]
-    if "basis_0" in state.arrays:
-        parts.append(latent_features(bases(recipe, state), people.columns))
+    if TRAITS in state:
+        traits = state[TRAITS]
+        parts += [traits[part][column] for part, column in zip(setup.rows.slices, people.columns, strict=True)]
+    if has_bases(state):
+        parts.append(multiply_bases(get_bases(setup, state), people.columns))
     return np.concatenate(parts, axis=1)
 
 
-def n_plain(state: State) -> int:
-    """How many of a user's coefficients are not latent."""
-    latent = int(np.prod([a.shape[1] for name, a in state.arrays.items() if name.startswith("basis_")], dtype=int))
-    return len(state["taste_mean"]) - (latent if "basis_0" in state.arrays else 0)
+def has_bases(state: State) -> bool:
+    """Tell whether latent features have been started: all modes' bases are in the state, or none is."""
+    return basis_key(0) in state
 
 
-def bases(recipe: Recipe, state: State) -> tuple[Array, ...]:
+def get_bases(setup: Setup, state: State) -> tuple[Array, ...]:
     """Return the bases of all released modes."""
-    return tuple(state[f"basis_{m}"] for m in range(len(recipe.released)))
+    return tuple(state[basis_key(m)] for m in range(len(setup.rows.sizes)))
 
 
-def latent_features(known: tuple[Array, ...], columns: Array) -> Array:
-    """Return the products of the bases' rows, one factor per mode, the last mode's index running fastest."""
-    out: Array = known[0][columns[0]]
-    for basis, column in zip(known[1:], columns[1:], strict=True):
+def count_plain_tastes(setup: Setup, state: State) -> int:
+    """Return how many of a user's tastes are not for latent features."""
+    return len(state[TASTE_MEAN]) - (math.prod(setup.basis_ranks) if has_bases(state) else 0)
+
+
+def multiply_bases(bases: tuple[Array, ...], columns: Array) -> Array:
+    """Return the products of the bases' rows at every entry, one factor per mode, the last mode's index fastest."""
+    out: Array = bases[0][columns[0]]
+    for basis, column in zip(bases[1:], columns[1:], strict=True):
         out = (out[:, :, None] * basis[column][:, None, :]).reshape(len(column), -1)
     return out
 
 
-def residuals(recipe: Recipe, state: State, ridge: Array, people: People) -> Array:
-    """Return what the user's own bias and tastes leave unexplained; ``ridge`` is `precision` of the state."""
+def find_residuals(setup: Setup, state: State, ridge: Array, people: People) -> Array:
+    """Return what each user's own bias and tastes leave unexplained; ``ridge`` is `make_ridge` of the state."""
     from tensorveil.kernels.users import ridge_residuals
 
-    wanted, given = target(recipe, state, people), design(recipe, state, people)
+    wanted, given = subtract_shared(setup, state, people), make_design(setup, state, people)
     left = np.empty(len(wanted))
-    ridge_residuals(people.pointers, given, wanted, ridge, state["taste_mean"], left)
+    ridge_residuals(people.pointers, given, wanted, ridge, state[TASTE_MEAN], left)
     return left
 
 
-def precision(state: State) -> Array:
+def make_ridge(state: State) -> Array:
     """Return the ridge matrix that the prior of tastes amounts to: computed once, so that all users have the same."""
-    out: Array = float(state["spread"][0]) * np.linalg.inv(state["taste_covariance"])
+    out: Array = float(state[SPREAD][0]) * np.linalg.inv(state[TASTE_COVARIANCE])
     return out
 
 
-def widened(state: State, variances: Array) -> dict[str, Array]:
-    """Return the prior of tastes with further coefficients: independent, around zero."""
-    old = state["taste_covariance"]
+def widen_tastes(state: State, variances: Array) -> dict[str, Array]:
+    """Return the prior of tastes with further coefficients: independent, with mean zero and these variances."""
+    old = state[TASTE_COVARIANCE]
     d, more = len(old), len(variances)
     covariance = np.zeros((d + more, d + more))
     covariance[:d, :d] = old
     covariance[range(d, d + more), range(d, d + more)] = variances
-    return {"taste_mean": np.append(state["taste_mean"], np.zeros(more)), "taste_covariance": covariance}
+    return {TASTE_MEAN: np.append(state[TASTE_MEAN], np.zeros(more)), TASTE_COVARIANCE: covariance}

@@ -1,13 +1,12 @@
-"""The recipe of a user-level fit: all that is public about it, and the one line of rounds that every runner follows."""
+"""The recipe of a user-level fit: all that is public about it, and the sequence of rounds that every runner follows."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,49 +14,57 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.privacy import Budget, gaussian_mu, split_gaussian
-from tensorveil.rounds import biases, counts, pairs, sweeps, tastes
-from tensorveil.rounds.contract import LIMIT, Round, State, Step
+from tensorveil.rounds.assembly import assemble_model
+from tensorveil.rounds.contract import (
+    BIAS_PRECISIONS,
+    BIAS_SUMS,
+    BIASES,
+    COUNTS,
+    LIMIT,
+    OFFSET,
+    SPREAD,
+    TASTE_COVARIANCE,
+    TASTE_MEAN,
+    Round,
+    State,
+    Step,
+)
 from tensorveil.rounds.grouping import People, check_group, group_people
-from tensorveil.rounds.latent import with_latent
-from tensorveil.rounds.plan import basis_ranks, planned_contributions, planned_steps, planned_sweeps
+from tensorveil.rounds.plan import STAGES, plan_basis_ranks, plan_contributions, plan_steps, plan_sweeps
 from tensorveil.rounds.shared import SharedModel
+from tensorveil.rounds.stage import Setup
 from tensorveil.rounds.sums import Rows
 from tensorveil.tensor import ObservedTensor
 
-Array = NDArray[Any]
-
 FORMAT = 1
-_STAGES: dict[str, ModuleType] = {
-    "counts": counts, "biases": biases, "tastes": tastes, "pairs": pairs, "sweep": sweeps,
-}  # fmt: skip
 
 _MOST_SWEEPS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All that is public about a user-level fit; every method is a function of it, the state, and perhaps a group.
+    """All that is public about a user-level fit. Its methods depend on it, the state and a group of users alone.
 
     Parameters
     ----------
     shape
-        Sizes of the modes, declared. That of the protected mode is an upper bound and only names the users' indices.
+        Declared sizes of the modes. That of the protected mode is an upper bound, and only numbers the users.
     modes
         Names of the modes.
     protect
-        Name of the mode whose slices are protected: "user".
+        Name of the mode whose slices are protected, such as "user".
     bounds
-        Lowest and highest possible value, declared; values outside are clipped.
+        Declared lowest and highest possible value; values outside are clipped.
     epsilon, delta
-        The budget of the whole fit; delta is above 0, since noise is Gaussian.
+        The budget of the whole fit; delta must be above 0, because the noise is Gaussian.
     kind, rank
-        "cp" with a number of components (matrices too), or "tucker" with a rank per mode. Fewer are released where
-        noise would drown them.
+        "cp" with a number of components (for matrices too), or "tucker" with a rank per mode. Fewer components are
+        released where noise would drown them.
     contributions
         How many entries of one user count in full; None chooses from the budget.
     sweeps
-        Sweeps for latent features; 0 for biases and traits alone; None chooses from the budget, the declared number of
-        users and the sizes of the released modes.
+        The number of sweeps for latent features; 0 for biases and traits alone; None chooses from the budget, the
+        declared number of users and the sizes of the released modes.
     seed
         Of the public random start.
 
@@ -85,7 +92,7 @@ class Recipe:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(int(size) for size in self.shape))
         object.__setattr__(self, "modes", tuple(str(name) for name in self.modes))
-        object.__setattr__(self, "bounds", _checked_bounds(self.bounds))
+        object.__setattr__(self, "bounds", _read_bounds(self.bounds))
         _check_modes(self.shape, self.modes, self.protect)
         budget = Budget(epsilon=self.epsilon, delta=self.delta)
         if budget.delta == 0:
@@ -99,11 +106,11 @@ class Recipe:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """The rounds to come, before they get their share of the budget."""
+        """The planned rounds, before they get their share of the budget."""
         sizes, wanted = self.rows.sizes, self.sweeps
         if wanted is None:
-            wanted = planned_sweeps(self.shape[self.protected], sizes, self.mu)
-        return planned_steps(sizes, tuple(self.modes[m] for m in self.released), self.basis_ranks, wanted)
+            wanted = plan_sweeps(self.shape[self.protected], sizes, self.mu)
+        return plan_steps(sizes, tuple(self.modes[m] for m in self.released), self.basis_ranks, wanted)
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -112,11 +119,11 @@ class Recipe:
         return tuple(
             Round(
                 name=step.name,
-                size=_STAGES[step.kind].size(self, step),
+                size=STAGES[step.kind].size(self.setup, step),
                 limit=LIMIT,
                 largest=LIMIT,
                 mu=mu,
-                statistic=_STAGES[step.kind].STATISTIC,
+                statistic=STAGES[step.kind].statistic,
             )
             for step, mu in zip(self.steps, spent, strict=True)
         )
@@ -133,7 +140,7 @@ class Recipe:
 
     @property
     def most_users(self) -> int:
-        """How many users there are at most, as declared."""
+        """The largest possible number of users, as declared."""
         return self.shape[self.protected]
 
     @property
@@ -141,27 +148,17 @@ class Recipe:
         """Positions of the released modes."""
         return tuple(m for m in range(len(self.shape)) if m != self.protected)
 
-    @property
-    def middle(self) -> float:
-        """Middle of the bounds."""
-        return 0.5 * (self.bounds[0] + self.bounds[1])
-
-    @property
-    def half(self) -> float:
-        """Half the width of the bounds."""
-        return 0.5 * (self.bounds[1] - self.bounds[0])
-
     @cached_property
     def reach(self) -> float:
-        """The longest vector of numbers of entries per row that a user contributes."""
+        """The largest norm that a user's vector of entry counts per row may have."""
         given = self.contributions
-        return math.sqrt(planned_contributions(self.mu) if given is None else given)
+        return math.sqrt(plan_contributions(self.mu) if given is None else given)
 
     @cached_property
     def basis_ranks(self) -> tuple[int, ...]:
-        """How many columns the basis of every released mode has."""
+        """The number of columns of every released mode's latent basis."""
         ranks = [self.rank] * len(self.shape) if isinstance(self.rank, int) else list(self.rank)
-        return basis_ranks(tuple(ranks[m] for m in self.released), self.rows.sizes)
+        return plan_basis_ranks(tuple(ranks[m] for m in self.released), self.rows.sizes)
 
     @cached_property
     def rows(self) -> Rows:
@@ -171,44 +168,53 @@ class Recipe:
         return Rows(modes=tuple(range(len(sizes))), sizes=sizes, scales=scales)
 
     @cached_property
-    def row_slices(self) -> tuple[slice, ...]:
-        """Where the rows of each released mode stand."""
-        starts = self.rows.offsets.tolist()
-        return tuple(slice(a, a + size) for a, size in zip(starts, self.rows.sizes, strict=True))
+    def setup(self) -> Setup:
+        """What stages and the final model may know of the fit."""
+        return Setup(
+            shape=self.shape,
+            modes=self.modes,
+            protected=self.protected,
+            bounds=self.bounds,
+            rank=self.rank,
+            rows=self.rows,
+            basis_ranks=self.basis_ranks,
+            reach=self.reach,
+            seed=self.seed,
+        )
 
     def start(self) -> State:
-        """Return the state before the first round: no data have been read."""
-        total = self.rows.total
+        """Return the state before the first round, when no data have been read."""
+        total, half = self.rows.total, self.setup.half
         return State(
             round=0,
             arrays={
-                "offset": np.array([self.middle]),
-                "spread": np.array([self.half**2 / 3]),
-                "biases": np.zeros(total),
-                "bias_sums": np.zeros(total),
-                "bias_precisions": np.zeros(total),
-                "counts": np.ones(total),
-                "taste_mean": np.zeros(1),
-                "taste_covariance": np.array([[self.half**2 / 3]]),
+                OFFSET: np.array([self.setup.middle]),
+                SPREAD: np.array([half**2 / 3]),
+                BIASES: np.zeros(total),
+                BIAS_SUMS: np.zeros(total),
+                BIAS_PRECISIONS: np.zeros(total),
+                COUNTS: np.ones(total),
+                TASTE_MEAN: np.zeros(1),
+                TASTE_COVARIANCE: np.array([[half**2 / 3]]),
             },
         )
 
     def people(self, group: ObservedTensor) -> People:
-        """Group entries by user once, for as many rounds as one likes; users are there as a whole."""
+        """Group entries by user, once for any number of rounds; the group must hold all entries of its users."""
         check_group(group, self.shape, self.protected)
         return group_people(group, self.protected, self.bounds)
 
     def contribute(
         self, state: State, group: ObservedTensor | People, *, threads: int | None = None
     ) -> NDArray[np.int64]:
-        """Return the exact integer sum of the contributions of all users in the group, who are there as a whole.
+        """Return the exact integer sum of the contributions of all users in the group.
 
-        Sums of groups that share no user add up to the sum of all of them, bit by bit.
+        The group must hold all entries of its users. Sums of groups that share no user add up to the sum of all of
+        them, bit by bit.
         """
         step = self._step(state)
         people = group if isinstance(group, People) else self.people(group)
-        contributed: Callable[..., Array] = _STAGES[step.kind].contribute
-        return contributed(self, step, state, people, threads)
+        return STAGES[step.kind].contribute(self.setup, step, state, people, threads)
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
         """Return the next state from the noisy sum: post-processing."""
@@ -216,25 +222,26 @@ class Recipe:
         this = self.rounds[state.round]
         if total.shape != (this.size,) or total.dtype.kind != "i":
             raise InputError(f"total must be {this.size} integers, the sum of this round; got another array.")
-        advanced: Callable[..., State] = _STAGES[step.kind].advance
-        after = advanced(self, step, state, total, this.mu)
-        later = self.steps[after.round : after.round + 1]
-        begins = any(step.kind in ("pairs", "sweep") for step in later) and "basis_0" not in after.arrays
-        return with_latent(self, after) if begins else after
+        after = state.after(**STAGES[step.kind].advance(self.setup, step, state, total, this.mu))
+        if after.round == len(self.steps):
+            return after
+        # What the next round needs from the start belongs to the state that its contributors see.
+        missing = STAGES[self.steps[after.round].kind].prepare(self.setup, after)
+        return State(round=after.round, arrays={**after.arrays, **missing}) if missing else after
 
     def finish(self, state: State) -> SharedModel:
-        """Return what may be released: the model that all users share, without anything of any of them."""
+        """Return what may be released: the model that all users share, with nothing about any one of them."""
         if state.round != len(self.rounds):
-            raise InputError(f"state must be that after {len(self.rounds)} rounds; got one after {state.round}.")
-        return SharedModel.from_state(self, state)
+            raise InputError(f"state must be the one after {len(self.rounds)} rounds; got one after {state.round}.")
+        return assemble_model(self.setup, state)
 
     def _step(self, state: State) -> Step:
         if state.round >= len(self.steps):
-            raise InputError(f"state must be before round {len(self.steps)}; all rounds are done. Call finish.")
+            raise InputError(f"all {len(self.steps)} rounds have been run; this state has no next one. Call finish.")
         return self.steps[state.round]
 
     def to_json(self) -> dict[str, Any]:
-        """Give the recipe as plain data for `json.dumps`."""
+        """Return the recipe as plain data for `json.dumps`."""
         facts = {each.name: getattr(self, each.name) for each in fields(self)}
         return {"format": FORMAT, **{k: list(v) if isinstance(v, tuple) else v for k, v in facts.items()}}
 
@@ -244,19 +251,19 @@ class Recipe:
         try:
             facts = json.loads(content) if isinstance(content, str) else dict(content)
         except (ValueError, TypeError):
-            raise InputError("the recipe is no JSON object. Was it written by Recipe.to_json?") from None
+            raise InputError("the recipe is not a JSON object. Was it written by Recipe.to_json?") from None
         if not isinstance(facts, dict) or set(facts) != {"format", *(each.name for each in fields(cls))}:
             raise InputError("the recipe must have the fields that Recipe.to_json writes, no more and no fewer.")
         if facts.pop("format") != FORMAT:
-            raise InputError("the recipe was written in another format. Use the same tensorveil everywhere.")
+            raise InputError("the recipe has another format. Use the same version of tensorveil everywhere.")
         try:
             given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
             return cls(**given)
         except (TypeError, ValueError):
-            raise InputError("the recipe holds a field of the wrong kind. Was it written by Recipe.to_json?") from None
+            raise InputError("a field of the recipe has the wrong type. Was it written by Recipe.to_json?") from None
 
 
-def _checked_bounds(bounds: Sequence[float]) -> tuple[float, float]:
+def _read_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     numbers = tuple(float(bound) for bound in bounds)
     if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[0] >= numbers[1]:
         raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
@@ -275,6 +282,6 @@ def _check_form(kind: str, rank: int | tuple[int, ...], order: int) -> None:
 
 def _check_modes(shape: tuple[int, ...], modes: tuple[str, ...], protect: str) -> None:
     if len(shape) != len(modes) or len(shape) < 2 or min(shape) < 1:
-        raise InputError("shape and modes must have one size of at least 1 and one name per mode, two at least.")
+        raise InputError("shape and modes must give a size of at least 1 and a name for each of at least two modes.")
     if len(set(modes)) != len(modes) or protect not in modes:
         raise InputError(f"protect must name one of the modes {', '.join(modes)}; got {protect!r}.")

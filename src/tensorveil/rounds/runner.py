@@ -1,4 +1,4 @@
-"""The central runner: one trusted place sums, adds noise to every round's sum, and keeps nothing else."""
+"""The central runner: one trusted place sums contributions, adds noise to every round's sum, and keeps nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,16 @@ def run_recipe(
 ) -> State:
     """Run every round over groups of whole users and return the last state.
 
-    Without a source no noise is added: for tests, and for sums that have been noised already.
+    Parameters
+    ----------
+    recipe
+        What is computed.
+    groups
+        Tensors that share no user; any split of the same users gives the same result.
+    source
+        Where the noise comes from. With None no noise is added: for tests, and for sums that carry noise already.
+    threads
+        How many threads to use; this does not change the result.
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
     """
@@ -40,10 +49,10 @@ def run_recipe(
 
 
 def noise_for(this: Round, source: NoiseSource) -> NDArray[np.int64]:
-    """Draw the noise of one round: rounded Gaussian, standard deviation limit / mu steps."""
+    """Draw the noise of one round: rounded Gaussian, with a standard deviation of limit / mu steps."""
     return rounded_gaussian(this.limit / exactly(this.mu), this.size, source)
 
 
 def parts_of(recipe: Recipe) -> tuple[Part, ...]:
-    """Say what every round computes and spends, for the guarantee."""
+    """Return what every round computes and spends, for the guarantee."""
     return tuple(Part(name=r.name, statistic=r.statistic, event=Gaussian(r.mu)) for r in recipe.rounds)

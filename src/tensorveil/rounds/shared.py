@@ -1,10 +1,10 @@
-"""The model that all users share: biases and factors of the released modes, and nothing of any user."""
+"""The model that all users share: biases and factors of the released modes, and nothing about any one user."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,10 @@ from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.indexing import checked_columns
 from tensorveil.models.storage import StoredModel, read_model, write_model
-from tensorveil.rounds.components import Components, cp_components, tucker_components
-from tensorveil.rounds.contract import State
 from tensorveil.rounds.grouping import People, check_group, group_people
-from tensorveil.rounds.own_part import bases, latent_features, n_plain
-from tensorveil.rounds.sums import pieces
+from tensorveil.rounds.own_part import multiply_bases
+from tensorveil.rounds.sums import cut_people
 from tensorveil.tensor import Mode, ObservedTensor
-
-if TYPE_CHECKING:
-    from tensorveil.rounds.recipe import Recipe
 
 Array = NDArray[Any]
 
@@ -30,20 +25,20 @@ _KIND = "shared "
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SharedModel:
-    """What a user-level fit releases; a person's own part is computed where the person's entries are.
+    """What a user-level fit releases; a person's own part is computed where that person's entries are.
 
-    Predictions are offset + biases + user's bias + tastes . components. Offset, biases of the released modes and
-    components are here; a user's bias and tastes follow from the user's entries (`personalise`), by ridge regression
-    towards what is known of users as a population. New users are served like old ones: nobody is stored.
+    Predictions are offset + biases + user's bias + tastes . components. The offset, the biases of the released modes
+    and the components are here. A user's bias and tastes follow from the user's entries (`personalise`), by ridge
+    regression towards the population of users. New users are served like old ones: no user is stored.
 
     Parameters
     ----------
     modes, shape
-        The modes, in order; the size of the protected one is what was declared.
+        The modes, in order; the size of the protected one is the declared one.
     protect
         Position of the protected mode.
     bounds
-        Where values lie; predictions are clipped to them.
+        Lowest and highest possible value; predictions are clipped to them.
     offset, biases
         The constant part, and one vector per released mode.
     factors
@@ -51,7 +46,7 @@ class SharedModel:
     core
         Tucker: (components, columns of every released mode); None for CP.
     n_traits
-        How many of the components are traits of rows (their biases, how often they occur), rather than latent.
+        How many of the components are traits of rows (their biases and frequencies) rather than latent.
     spread, taste_mean, taste_covariance
         Variance of what tastes leave unexplained; mean and covariance of (bias, tastes) over users.
     """
@@ -69,32 +64,6 @@ class SharedModel:
     taste_mean: Array
     taste_covariance: Array
 
-    @classmethod
-    def from_state(cls, recipe: Recipe, state: State) -> SharedModel:
-        """Make the released model of the last state: a function of it and of public facts alone."""
-        plain, n_traits = n_plain(state), n_plain(state) - 1
-        components = _components(recipe, state, plain)
-        latent = 0 if components is None else len(components.weights)
-        turn = np.zeros((plain + latent, len(state["taste_mean"])))
-        turn[:plain, :plain] = np.eye(plain)
-        if components is not None:
-            turn[plain:, plain:] = components.turn
-        factors, core = _released(recipe, state, components)
-        return cls(
-            modes=tuple(Mode(name) for name in recipe.modes),
-            shape=recipe.shape,
-            protect=recipe.protected,
-            bounds=recipe.bounds,
-            offset=float(state["offset"][0]),
-            biases=tuple(np.array(state["biases"][part]) for part in recipe.row_slices),
-            factors=factors,
-            core=core,
-            n_traits=n_traits,
-            spread=float(state["spread"][0]),
-            taste_mean=turn @ state["taste_mean"],
-            taste_covariance=turn @ state["taste_covariance"] @ turn.T,
-        )
-
     @property
     def rank(self) -> int | tuple[int, ...]:
         """Number of latent components; for Tucker followed by the columns of every released mode's basis."""
@@ -111,8 +80,8 @@ class SharedModel:
     def personalise(self, entries: ObservedTensor) -> CPModel | TuckerModel:
         """Compute everybody's own bias and tastes from their entries and return the whole model.
 
-        It holds a row for every index of the protected mode of ``entries``, whose size may be any; who has no entries
-        is taken for an average user. This is how a person is served, and how new people are folded in.
+        It has a row for every index of the protected mode of ``entries``, which may have any size; users without
+        entries are treated as average ones. This is how a person is served, and how new people are folded in.
 
         The result belongs to the owners of the entries: it is not private, and must not be published.
         """
@@ -120,19 +89,19 @@ class SharedModel:
         people = group_people(entries, self.protect, self.bounds)
         own = np.tile(self.taste_mean, (entries.shape[self.protect], 1))
         own[people.ids] = self._solve(people)
-        return self._whole(own)
+        return self._join(own)
 
     def example(self) -> CPModel | TuckerModel:
-        """Return the whole model of one made-up person, whose tastes are as strong as users' are on average.
+        """Return the whole model of one made-up person, whose tastes are as strong as those of an average user.
 
-        A function of the release alone, to look at: how strong components are, which signs cancel out.
+        It depends on the release alone, and is there to be looked at: how strong components are, which signs cancel.
         """
         own = np.sqrt(self.taste_mean**2 + np.diag(self.taste_covariance))
         own[0] = self.taste_mean[0]
-        return self._whole(own[None, :])
+        return self._join(own[None, :])
 
     def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
-        """Predict at (n, order) coordinates for the people they name, each from the person's own ``entries``.
+        """Predict at (n, order) coordinates for the people they name, each from that person's own ``entries``.
 
         >>> import tensorveil as tv
         >>> from tensorveil.rounds import Recipe, run_recipe
@@ -149,23 +118,11 @@ class SharedModel:
         named = np.zeros(users, dtype=bool)
         named[columns[self.protect]] = True
         mine = named[entries.columns[self.protect]]
-        whole = (
-            self.personalise(entries.take(mine)) if mine.any() else self._whole(np.tile(self.taste_mean, (users, 1)))
-        )
+        whole = self.personalise(entries.take(mine)) if mine.any() else self._join(np.tile(self.taste_mean, (users, 1)))
         return whole.predict(columns.T)
 
-    def predict(self, *_: Any, **__: Any) -> Any:
-        """Refuse: what may be released has no row for any user."""
-        raise InputError(
-            "this model has no rows of its protected mode: a person's predictions need the person's own entries. "
-            "Try predict_for(entries, coords), or personalise(entries) for a whole model."
-        )
-
-    # What a whole model can do, this one can only with somebody's entries.
-    slice = dense = top = solve_rows = fold_in = to_tensorly = predict
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file, whole or not at all; read it with `SharedModel.load`."""
+        """Write the model to one file, completely or not at all; read it with `SharedModel.load`."""
         write_model(
             path,
             StoredModel(
@@ -210,15 +167,17 @@ class SharedModel:
                 taste_covariance=extra["taste_covariance"],
             )
         except (KeyError, IndexError):
-            raise InputError(f"{os.fspath(path)} is no model that users share. Try tensorveil.load_model.") from None
+            raise InputError(
+                f"{os.fspath(path)} does not hold a model that users share. Try tensorveil.load_model."
+            ) from None
 
     def _solve(self, people: People) -> Array:
-        """Return bias and tastes of every user, piece by piece."""
+        """Return the bias and tastes of every user, piece by piece."""
         from tensorveil.kernels.users import ridge_users
 
         precision = self.spread * np.linalg.inv(self.taste_covariance)
         out, first = np.empty((people.n_users, len(self.taste_mean))), 0
-        for piece in pieces(people):
+        for piece in cut_people(people):
             left = piece.values - self.offset
             for bias, column in zip(self.biases, piece.columns, strict=True):
                 left -= bias[column]
@@ -231,15 +190,15 @@ class SharedModel:
     def _features(self, columns: Array) -> Array:
         """Return what a user's tastes multiply at every entry."""
         if self.core is not None:
-            features: Array = latent_features(self.factors, columns) @ self.core.reshape(len(self.core), -1).T
+            features: Array = multiply_bases(self.factors, columns) @ self.core.reshape(len(self.core), -1).T
             return features
         out: Array = self.factors[0][columns[0]]
         for factor, column in zip(self.factors[1:], columns[1:], strict=True):
             out = out * factor[column]
         return out
 
-    def _whole(self, own: Array) -> CPModel | TuckerModel:
-        """Join the shared parts and rows of (bias, tastes) to a model that predicts."""
+    def _join(self, own: Array) -> CPModel | TuckerModel:
+        """Join the shared parts and rows of (bias, tastes) into a model that predicts."""
         biases, factors = [*self.biases], [*self.factors]
         biases.insert(self.protect, own[:, 0])
         factors.insert(self.protect, own[:, 1:])
@@ -253,43 +212,5 @@ class SharedModel:
 
 
 def is_shared(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a model file holds what users share, rather than a whole model."""
+    """Tell whether a model file holds a model that users share, rather than a whole one."""
     return read_model(path).kind.startswith(_KIND)
-
-
-def _components(recipe: Recipe, state: State, plain: int) -> Components | None:
-    """Return the latent components of the rank that was asked for, if there are any."""
-    if "basis_0" not in state.arrays:
-        return None
-    covariance = state["taste_covariance"][plain:, plain:]
-    if isinstance(recipe.rank, int):
-        return cp_components(covariance, recipe.basis_ranks, recipe.rank)
-    return tucker_components(covariance, recipe.basis_ranks, recipe.rank[recipe.protected])
-
-
-def _released(recipe: Recipe, state: State, components: Components | None) -> tuple[tuple[Array, ...], Array | None]:
-    """Return the factors of the released modes, and the core of a Tucker model: traits first, then what is latent."""
-    traits = [state["traits"][part] for part in recipe.row_slices]
-    known = bases(recipe, state) if components is not None else tuple(np.empty((len(t), 0)) for t in traits)
-    if recipe.kind == "cp":
-        mixing = () if components is None else components.mixing or ()
-        latent = [basis @ mixed for basis, mixed in zip(known, mixing, strict=True)] if mixing else list(known)
-        return tuple(_trait_columns(traits, m, latent[m]) for m in range(len(traits))), None
-    # A Tucker factor holds the basis, a column of ones and the mode's traits; traits meet the ones of other modes.
-    factors = tuple(np.column_stack([basis, np.ones(len(t)), t]) for basis, t in zip(known, traits, strict=True))
-    n_latent = 0 if components is None else len(components.weights)
-    core = np.zeros((sum(t.shape[1] for t in traits) + n_latent, *(f.shape[1] for f in factors)))
-    ones, at = [basis.shape[1] for basis in known], 0
-    for m, trait in enumerate(traits):
-        for k in range(trait.shape[1]):
-            core[at, *(ones[i] + (1 + k if i == m else 0) for i in range(len(ones)))] = 1.0
-            at += 1
-    if components is not None:
-        core[at:, *(slice(n) for n in ones)] = components.weights
-    return factors, core
-
-
-def _trait_columns(traits: list[Array], mode: int, latent: Array) -> Array:
-    """Return a CP factor: a mode's own traits, ones for those of the other modes, then the latent columns."""
-    columns = [trait if m == mode else np.ones((len(latent), trait.shape[1])) for m, trait in enumerate(traits)]
-    return np.column_stack([*columns, latent])

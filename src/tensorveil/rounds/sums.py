@@ -1,10 +1,10 @@
-"""Bounded sums over people: in pieces that fit into caches, in whole numbers, on as many threads as one likes."""
+"""Bounded sums over people: exact integers, computed in pieces that fit into the cache, on any number of threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,21 @@ from tensorveil.rounds.contract import LIMIT
 from tensorveil.rounds.grouping import People
 
 Array = NDArray[Any]
-_PIECE = 1 << 14  # entries that are worked on at once: their features stay in cache
+_PIECE = 1 << 14  # entries worked on at a time, so that their features stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """What a piece of people contributes: numbers per entry (n, width), further numbers per user (users, q).
+    """What a piece of people contributes.
 
-    Where not entries but something else is added to rows, ``pointers`` and ``columns`` say whose and to which.
+    Parameters
+    ----------
+    entries
+        Numbers per entry (n, width), which are added to the rows of the entry.
+    own
+        Further numbers per user (users, q), which belong to no row.
+    pointers, columns
+        Where something other than entries is added to rows: whose it is, and to which rows it is added.
     """
 
     entries: Array
@@ -32,7 +39,7 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Rows that entries are added to: those of some of the released modes, and the scale of every row."""
+    """The rows that entries are added to: those of some of the released modes, each with a scale."""
 
     modes: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -43,21 +50,27 @@ class Rows:
         """Where the rows of each mode begin."""
         return (np.cumsum(self.sizes) - self.sizes).astype(np.int64)
 
+    @cached_property
+    def slices(self) -> tuple[slice, ...]:
+        """Where the rows of each mode stand among all rows."""
+        starts = self.offsets.tolist()
+        return tuple(slice(start, start + size) for start, size in zip(starts, self.sizes, strict=True))
+
     @property
     def total(self) -> int:
-        """How many rows there are."""
+        """The number of rows of all modes."""
         return sum(self.sizes)
 
     def columns(self, people: People) -> Array:
-        """The columns of these modes."""
+        """Return people's columns of these modes."""
         return np.ascontiguousarray(people.columns[list(self.modes)])
 
 
 Work = Callable[[People], Parts]
 
 
-def pieces(people: People) -> Iterator[People]:
-    """Cut people into pieces of a limited number of entries; no user is cut."""
+def cut_people(people: People) -> Iterator[People]:
+    """Cut people into pieces of a limited number of entries, without cutting any user in two."""
     first = 0
     while first < people.n_users:
         reach = np.searchsorted(people.pointers, people.pointers[first] + _PIECE, side="right") - 1
@@ -66,7 +79,7 @@ def pieces(people: People) -> Iterator[People]:
         first = last
 
 
-def bounded_sum(
+def sum_bounded(
     people: People,
     rows: Rows,
     width: int,
@@ -75,9 +88,27 @@ def bounded_sum(
     parts: Work,
     threads: int | None,
 ) -> Array:
-    """Sum what ``parts`` gives for every user, shortened to length ``reach``, which becomes LIMIT grid steps.
+    """Sum what ``parts`` returns for every user, each user's whole vector clipped to a norm.
 
-    The result has ``rows.total * width + own`` integers and does not depend on the number of threads.
+    The result has ``rows.total * width + own`` integers. It depends neither on the number of threads nor on how people
+    are cut into pieces, because every user's vector is rounded to integers by itself.
+
+    Parameters
+    ----------
+    people
+        Whose contributions are summed.
+    rows
+        The rows that entries are added to.
+    width
+        How many numbers an entry adds to each of its rows.
+    own
+        How many further numbers a user has that belong to no row.
+    reach
+        The norm to which a user's vector is clipped; it becomes LIMIT grid steps.
+    parts
+        Computes the contributions of a piece of people.
+    threads
+        How many threads to use; None uses all cores.
     """
     from tensorveil.kernels import users as compiled
     from tensorveil.kernels.threads import balanced, thread_count, workers
@@ -86,7 +117,7 @@ def bounded_sum(
 
     def work(first: int, last: int) -> Array:
         out, scratch = np.zeros(size, dtype=np.int64), np.zeros(size)
-        for piece in pieces(people.between(first, last)):
+        for piece in cut_people(people.between(first, last)):
             given = parts(piece)
             pointers = piece.pointers if given.pointers is None else given.pointers
             columns = rows.columns(piece) if given.columns is None else given.columns
@@ -107,8 +138,8 @@ def bounded_sum(
     return total
 
 
-def slice_lengths(people: People, rows: Rows) -> Array:
-    """Return for every user the length of its numbers of entries per row, each mode scaled."""
+def measure_slices(people: People, rows: Rows) -> Array:
+    """Return the norm of every user's vector of entry counts per row, each row times its scale."""
     from tensorveil.kernels import users as compiled
 
     out = np.empty(people.n_users)
@@ -117,7 +148,7 @@ def slice_lengths(people: People, rows: Rows) -> Array:
     return out
 
 
-def sums_by_user(people: People, numbers: Array) -> Array:
+def sum_by_user(people: People, numbers: Array) -> Array:
     """Sum numbers per entry by user."""
     from tensorveil.kernels import users as compiled
 

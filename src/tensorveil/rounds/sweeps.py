@@ -1,99 +1,146 @@
 """Sweeps: one mode's latent basis from noisy sums of residuals times users' tastes, by power iteration.
 
-A user's tastes for the latent features are found from all its other entries (so that an entry never explains itself)
-and brought to unit length; what they leave of the entry, times tastes and the other modes' rows, is added to the
-entry's row. Over sweeps the columns turn to the directions that users' tastes share. Only directions matter: how strong
-each is, and how they hang together, is read off the moments of tastes afterwards.
+A user's tastes for the latent features are fitted to all of the user's other entries (so that an entry never explains
+itself) and brought to unit length. What they leave of the entry, times tastes and the other modes' rows, is added to
+the entry's row. Over sweeps the columns turn to the directions that users' tastes share. Only directions matter here:
+how strong each is, and how they combine, follows from the moments of tastes afterwards.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.rounds.contract import LIMIT, State, Step
-from tensorveil.rounds.counts import user_weights
+from tensorveil.rounds.contract import (
+    BASIS,
+    BIASES,
+    COUNTS,
+    LIMIT,
+    OFFSET,
+    SPREAD,
+    TASTE_COVARIANCE,
+    TASTE_MEAN,
+    TRAITS,
+    State,
+    Step,
+    basis_key,
+)
+from tensorveil.rounds.counts import weigh_users
 from tensorveil.rounds.grouping import People
-from tensorveil.rounds.own_part import bases, design, n_plain, precision, target
-from tensorveil.rounds.sums import Parts, Rows, bounded_sum
-
-if TYPE_CHECKING:
-    from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.own_part import (
+    count_plain_tastes,
+    get_bases,
+    has_bases,
+    make_design,
+    make_ridge,
+    subtract_shared,
+    widen_tastes,
+)
+from tensorveil.rounds.stage import Setup, Stage, Updates
+from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 
 Array = NDArray[Any]
 
-STATISTIC = "weighted sums of users' residuals times their tastes per row"
 _CUT = 1.0
-_LEAST = 1e-2  # of a direction's strength beside the strongest: weaker ones are kept at this
+_LEAST = 1e-2  # of a direction's strength relative to the strongest: weaker ones are kept at this
+_EXPLAINED = 0.1  # what latent features together are assumed to explain of the spread before a round has measured it
 
 
-def size(recipe: Recipe, step: Step) -> int:
-    """Return how many integers the round has: a basis row per row."""
-    return recipe.rows.sizes[step.mode] * recipe.basis_ranks[step.mode]
+class Sweep(Stage):
+    """Turn one mode's latent basis towards the directions that users' tastes share."""
+
+    statistic = "weighted sums of users' residuals times their tastes per row"
+    reads = frozenset({OFFSET, SPREAD, COUNTS, BIASES, TRAITS, TASTE_MEAN, TASTE_COVARIANCE, BASIS})
+    writes = frozenset({TASTE_MEAN, TASTE_COVARIANCE, BASIS})
+
+    def size(self, setup: Setup, step: Step) -> int:
+        """Return the number of rows of the mode times the columns of its basis."""
+        return setup.rows.sizes[step.mode] * setup.basis_ranks[step.mode]
+
+    def prepare(self, setup: Setup, state: State) -> Updates:
+        """Start latent features, unless an earlier round has."""
+        return start_bases(setup, state)
+
+    def contribute(self, setup: Setup, step: Step, state: State, people: People, threads: int | None) -> Array:
+        """Sum residuals times tastes per row of the mode."""
+        mode = step.mode
+        # No adaptive scales here: frequent rows are the ones that show the directions.
+        rows = Rows(modes=(mode,), sizes=(setup.rows.sizes[mode],), scales=np.ones(setup.rows.sizes[mode]))
+        width = setup.basis_ranks[mode]
+        ridge = make_ridge(state)
+
+        def parts(piece: People) -> Parts:
+            left, tastes = _leave_one_out(setup, state, ridge, piece)
+            weights = weigh_users(setup, piece)[piece.owners]
+            weighted = (weights * left)[:, None] * _contract(setup, state, piece, tastes, mode)
+            return Parts(entries=weighted, own=np.empty((piece.n_users, 0)))
+
+        return sum_bounded(people, rows, width, 0, _reach(setup, state), parts, threads)
+
+    def advance(self, setup: Setup, step: Step, state: State, total: Array, mu: float) -> Updates:
+        """Return the basis of the mode's rows, shrunk by the known noise, with columns of unit mean square."""
+        mode = step.mode
+        reach, spread = _reach(setup, state), float(state[SPREAD][0])
+        sums = (total * (reach / LIMIT)).reshape(-1, setup.basis_ranks[mode])
+        counts = state[COUNTS][setup.rows.slices[mode]]
+        noise = (reach / mu) ** 2 + 0.5 * spread * counts
+        return {basis_key(mode): orthonormalise(_shrink(sums, counts, noise), counts)}
 
 
-def contribute(recipe: Recipe, step: Step, state: State, people: People, threads: int | None) -> Array:
-    """Sum residuals times tastes per row of the mode."""
-    mode = step.mode
-    # No adaptive scales here: directions are found by rows that occur often.
-    rows = Rows(modes=(mode,), sizes=(recipe.rows.sizes[mode],), scales=np.ones(recipe.rows.sizes[mode]))
-    width = recipe.basis_ranks[mode]
+def start_bases(setup: Setup, state: State) -> dict[str, Array]:
+    """Return public random bases of all released modes, and the prior of tastes for the products of their columns.
 
-    ridge = precision(state)
+    The basis of every mode but the largest begins with a constant column, because what users like tends to last.
+    Nothing is returned if the state has bases already.
+    """
+    if has_bases(state):
+        return {}
+    rng = np.random.default_rng(setup.seed)
+    arrays: dict[str, Array] = {}
+    largest = int(np.argmax(setup.rows.sizes))
+    for m, (size, rank) in enumerate(zip(setup.rows.sizes, setup.basis_ranks, strict=True)):
+        rows = rng.standard_normal((size, rank))
+        if m != largest:
+            rows[:, 0] = 1.0
+        arrays[basis_key(m)] = orthonormalise(rows, state[COUNTS][setup.rows.slices[m]])
+    features = int(np.prod(setup.basis_ranks))
+    variances = np.full(features, _EXPLAINED * float(state[SPREAD][0]) / features)
+    return {**arrays, **widen_tastes(state, variances)}
 
-    def parts(piece: People) -> Parts:
-        left, tastes = _without_own_entry(recipe, state, ridge, piece)
-        weighted = (user_weights(recipe, piece)[piece.owners] * left)[:, None] * _along(
-            recipe, state, piece, tastes, mode
-        )
-        return Parts(entries=weighted, own=np.empty((piece.n_users, 0)))
 
-    return bounded_sum(people, rows, width, 0, _reach(recipe, state), parts, threads)
-
-
-def _without_own_entry(recipe: Recipe, state: State, ridge: Array, piece: People) -> tuple[Array, Array]:
-    """Return what plain tastes leave of every entry, and latent tastes of unit length; both found without it."""
+def _leave_one_out(setup: Setup, state: State, ridge: Array, piece: People) -> tuple[Array, Array]:
+    """Return what plain tastes leave of every entry, and latent tastes of unit length, both fitted without it."""
     from tensorveil.kernels.users import leave_one_out, to_unit_length
 
-    given, plain = design(recipe, state, piece), n_plain(state)
+    given, plain = make_design(setup, state, piece), count_plain_tastes(setup, state)
     left, tastes = np.empty(len(given)), np.empty((len(given), given.shape[1] - plain))
-    wanted = target(recipe, state, piece)
-    leave_one_out(piece.pointers, given, wanted, ridge, state["taste_mean"], plain, tastes, left)
+    wanted = subtract_shared(setup, state, piece)
+    leave_one_out(piece.pointers, given, wanted, ridge, state[TASTE_MEAN], plain, tastes, left)
     to_unit_length(tastes)
     return left, tastes
 
 
-def _along(recipe: Recipe, state: State, piece: People, tastes: Array, mode: int) -> Array:
+def _contract(setup: Setup, state: State, piece: People, tastes: Array, mode: int) -> Array:
     """Contract tastes with the rows of all modes but one: what multiplies that mode's row in the prediction."""
-    known = bases(recipe, state)
-    block = tastes.reshape(len(tastes), *(basis.shape[1] for basis in known))
-    for m in reversed(range(len(known))):
+    bases = get_bases(setup, state)
+    block = tastes.reshape(len(tastes), *(basis.shape[1] for basis in bases))
+    for m in reversed(range(len(bases))):
         if m != mode:
-            rows, block = known[m][piece.columns[m]], np.moveaxis(block, m + 1, 1)
+            rows, block = bases[m][piece.columns[m]], np.moveaxis(block, m + 1, 1)
             shape = (-1,) + (1,) * (block.ndim - 2)
             # Element by element: see the note in kernels/users.py.
             block = sum(block[:, k] * rows[:, k].reshape(shape) for k in range(rows.shape[1]))
     return block
 
 
-def _reach(recipe: Recipe, state: State) -> float:
-    return _CUT * recipe.reach * float(np.sqrt(state["spread"][0]))
+def _reach(setup: Setup, state: State) -> float:
+    return _CUT * setup.reach * float(np.sqrt(state[SPREAD][0]))
 
 
-def advance(recipe: Recipe, step: Step, state: State, total: Array, mu: float) -> State:
-    """Return the basis of the mode's rows, shrunk by the noise that is known, columns of unit mean square."""
-    mode = step.mode
-    reach, spread = _reach(recipe, state), float(state["spread"][0])
-    sums = (total * (reach / LIMIT)).reshape(-1, recipe.basis_ranks[mode])
-    counts = state["counts"][recipe.row_slices[mode]]
-    noise = (reach / mu) ** 2 + 0.5 * spread * counts
-    return state.after(**{f"basis_{mode}": orthonormal(_shrunk(sums, counts, noise), counts)})
-
-
-def _shrunk(sums: Array, counts: Array, noise: Array) -> Array:
-    """Return posterior means of rows a, where sums = counts * a + noise; the sums tell the covariance of rows."""
+def _shrink(sums: Array, counts: Array, noise: Array) -> Array:
+    """Return posterior means of rows a, where sums = counts * a + noise; the sums give the covariance of rows."""
     weights = 1.0 / noise**2
     second = np.einsum("jp,jq,j->pq", sums, sums, weights) - np.eye(sums.shape[1]) * float(np.sum(noise * weights))
     values, vectors = np.linalg.eigh(second / max(float(np.sum(counts**2 * weights)), 1e-300))
@@ -104,8 +151,8 @@ def _shrunk(sums: Array, counts: Array, noise: Array) -> Array:
     return out
 
 
-def orthonormal(rows: Array, counts: Array) -> Array:
-    """Return the same directions with columns that are orthonormal over entries: rows weighed by their counts."""
+def orthonormalise(rows: Array, counts: Array) -> Array:
+    """Return the same directions with columns that are orthonormal over entries: rows weighted by their counts."""
     weights = np.sqrt(counts / counts.sum())[:, None]
     q, r = np.linalg.qr(rows * weights)
     if np.min(np.abs(np.diag(r))) <= 1e-12 * max(float(np.max(np.abs(np.diag(r)))), 1e-300):

@@ -1,137 +1,198 @@
-"""The work behind `tensorveil aggregate`: read reports and guarantees, average, fit, write."""
+"""Average report files: read reports and guarantees, average, fit, write."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorveil import __version__, local
-from tensorveil.cli.common import console, print_json
+from tensorveil import __version__
 from tensorveil.errors import InputError
-from tensorveil.local import LocalMechanism, MeanEstimate
+from tensorveil.local import (
+    LocalMechanism,
+    MeanEstimate,
+    Projected,
+    combine,
+    low_rank_mean,
+    mean_of,
+    mechanism_from_json,
+    shuffle,
+)
 from tensorveil.privacy import Guarantee
 from tensorveil.runs.perturb import FORMAT, guarantee_path
 from tensorveil.tensor.files.atomic import replacing
-from tensorveil.tensor.files.dense import read_dense
+from tensorveil.tensor.files.formats import array_format, read_array
 
 BIAS = "Reports in a basis: what the basis leaves out is a bias that standard errors do not show."
+Arrays = dict[str, NDArray[Any]]
 
 
-def aggregate_files(reports: Sequence[Path], output: Path, options: dict[str, Any], *, as_json: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AggregateRequest:
+    """Which reports to average, and what to make of the mean.
+
+    Parameters
+    ----------
+    reports
+        Files written by `perturb_file`, each with its guarantee beside it.
+    output
+        NPZ file to write; it must not exist.
+    low_rank
+        Also fit a CP model of this rank to the mean.
+    clip
+        Cut means to the declared bounds: closer to the truth, but no longer unbiased.
+    shuffled
+        Whether the reports came through a trusted shuffler; then ``delta`` is needed.
+    delta
+        The delta of the shuffled reports' guarantee, above 0.
+    variable
+        NPZ reports: the array to read.
+    """
+
+    reports: Sequence[Path]
+    output: Path
+    low_rank: int | None = None
+    clip: bool = False
+    shuffled: bool = False
+    delta: float | None = None
+    variable: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AggregateResult:
+    """What was written, and what is promised to the owners of the reports."""
+
+    output: Path
+    arrays: tuple[str, ...]
+    reports: int
+    groups: int
+    standard_error: float
+    guarantee: Guarantee
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "tensorveil": __version__,
+            "output": str(self.output),
+            "arrays": list(self.arrays),
+            "reports": self.reports,
+            "groups": self.groups,
+            "standard_error": self.standard_error,
+            "guarantee": self.guarantee.to_json(),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Report files with one mechanism and budget."""
+
+    mechanism: LocalMechanism
+    paths: tuple[Path, ...]
+
+
+def aggregate_files(request: AggregateRequest) -> AggregateResult:
     """Average the reports of files and write the mean."""
-    if output.suffix.lower() != ".npz":
-        raise InputError("--output must end in .npz: it holds the mean and its standard error.")
-    if output.exists() or not output.parent.is_dir():
-        raise InputError(f"--output: {output} exists already, or its folder does not. Choose another name.")
-    if options["shuffled"] != (options["delta"] is not None):
-        raise InputError("--shuffled and --delta go together. Try --shuffled --delta 1e-6.")
-    groups = _groups(reports)
-    shapes = {mechanism.shape for mechanism, _ in groups}
-    if len(shapes) != 1:
-        raise InputError("reports must be of tensors of one shape. Aggregate others apart.")
-    if len(groups) > 1 and any(isinstance(mechanism, local.Projected) for mechanism, _ in groups):
-        # What a basis leaves out is a bias that standard errors do not show.
-        raise InputError("reports in a basis cannot be combined with others. Aggregate them apart.")
-    estimates = [local.mean_of(_stream(paths, mechanism, options), mechanism.shape) for mechanism, paths in groups]
-    estimate = estimates[0] if len(estimates) == 1 else local.combine(estimates)
-    promise = _promise(groups, estimates, options)
-    bounds = groups[0][0].declared_bounds if options["clip"] else None
-    arrays = _arrays(estimate, options, bounds)
-    with replacing(output) as temporary, temporary.open("wb") as file:
+    _check(request)
+    groups = _group(request.reports)
+    _check_groups(groups)
+    estimates = [mean_of(_stream(group, request.variable), group.mechanism.shape) for group in groups]
+    estimate = estimates[0] if len(estimates) == 1 else combine(estimates)
+    guarantee = _weakest_guarantee(groups, estimates, request)
+    arrays = _make_arrays(estimate, request, groups[0].mechanism.declared_bounds if request.clip else None)
+    with replacing(request.output) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
-    facts = _facts(estimate, arrays, promise, output, groups)
-    if as_json:
-        print_json(facts)
-    else:
-        _show(facts)
+    return AggregateResult(
+        output=request.output,
+        arrays=tuple(sorted(arrays)),
+        reports=estimate.count,
+        groups=len(groups),
+        standard_error=estimate.noise_variance**0.5,
+        guarantee=guarantee,
+        notes=(BIAS,) if isinstance(groups[0].mechanism, Projected) else (),
+    )
 
 
-def _groups(reports: Sequence[Path]) -> list[tuple[LocalMechanism, list[Path]]]:
+def _check(request: AggregateRequest) -> None:
+    output = request.output
+    if output.suffix.lower() != ".npz":
+        raise InputError("output must end in .npz: it holds the mean and its standard error.")
+    if output.exists() or not output.parent.is_dir():
+        raise InputError(f"output: {output} exists already, or its folder does not. Choose another name.")
+    if request.shuffled != (request.delta is not None):
+        raise InputError("shuffled and delta go together: give both, or neither. Try delta=1e-6.")
+
+
+def _check_groups(groups: Sequence[_Group]) -> None:
+    if len({group.mechanism.shape for group in groups}) != 1:
+        raise InputError("reports must be about tensors of one shape. Aggregate others separately.")
+    if len(groups) > 1 and any(isinstance(group.mechanism, Projected) for group in groups):
+        # What a basis leaves out is a bias that standard errors do not show.
+        raise InputError("reports in a basis cannot be combined with others. Aggregate them separately.")
+
+
+def _group(reports: Sequence[Path]) -> list[_Group]:
     """Sort report files by mechanism."""
     found: dict[str, list[Path]] = {}
     for path in reports:
-        beside = guarantee_path(path)
-        if not beside.is_file():
-            raise InputError(f"{path.name} has no {beside.name} beside it. Reports are made by tensorveil perturb.")
-        try:
-            facts = json.loads(beside.read_text(encoding="utf-8"))
-            if facts["format"] != FORMAT:
-                raise InputError(f"{beside.name} was written in another format. Try to upgrade tensorveil.")
-            if not Guarantee.from_json(facts["guarantee"]).private:
-                raise InputError(f"{beside.name} says that its reports are not private. They are not aggregated.")
-            settings = facts["mechanism"] | {"owners": facts["owners"]}
-        except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
-            raise InputError(f"{beside.name} is damaged, or was not written by this program.") from None
-        found.setdefault(json.dumps(settings, sort_keys=True), []).append(path)
-    return [(_mechanism(json.loads(key)), paths) for key, paths in found.items()]
+        found.setdefault(_read_description(path), []).append(path)
+    groups = []
+    for key, paths in found.items():
+        settings = json.loads(key)
+        settings.pop("owners")
+        groups.append(_Group(mechanism=mechanism_from_json(settings), paths=tuple(paths)))
+    return groups
 
 
-def _mechanism(settings: dict[str, Any]) -> LocalMechanism:
-    settings.pop("owners")
-    return local.mechanism_from_json(settings)
+def _read_description(path: Path) -> str:
+    """Return the mechanism of a report file, as text that is equal for equal mechanisms."""
+    beside = guarantee_path(path)
+    if not beside.is_file():
+        raise InputError(f"{path.name} has no {beside.name} beside it. Reports are made by tensorveil perturb.")
+    try:
+        facts = json.loads(beside.read_text(encoding="utf-8"))
+        if facts["format"] != FORMAT:
+            raise InputError(f"{beside.name} was written in another format. Try to upgrade tensorveil.")
+        if not Guarantee.from_json(facts["guarantee"]).private:
+            raise InputError(f"{beside.name} says that its reports are not private. They are not aggregated.")
+        return json.dumps(facts["mechanism"] | {"owners": facts["owners"]}, sort_keys=True)
+    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+        raise InputError(f"{beside.name} is damaged, or was not written by this program.") from None
 
 
-def _stream(paths: list[Path], mechanism: LocalMechanism, options: dict[str, Any]) -> Iterator[Any]:
+def _stream(group: _Group, variable: str | None) -> Iterator[Any]:
     """Yield reports file by file, with a leading axis; NPY files are memory-mapped, not loaded."""
-    for path in paths:
-        values = read_dense(path, options["variable"]).values
-        if path.suffix.lower() == ".png":
-            raise InputError(f"{path.name}: a PNG was rounded and cut, so means of it are biased. Perturb to .npy.")
-        yield values[None] if values.shape == mechanism.shape else values
+    for path in group.paths:
+        values = read_array(path, variable).values
+        if not array_format(path).exact:
+            raise InputError(f"{path.name} was rounded and cut, so its means would be biased. Perturb to .npy.")
+        yield values[None] if values.shape == group.mechanism.shape else values
 
 
-def _promise(
-    groups: list[tuple[LocalMechanism, list[Path]]], estimates: list[MeanEstimate], options: dict[str, Any]
+def _weakest_guarantee(
+    groups: Sequence[_Group], estimates: Sequence[MeanEstimate], request: AggregateRequest
 ) -> Guarantee:
-    """Give the weakest local guarantee of all groups, or that of shuffled reports."""
-    if options["shuffled"]:
+    """Return the weakest local guarantee of all groups, or that of shuffled reports."""
+    if request.shuffled:
+        assert request.delta is not None  # checked at the start
         if len(groups) != 1:
-            raise InputError("--shuffled needs reports of one mechanism with one budget.")
-        return local.shuffled(groups[0][0], estimates[0].count, options["delta"])
-    return max((mechanism.guarantee() for mechanism, _ in groups), key=lambda g: (g.epsilon, g.delta))
+            raise InputError("shuffled reports must come from one mechanism with one budget.")
+        return shuffle(groups[0].mechanism, estimates[0].count, request.delta)
+    return max((group.mechanism.guarantee() for group in groups), key=lambda each: (each.epsilon, each.delta))
 
 
-def _arrays(
-    estimate: MeanEstimate, options: dict[str, Any], bounds: tuple[float, float] | None
-) -> dict[str, np.ndarray[Any, Any]]:
-    if options["clip"] and bounds is None:
-        raise InputError("--clip needs reports with declared bounds; these declare a radius.")
-    mean = estimate.mean if bounds is None else estimate.clipped(bounds)
+def _make_arrays(estimate: MeanEstimate, request: AggregateRequest, bounds: tuple[float, float] | None) -> Arrays:
+    """Return the arrays to write; ``bounds`` are those to which means are cut."""
+    if request.clip and bounds is None:
+        raise InputError("clip needs reports with declared bounds; these declare a radius. Leave it out.")
+    mean = estimate.mean if bounds is None else estimate.clip(bounds)
     arrays = {"mean": mean, "standard_error": estimate.standard_error, "count": np.array(estimate.count)}
-    if options["low_rank"] is not None:
-        arrays["low_rank_mean"] = local.low_rank_mean(estimate, options["low_rank"], bounds=bounds).mean
+    if request.low_rank is not None:
+        arrays["low_rank_mean"] = low_rank_mean(estimate, request.low_rank, bounds=bounds).mean
     return arrays
-
-
-def _facts(
-    estimate: MeanEstimate,
-    arrays: dict[str, np.ndarray[Any, Any]],
-    promise: Guarantee,
-    output: Path,
-    groups: list[tuple[LocalMechanism, list[Path]]],
-) -> dict[str, Any]:
-    return {
-        "tensorveil": __version__,
-        "output": str(output),
-        "arrays": sorted(arrays),
-        "reports": estimate.count,
-        "groups": len(groups),
-        "standard_error": estimate.noise_variance**0.5,
-        "guarantee": promise.to_json(),
-        "notes": [BIAS] if isinstance(groups[0][0], local.Projected) else [],
-    }
-
-
-def _show(facts: dict[str, Any]) -> None:
-    from rich.markup import escape
-
-    out = console()
-    out.print(f"{facts['reports']:,} reports; standard error of an entry of the mean {facts['standard_error']:.4g}")
-    out.print(f"[bold]{escape(facts['guarantee']['sentence'])}[/bold]")
-    for note in [*facts["notes"], *facts["guarantee"]["notes"]]:
-        out.print(escape(note))
-    out.print(f"written: {escape(facts['output'])} ({', '.join(facts['arrays'])})", soft_wrap=True)

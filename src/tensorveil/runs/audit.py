@@ -1,142 +1,253 @@
-"""The work behind `tensorveil audit`."""
+"""Audits: of subjects that installed packages offer, of a mechanism of one's own, and of a model with its data."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tensorveil.audit import Claim, Verdict
-from tensorveil.audit import audit as run_audit
+from tensorveil.audit import audit as audit_outputs
 from tensorveil.audit.blackbox import KINDS
+from tensorveil.audit.model_leak import ModelLeak, model_leak
 from tensorveil.audit.sampling import Progress
+from tensorveil.audit.subject import Subject, find_subjects, holds, load_subjects
 from tensorveil.errors import InputError
-from tensorveil.runs.plan import READING
+from tensorveil.models import CPModel, TuckerModel, load_model
+from tensorveil.privacy import Guarantee
+from tensorveil.release.release import load_release
+from tensorveil.report.audit_page import Audited, audit_page, leak_page
+from tensorveil.report.curves import curve_picture
+from tensorveil.report.page import save_page
+from tensorveil.report.pictures import check_picture_path, save_picture
+from tensorveil.rounds import SharedModel
 from tensorveil.runs.progress import count_progress
-from tensorveil_evidence.subjects.catalogue import find_subjects, subjects
-from tensorveil_evidence.subjects.subject import Subject, holds
+from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.tensor import ObservedTensor
+
+__all__ = [
+    "AuditRun",
+    "Finding",
+    "LeakFinding",
+    "LeakRun",
+    "OwnMechanism",
+    "SubjectListing",
+    "attack_model",
+    "describe_subjects",
+    "is_own",
+    "run_audits",
+]
 
 _OWN = re.compile(r"^(?P<file>.+\.py):(?P<function>\w+)$")
 _OWN_SAMPLES = 10_000
-_FOR_OWN = ("epsilon", "mu", "neighbours", "batched", "kinds")
 _PAGES = (".html", ".htm")
-_PICTURES = (".png", ".svg", ".pdf")
+_GIVEN_UNIT = "as in the neighbours given"
+
+Audit = Callable[[Progress | None], Verdict]
 
 
-def listed() -> list[dict[str, Any]]:
-    """Describe every subject."""
+@dataclass(frozen=True, kw_only=True)
+class SubjectListing:
+    """What a subject is, in words."""
+
+    name: str
+    unit: str
+    claimed: str
+    proven: str
+    drawn: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnMechanism:
+    """What is needed to audit functions of one's own, beside their names.
+
+    Parameters
+    ----------
+    neighbours
+        Pairs of NPY files, data sets that differ in one unit.
+    epsilon, delta, mu
+        The claim: (epsilon, delta), or mu of Gaussian differential privacy.
+    batched
+        Whether the function gives many outputs at once: ``function(data, rng, n)`` rather than ``function(data, rng)``.
+    kinds
+        What to look for; empty for everything.
+    """
+
+    neighbours: Sequence[tuple[str, str]] = ()
+    epsilon: float | None = None
+    delta: float = 0.0
+    mu: float | None = None
+    batched: bool = False
+    kinds: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.neighbours:
+            raise InputError("neighbours: a mechanism of your own needs pairs of NPY files that differ in one unit.")
+        if (self.epsilon is None) == (self.mu is None):
+            raise InputError("the claim is needed for a mechanism of your own. Try epsilon=1, or mu=1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRun:
+    """What to audit, and how.
+
+    Parameters
+    ----------
+    names
+        Subjects by name, beginning of a name or pattern, and ``FILE.py:FUNCTION`` for functions of one's own.
+    everything
+        Audit all subjects; then there are no names.
+    own
+        The claim and the data for functions of one's own; None if there are none.
+    samples
+        Runs on every neighbour, or canaries in one run; None for each subject's own number.
+    confidence
+        The probability with which a true claim is not refuted.
+    seed
+        Of the audit's own draws.
+    plot
+        An SVG file for the trade-off curve of a single audit.
+    report
+        An HTML file for verdicts and curves.
+    """
+
+    names: tuple[str, ...] = ()
+    everything: bool = False
+    own: OwnMechanism | None = None
+    samples: int | None = None
+    confidence: float = 0.999
+    seed: int = 0
+    plot: str | None = None
+    report: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """The verdict on one name."""
+
+    name: str
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as plain data."""
+        return {"name": self.name, "sentence": self.verdict.sentence(), **self.verdict.to_json()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakRun:
+    """A release folder or model file, the data that it was fitted to, and an HTML file for the answer, if wanted."""
+
+    place: str
+    reading: Reading
+    report: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakFinding:
+    """What the factors of a model give away. For the owner of the data alone."""
+
+    name: str
+    leak: ModelLeak
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the finding as plain data."""
+        return {"name": self.name, "sentence": self.leak.sentence(), **self.leak.to_json()}
+
+
+def is_own(name: str) -> bool:
+    """Tell whether a name is ``FILE.py:FUNCTION``, a function of one's own."""
+    return _OWN.match(name) is not None
+
+
+def describe_subjects() -> list[SubjectListing]:
+    """Describe every subject of the installed packages."""
     return [
-        {
-            "name": name,
-            "unit": subject.unit,
-            "claimed": str(subject.claim),
-            "proven": "nothing finite" if subject.proven is None else str(subject.proven),
-            "drawn": subject.about,
-        }
-        for name, subject in subjects().items()
+        SubjectListing(
+            name=name,
+            unit=subject.unit,
+            claimed=str(subject.claim),
+            proven="nothing finite" if subject.proven is None else str(subject.proven),
+            drawn=subject.about,
+        )
+        for name, subject in load_subjects().items()
     ]
 
 
-def audited(names: Sequence[str], options: dict[str, Any]) -> list[dict[str, Any]]:
-    """Audit what was named, or everything; draw the curve if asked."""
-    jobs = _jobs(names, options)
-    if options["plot"]:
-        _check_plot(options["plot"], len(jobs))
-    _check_report(options["report"])
-    results, found = [], []
-    for name, job in jobs:
+def run_audits(run: AuditRun) -> list[Finding]:
+    """Audit what was named, or everything; draw the curve and write the report if asked."""
+    subjects = {} if not run.everything and all(map(is_own, run.names)) else load_subjects()
+    audits = _list_audits(run, subjects)
+    if run.plot is not None:
+        if len(audits) > 1:
+            raise InputError("plot: only a single audit has a curve to draw. Name a single subject.")
+        check_picture_path(run.plot, "plot")
+    _check_report(run.report)
+    found = []
+    for name, audit in audits:
         with count_progress(name) as progress:
-            verdict = job(progress)
-        results.append({"name": name, "sentence": verdict.sentence(), **verdict.to_json()})
-        found.append((name, verdict))
-        if options["plot"]:
-            _draw(options["plot"], name, verdict)
-    if options["report"]:
-        _report(options["report"], found)
-    return results
+            found.append(Finding(name=name, verdict=audit(progress)))
+    if run.plot is not None:
+        save_picture(run.plot, curve_picture(found[0].name, found[0].verdict))
+    if run.report is not None:
+        save_page(run.report, audit_page([_judge(each, subjects.get(each.name)) for each in found]))
+    return found
 
 
-def attacked(place: str, options: dict[str, Any]) -> dict[str, Any]:
+def attack_model(run: LeakRun) -> LeakFinding:
     """Attack a release or a model with the data that it was fitted to."""
-    from tensorveil.audit.model_leak import model_leak
-    from tensorveil.models import load_model
-    from tensorveil.release.release import load_release
-    from tensorveil.rounds import SharedModel
-    from tensorveil.runs.reading import read_tensor
-    from tensorveil.tensor import ObservedTensor
-
-    _check_report(options["report"])
-    guarantee = None
-    if Path(place).is_dir():
-        model, guarantee = load_release(place)
-    else:
-        model = load_model(place)
-    if isinstance(model, SharedModel):
-        raise InputError(f"{place} holds no row of any user, so it predicts none of the data by itself.")
-    tensor = read_tensor(options["data"], **{name: options[name] for name in READING})
-    columns = []
-    for own, given, column in zip(model.modes, tensor.modes, tensor.columns, strict=False):
-        if own.labels is not None and given.labels is not None:
-            column = own.encode(given.labels)[column]
-        columns.append(column)
-    if len(columns) != len(model.shape):
-        raise InputError("--data: the data have another number of modes than the model. Try --modes.")
-    data = ObservedTensor(np.stack(columns, axis=1), tensor.values, shape=model.shape)
-    leak = model_leak(model, data)
-    if options["report"]:
-        from tensorveil.report.audit_page import leak_page
-        from tensorveil.report.page import save_page
-
-        save_page(options["report"], leak_page(place, leak, guarantee))
-    return {"name": place, "sentence": leak.sentence(), **leak.to_json()}
+    _check_report(run.report)
+    model, guarantee = _load_model(run.place)
+    leak = model_leak(model, _align(read_tensor(run.reading), model))
+    if run.report is not None:
+        save_page(run.report, leak_page(run.place, leak, guarantee))
+    return LeakFinding(name=run.place, leak=leak)
 
 
-def _jobs(names: Sequence[str], options: dict[str, Any]) -> list[tuple[str, Callable[[Progress | None], Verdict]]]:
-    """Turn names into audits, each of which takes a progress bar."""
-    shared = {"samples": options["samples"], "confidence": options["confidence"], "seed": options["seed"]}
-    own = {name for name in names if _OWN.match(name)}
-    if not own and any(options[given] not in (None, (), False) for given in _FOR_OWN):
-        names_of = ", ".join(f"--{given.removesuffix('s') if given == 'kinds' else given}" for given in _FOR_OWN)
-        raise InputError(f"{names_of} go with FILE.py:FUNCTION; subjects have their own.")
-    jobs: list[tuple[str, Callable[[Progress | None], Verdict]]] = []
-    for name in names:
-        if name in own:
-            jobs.append((name, _own(name, options, shared)))
+def _list_audits(run: AuditRun, subjects: Mapping[str, Subject]) -> list[tuple[str, Audit]]:
+    """Turn names into audits, each of which takes a callback for its progress."""
+    if run.everything:
+        return [(name, _audit_subject(subject, run)) for name, subject in subjects.items()]
+    audits: list[tuple[str, Audit]] = []
+    for name in run.names:
+        if is_own(name):
+            audits.append((name, _audit_own(name, run)))
         else:
-            jobs += [(subject.name, _job(subject, shared)) for subject in find_subjects(name)]
-    if options["everything"]:
-        jobs = [(name, _job(subject, shared)) for name, subject in subjects().items()]
-    return jobs
+            audits += [(subject.name, _audit_subject(subject, run)) for subject in find_subjects(name, subjects)]
+    return audits
 
 
-def _job(subject: Subject, shared: dict[str, Any]) -> Callable[[Progress | None], Verdict]:
-    return lambda progress: subject.audit(progress=progress, **shared)
+def _audit_subject(subject: Subject, run: AuditRun) -> Audit:
+    return lambda progress: subject.audit(
+        samples=run.samples, confidence=run.confidence, seed=run.seed, progress=progress
+    )
 
 
-def _own(name: str, options: dict[str, Any], shared: dict[str, Any]) -> Callable[[Progress | None], Verdict]:
-    if not options["neighbours"]:
-        raise InputError("--neighbours is needed for a mechanism of your own. Try --neighbours a.npy b.npy.")
-    if (options["epsilon"] is None) == (options["mu"] is None):
-        raise InputError("the claim is needed for a mechanism of your own. Try --epsilon 1, or --mu 1.")
-    claim = Claim(epsilon=options["epsilon"], delta=options["delta"], mu=options["mu"])
-    pairs = [(_array(first), _array(second)) for first, second in options["neighbours"]]
-    function = _function(name)
-    given = {**shared, "samples": shared["samples"] or _OWN_SAMPLES, "kinds": options["kinds"] or KINDS}
-    return lambda progress: run_audit(function, pairs, claim, batched=options["batched"], progress=progress, **given)
+def _audit_own(name: str, run: AuditRun) -> Audit:
+    own = run.own
+    if own is None:
+        own = OwnMechanism()  # says what is missing
+    claim = Claim(epsilon=own.epsilon, delta=own.delta, mu=own.mu)
+    pairs = [(_load_array(first), _load_array(second)) for first, second in own.neighbours]
+    function, kinds = _load_function(name), tuple(own.kinds) or KINDS
+    return lambda progress: audit_outputs(
+        function, pairs, claim, samples=run.samples or _OWN_SAMPLES, confidence=run.confidence, seed=run.seed,
+        batched=own.batched, kinds=kinds, progress=progress,
+    )  # fmt: skip
 
 
-def _array(path: str) -> Any:
+def _load_array(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except ValueError as error:
         raise InputError(f"{path} is not an NPY file of numbers. Write it with numpy.save.") from error
 
 
-def _function(name: str) -> Callable[..., Any]:
+def _load_function(name: str) -> Callable[..., Any]:
     """Load a function from a file of the user's."""
     found = _OWN.match(name)
     assert found is not None
@@ -154,50 +265,39 @@ def _function(name: str) -> Callable[..., Any]:
     return function  # type: ignore[no-any-return]
 
 
-def _check_plot(path: str, jobs: int) -> None:
-    """Refuse before the audit what could not be drawn after it."""
-    from tensorveil.report.pictures import figure_class
-
-    if jobs > 1:
-        raise InputError("--plot draws the curve of one audit. Name a single subject.")
-    if Path(path).suffix not in _PICTURES:
-        raise InputError(f"--plot takes a name that ends with {', '.join(_PICTURES)}. Try --plot curve.png.")
-    if not Path(path).parent.is_dir():
-        raise InputError(f"--plot: the folder {Path(path).parent} does not exist. Make it first.")
-    figure_class()
-
-
 def _check_report(path: str | None) -> None:
     """Refuse before the audit what could not be written after it."""
     if path is None:
         return
     if Path(path).suffix not in _PAGES:
-        raise InputError(f"--report takes a name that ends with {' or '.join(_PAGES)}. Try --report audit.html.")
+        raise InputError(f"report: the name must end with {' or '.join(_PAGES)}, such as audit.html.")
     if not Path(path).parent.is_dir():
-        raise InputError(f"--report: the folder {Path(path).parent} does not exist. Make it first.")
+        raise InputError(f"report: the folder {Path(path).parent} does not exist. Make it first.")
 
 
-def _report(path: str, found: Sequence[tuple[str, Verdict]]) -> None:
-    from tensorveil.report.audit_page import Audited, audit_page
-    from tensorveil.report.page import save_page
-
-    known = subjects()
-    audits = [
-        Audited(
-            name=name,
-            unit=known[name].unit if name in known else "as in the neighbours given",
-            verdict=verdict,
-            proven=name in known and holds(known[name]),
-        )
-        for name, verdict in found
-    ]
-    save_page(path, audit_page(audits))
+def _judge(finding: Finding, subject: Subject | None) -> Audited:
+    return Audited(
+        name=finding.name,
+        unit=_GIVEN_UNIT if subject is None else subject.unit,
+        verdict=finding.verdict,
+        proven=subject is not None and holds(subject),
+    )
 
 
-def _draw(path: str, name: str, verdict: Verdict) -> None:
-    from tensorveil.report.curves import save_curve
+def _load_model(place: str) -> tuple[CPModel | TuckerModel, Guarantee | None]:
+    model, guarantee = load_release(place) if Path(place).is_dir() else (load_model(place), None)
+    if isinstance(model, SharedModel):
+        raise InputError(f"{place} holds no row of any user, so it predicts none of the data by itself.")
+    return model, guarantee
 
-    points = [(p.false_positive, p.missed, p.false_positive_at_most, p.missed_at_most) for p in verdict.curve]
-    if not points:
-        raise InputError(f"an audit of {name} has no trade-off curve: it is one run. Leave --plot out.")
-    save_curve(path, points, verdict.claim.least_missed, title=f"{name}: {verdict.word}", claim=str(verdict.claim))
+
+def _align(tensor: ObservedTensor, model: CPModel | TuckerModel) -> ObservedTensor:
+    """Number the indices of the data as the model does."""
+    columns = []
+    for own, given, column in zip(model.modes, tensor.modes, tensor.columns, strict=False):
+        if own.labels is not None and given.labels is not None:
+            column = own.encode(given.labels)[column]
+        columns.append(column)
+    if len(columns) != len(model.shape):
+        raise InputError("data: the data have another number of modes than the model. Try modes=['user', 'film'].")
+    return ObservedTensor(np.stack(columns, axis=1), tensor.values, shape=model.shape)

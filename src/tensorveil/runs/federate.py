@@ -1,212 +1,329 @@
-"""The work behind `tensorveil federate`: keys, agreements, servers, clients."""
+"""Federated runs: keys, agreements, servers, clients. The release is written as any other."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
-
-from tensorveil.cli.common import State, console, print_json
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, note_charges
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
 from tensorveil.federated.flower.processes import Channel
 from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.identity import load_identity, make_identity, public_hex
-from tensorveil.federated.release import release
-from tensorveil.federated.server import Outcome, Settings
+from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
-from tensorveil.release.release import check_new_folder
-from tensorveil.runs.reading import read_tensor
+from tensorveil.privacy import Guarantee
+from tensorveil.release.folder import check_folder
+from tensorveil.release.release import write_release
+from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import ObservedTensor
 
-READING = ("modes", "value", "file_format", "indices", "no_header", "variable")
+__all__ = [
+    "Agreed",
+    "AgreementRun",
+    "ClientRun",
+    "FederatedRelease",
+    "Promise",
+    "ServerRun",
+    "TookPart",
+    "make_agreement",
+    "make_key",
+    "release_outcome",
+    "serve_agreement",
+    "take_part",
+]
+
+logger = logging.getLogger("tensorveil.federated")
 
 
-def show_keys(home: Path, as_json: bool) -> None:
-    """Print the public key of a home folder."""
-    key = public_hex(make_identity(home))
-    if as_json:
-        print_json({"home": str(home), "public_key": key})
-    else:
-        click.echo(key)
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """What a federated run computes and promises, and who is trusted with what.
+
+    Parameters
+    ----------
+    epsilon, delta
+        What is promised for all that one user contributed.
+    bounds
+        Where values can lie.
+    trust
+        "aggregator", "secure" or "local"; see `tensorveil.federated.trust.Trust`, also for ``colluding``,
+        ``drop_outs`` and ``noise``.
+    protect
+        The mode whose slices are protected.
+    model, rank, sweeps
+        The form of the model: "cp" or "tucker"; None leaves rank and sweeps to the recipe.
+    """
+
+    epsilon: float
+    delta: float
+    bounds: tuple[float, float]
+    trust: str
+    colluding: int = 0
+    drop_outs: int = 0
+    noise: bool = True
+    protect: str = "user"
+    model: str = "cp"
+    rank: Any = None
+    sweeps: int | None = None
 
 
-def trust_of(options: dict[str, Any], clients: int) -> Trust:
-    """Read the trust model off the options."""
-    return Trust(
-        kind=options["trust"],
+@dataclass(frozen=True, kw_only=True)
+class AgreementRun:
+    """The agreement that is to be written: what is promised, on which tensor, between whom."""
+
+    promise: Promise
+    server_key: str
+    client_keys: tuple[str, ...]
+    shape: tuple[int, ...]
+    modes: tuple[str, ...]
+    output: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreed:
+    """An agreement that was written, and what it promises."""
+
+    output: Path
+    agreement: Agreement
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerRun:
+    """The server of an agreement.
+
+    Parameters
+    ----------
+    agreement
+        The agreement's file.
+    home
+        The folder with the server's identity; the log goes there.
+    channel
+        Where to listen, and the certificates.
+    output
+        The release folder to make.
+    ledger
+        The ledger to charge; None for local trust, where every client has its own.
+    settings
+        How long to wait for clients and answers.
+    """
+
+    agreement: Path
+    home: Path
+    channel: Channel
+    output: Path
+    ledger: Path | None = None
+    settings: Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRun:
+    """A client of an agreement: its users, its home folder, where the server is, and its own ledger if it has one."""
+
+    agreement: Path
+    reading: Reading
+    home: Path
+    channel: Channel
+    ledger: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TookPart:
+    """How a client's part in a run ended."""
+
+    agreement: str
+    finished: bool
+    log: Path
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FederatedRelease:
+    """What a federated run left, all of it public but ``diagnostics``, which only simulations have."""
+
+    output: Path
+    trust: Trust
+    rounds: tuple[str, ...]
+    guarantee: Guarantee
+    ledger: Path | None
+    release_id: str
+    missing: Mapping[str, tuple[int, ...]]
+    incidents: tuple[Incident, ...]
+    log: Path
+    diagnostics: Mapping[str, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return {
+            "output": str(self.output),
+            "trust": self.trust.to_json(),
+            "rounds": list(self.rounds),
+            "guarantee": self.guarantee.to_json(),
+            "ledger": None if self.ledger is None else str(self.ledger),
+            "release_id": self.release_id,
+            "missing": {name: list(clients) for name, clients in self.missing.items()},
+            "incidents": [vars(incident) for incident in self.incidents],
+            "log": str(self.log),
+            **({} if self.diagnostics is None else {"diagnostics": dict(self.diagnostics)}),
+        }
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> FederatedRelease:
+        """Read what `to_json` wrote."""
+        return cls(
+            output=Path(facts["output"]),
+            trust=Trust.from_json(facts["trust"]),
+            rounds=tuple(facts["rounds"]),
+            guarantee=Guarantee.from_json(facts["guarantee"]),
+            ledger=None if facts["ledger"] is None else Path(facts["ledger"]),
+            release_id=facts["release_id"],
+            missing={name: tuple(clients) for name, clients in facts["missing"].items()},
+            incidents=tuple(Incident(**incident) for incident in facts["incidents"]),
+            log=Path(facts["log"]),
+            diagnostics=facts.get("diagnostics"),
+        )
+
+
+def make_key(home: Path) -> str:
+    """Make an identity in a home folder, if there is none, and return its public key."""
+    return public_hex(make_identity(home))
+
+
+def make_agreement(run: AgreementRun) -> Agreed:
+    """Write an agreement, and return what it promises."""
+    agreement = agree_on(run.promise, run.server_key, run.client_keys, shape=run.shape, modes=run.modes)
+    if run.output.exists():
+        raise InputError(f"output: {run.output} exists already. Choose another name.")
+    agreement.save(run.output)
+    return Agreed(output=run.output, agreement=agreement, guarantee=guarantee_of(agreement, secure_noise=True))
+
+
+def agree_on(
+    promise: Promise, server: str, clients: tuple[str, ...], *, shape: tuple[int, ...], modes: tuple[str, ...]
+) -> Agreement:
+    """Return the agreement that keeps a promise."""
+    trust = Trust(
+        kind=promise.trust,
+        clients=len(clients),
+        colluding=promise.colluding,
+        drop_outs=promise.drop_outs,
+        noise=promise.noise,
+    )
+    form = {"kind": promise.model, "rank": promise.rank, "sweeps": promise.sweeps}
+    return agree(
+        trust=trust,
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        server=server,
         clients=clients,
-        colluding=options["colluding"],
-        drop_outs=options["drop_outs"],
-        noise=not options["noise_off"],
+        shape=shape,
+        modes=modes,
+        protect=promise.protect,
+        bounds=promise.bounds,
+        **{name: setting for name, setting in form.items() if setting is not None},
     )
 
 
-def recipe_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Read the recipe's parameters off the options; what was not given is left to the recipe."""
-    given = {"kind": options["model"], "rank": options["rank"], "sweeps": options["sweeps"]}
-    return {
-        "protect": options["protect"],
-        "bounds": options["bounds"],
-        **{name: setting for name, setting in given.items() if setting is not None},
-    }
+def serve_agreement(run: ServerRun) -> FederatedRelease:
+    """Serve an agreement and write its release.
 
+    Guarantee: the agreement's (docs/guarantees.md#federated).
+    """
+    check_folder(run.output)
+    agreement = Agreement.load(run.agreement)
+    key = load_identity(run.home)
+    from tensorveil.federated.flower.server_app import serve
 
-def write_agreement(as_json: bool, **options: Any) -> None:
-    """Make and write an agreement, and say what it promises."""
-    made = agree(
-        trust=trust_of(options, len(options["client_keys"])),
-        epsilon=options["epsilon"],
-        delta=options["delta"],
-        server=options["server_key"],
-        clients=options["client_keys"],
-        shape=options["shape"],
-        modes=tuple(options["modes"]),
-        **recipe_options(options),
-    )
-    if options["output"].exists():
-        raise InputError(f"--output: {options['output']} exists already. Choose another name.")
-    made.save(options["output"])
-    sentence = guarantee_of(made, secure_noise=True).sentence()
-    if as_json:
-        print_json({"agreement": str(options["output"]), "digest": made.digest, "guarantee": sentence})
-        return
-    click.echo(f"{options['output']}: {len(made.recipe.rounds)} rounds, digest {made.digest[:16]}")
-    click.echo(sentence)
-
-
-@contextlib.contextmanager
-def kept_log(home: Path) -> Iterator[Path]:
-    """Write what happens to the party's log and to stderr; none of it quotes data."""
-    path = home / "run.log"
-    log = logging.getLogger("tensorveil.federated")
-    layout = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    handlers = (logging.FileHandler(path, encoding="utf-8"), logging.StreamHandler(sys.stderr))
-    before = log.level, log.propagate
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    for handler in handlers:
-        handler.setFormatter(layout)
-        log.addHandler(handler)
-    try:
-        yield path
-    finally:
-        log.setLevel(before[0])
-        log.propagate = before[1]
-        for handler in handlers:
-            log.removeHandler(handler)
-            handler.close()
-
-
-def mark_private() -> None:
-    """Keep texts of foreign errors, which may quote data, from being shown."""
-    state = click.get_current_context().obj
-    if isinstance(state, State):
-        state.private = True
-
-
-def round_progress() -> Callable[[int, int, str], None]:
-    """Give a callback that logs each step of a run."""
-    log = logging.getLogger("tensorveil.federated")
-    return lambda done, total, text: log.info("round %d of %d: %s", min(done + 1, total), total, text)
-
-
-def run_as_server(as_json: bool, **options: Any) -> None:
-    """Serve an agreement and write its release."""
-    mark_private()
-    check_new_folder(options["output"])
-    agreement, home = Agreement.load(options["agreement"]), options["home"]
-    key = load_identity(home)
-    channel = Channel(
-        address=options["listen"], ca=options["ca"], certificate=options["certificate"], key=options["key"]
-    )
-    from tensorveil.federated.flower.server import serve
-
-    with kept_log(home) as log:
+    with keep_log(run.home) as log:
         outcome = serve(
-            channel,
-            home,
+            run.channel,
+            run.home,
             agreement=agreement,
             key=key,
-            ledger=options["ledger"],
-            settings=Settings(patience=options["patience"], timeout=options["timeout"]),
-            progress=round_progress(),
+            ledger=run.ledger,
+            settings=run.settings,
+            progress=log_rounds(),
         )
-        release(outcome, options["output"], ledger=options["ledger"])
-    show_outcome(facts_of(agreement, outcome, options, log), as_json=as_json)
+        release_outcome(outcome, run.output)
+    return gather_facts(agreement, outcome, run.output, log)
 
 
-def run_as_client(as_json: bool, **options: Any) -> None:
+def take_part(run: ClientRun) -> TookPart:
     """Answer a server until the run is over."""
-    mark_private()
-    agreement, home = Agreement.load(options["agreement"]), options["home"]
-    load_identity(home)
-    data = read_group(agreement, options)
-    from tensorveil.federated.flower.client import work
-
-    client = Client(agreement=agreement, home=home, data=lambda: data, ledger=options["ledger"])
-    logger = logging.getLogger("tensorveil.federated")
-    channel = Channel(address=options["server_address"], ca=options["ca"])
-    with kept_log(home) as log:
-        logger.info("%s", guarantee_of(agreement, secure_noise=True))
-        work(client, channel, home, on_answer=lambda kind: logger.info("answered: %s", kind))
-    if as_json:
-        print_json({"agreement": agreement.digest, "finished": client.finished, "log": str(log)})
-    else:
-        click.echo("The run is over.")
-
-
-def read_group(agreement: Agreement, options: dict[str, Any]) -> ObservedTensor:
-    """Read a client's users. Labels would be numbered by what occurs, so released modes must hold indices."""
-    reading = {name: options[name] for name in READING}
+    agreement = Agreement.load(run.agreement)
+    load_identity(run.home)
     shape = getattr(agreement.recipe, "shape", None)
-    tensor = read_tensor(str(options["file"]), **reading, shape=shape)
+    data = read_indices(run.reading, shape, "FILE must hold indices that all parties number alike, not labels.")
+    from tensorveil.federated.flower.client_app import work
+
+    client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger)
+    with keep_log(run.home) as log:
+        logger.info("%s", guarantee_of(agreement, secure_noise=True))
+        work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
+    return TookPart(agreement=agreement.digest, finished=client.finished, log=log)
+
+
+def release_outcome(outcome: Outcome, folder: Path) -> Path:
+    """Write the release of a federated run; one without noise is marked as not private.
+
+    Guarantee: the outcome's (docs/guarantees.md#federated).
+    """
+    with note_charges(lambda: outcome.ledger is not None):
+        return write_release(outcome, folder, allow_not_private=not outcome.guarantee_.private)
+
+
+def read_indices(reading: Reading, shape: Sequence[int] | None, rule: str) -> ObservedTensor:
+    """Read users' entries. Labels would be numbered by what occurs in the data, so all modes must hold indices."""
+    tensor = read_tensor(replace(reading, shape=shape))
     if any(mode.labels is not None for mode in tensor.modes):
-        raise InputError("FILE must hold indices that all parties number alike, not labels. Add --indices.")
+        raise InputError(f"{rule} Add indices=True.")
     return tensor
 
 
-def facts_of(agreement: Agreement, outcome: Outcome, options: dict[str, Any], log: Path) -> dict[str, Any]:
-    """Give what --json says of a run: all public."""
-    return {
-        "output": str(options["output"]),
-        "trust": agreement.trust.to_json(),
-        "rounds": [this.name for this in agreement.recipe.rounds],
-        "guarantee": outcome.guarantee.to_json(),
-        "ledger": None if options["ledger"] is None else str(options["ledger"]),
-        "release_id": outcome.release_id,
-        "missing": {name: list(clients) for name, clients in outcome.missing.items()},
-        "incidents": [vars(incident) for incident in outcome.incidents],
-        "log": str(log),
-    }
+def gather_facts(agreement: Agreement, outcome: Outcome, output: Path, log: Path) -> FederatedRelease:
+    """Return what there is to say about a run."""
+    return FederatedRelease(
+        output=output,
+        trust=agreement.trust,
+        rounds=tuple(this.name for this in agreement.recipe.rounds),
+        guarantee=outcome.guarantee_,
+        ledger=outcome.ledger,
+        release_id=outcome.release_id,
+        missing=outcome.missing,
+        incidents=outcome.incidents,
+        log=log,
+    )
 
 
-def show_outcome(facts: dict[str, Any], *, as_json: bool) -> None:
-    """Say what was promised, and what happened on the way."""
-    if as_json:
-        print_json(facts)
-        return
-    from rich.markup import escape
-    from rich.table import Table
+@contextlib.contextmanager
+def keep_log(home: Path) -> Iterator[Path]:
+    """Write what happens to the party's log and to stderr; none of it quotes data."""
+    path = home / "run.log"
+    layout = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handlers = (logging.FileHandler(path, encoding="utf-8"), logging.StreamHandler(sys.stderr))
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    for handler in handlers:
+        handler.setFormatter(layout)
+        logger.addHandler(handler)
+    try:
+        yield path
+    finally:
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+        for handler in handlers:
+            logger.removeHandler(handler)
+            handler.close()
 
-    out = console()
-    out.print(f"[bold]{escape(facts['guarantee']['sentence'])}[/bold]")
-    table = Table(show_header=False)
-    table.add_row("trust", facts["guarantee"]["mechanism"])
-    table.add_row("rounds", ", ".join(facts["rounds"]))
-    for incident in facts["incidents"]:
-        table.add_row("incident", escape(f"{incident['step']}, client {incident['client']}: {incident['reason']}"))
-    if facts["ledger"] is not None:
-        table.add_row("ledger", f"{escape(facts['ledger'])}, release {facts['release_id']}")
-    for name, number in facts.get("diagnostics", {}).items():
-        table.add_row(f"{name} (do NOT publish)", f"{number:.5g}")
-    out.print(table)
-    kind = "release, may be published" if facts["guarantee"]["secure_noise"] else "NOT PRIVATE, do not publish"
-    out.print(f"{kind}: {escape(facts['output'])}", soft_wrap=True)
+
+def log_rounds() -> Callable[[int, int, str], None]:
+    """Return a callback that logs each step of a run."""
+    return lambda done, total, text: logger.info("round %d of %d: %s", min(done + 1, total), total, text)

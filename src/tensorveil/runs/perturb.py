@@ -1,176 +1,274 @@
-"""The work behind `tensorveil perturb`: read, make the mechanism, charge, randomise chunk by chunk, write."""
+"""Randomise the tensors of a file: read, make the mechanism, charge, randomise chunk by chunk, write."""
 
 from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 
-from tensorveil import __version__, local
-from tensorveil.cli.common import State, console, print_json
-from tensorveil.cli.perturb import MECHANISMS
+from tensorveil import __version__
 from tensorveil.errors import InputError
-from tensorveil.local import LocalMechanism
-from tensorveil.local.ball import BallMechanism
-from tensorveil.local.storage import MECHANISMS as CLASSES
-from tensorveil.privacy import Ledger, Unit
+from tensorveil.local import Basis, LocalMechanism, choose, mechanism_to_json, project
+from tensorveil.local.catalogue import find_mechanism
+from tensorveil.privacy import Guarantee, Ledger, Unit
 from tensorveil.tensor.files.atomic import replacing
-from tensorveil.tensor.files.dense import Dense, dense_kind, read_dense, write_dense
+from tensorveil.tensor.files.file_format import DenseFile
+from tensorveil.tensor.files.formats import array_format, read_array
 
 FORMAT = 1
 CLIPPED = "The PNG is rounded and cut to 0 .. 255, so it is no longer unbiased; .npy keeps the estimates."
+BASES = ("dct", "haar")
+FOR_BASES = "privunit"  # coefficients have a known norm, for which it has the least error
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerturbRequest:
+    """What to randomise, and how. Bounds or a radius are declared, never read off the data.
+
+    Parameters
+    ----------
+    source
+        File that holds the tensor: .npy, .npz, .parquet (a matrix) or .png.
+    target
+        File to write, of the same kinds; it must not exist.
+    epsilon
+        The budget of one report, for the unit.
+    unit
+        "tensor" or "local entry".
+    bounds
+        Declared range of the entries.
+    radius
+        Instead of bounds: the declared largest norm of a tensor.
+    delta
+        Above 0 allows Gaussian noise.
+    mechanism
+        A name of `tensorveil.local.names`, or "auto" for the least expected error.
+    points
+        Grid points in the bounds, for mechanisms on entries.
+    weights
+        File of public weights in [0, 1], for mechanisms on entries.
+    differ
+        Unit tensor: at most this many entries of a tensor can differ.
+    basis
+        "dct:KEEP" or "haar:KEEP": report KEEP coefficients of a public basis.
+    owners
+        Whether the first axis counts owners, one report for each; otherwise the file holds one tensor.
+    outside
+        "error" or "clip": what becomes of values outside of what was declared.
+    variable
+        NPZ: the array to read.
+    ledger
+        Ledger to charge before anything is drawn.
+    purpose
+        What for, in the ledger's words.
+    """
+
+    source: Path
+    target: Path
+    epsilon: float
+    unit: str
+    bounds: tuple[float, float] | None = None
+    radius: float | None = None
+    delta: float = 0.0
+    mechanism: str = "auto"
+    points: int | None = None
+    weights: Path | None = None
+    differ: int | None = None
+    basis: str | None = None
+    owners: bool = False
+    outside: str = "error"
+    variable: str | None = None
+    ledger: Path | None = None
+    purpose: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PerturbResult:
+    """What was written and promised; all of it is public."""
+
+    source: Path
+    target: Path
+    mechanism: LocalMechanism
+    guarantee: Guarantee
+    reports: int
+    owners: bool
+    ledger: Path | None
+    release_id: str
+    notes: tuple[str, ...]
+
+    @property
+    def worst_rmse_per_entry(self) -> float:
+        """The largest expected deviation of an entry."""
+        return float((self.mechanism.worst_mse / self.mechanism.size) ** 0.5)
+
+    def describe_reports(self) -> dict[str, Any]:
+        """Return what is written beside the reports, as plain data: all that is needed to aggregate them."""
+        return {
+            "format": FORMAT,
+            "tensorveil": __version__,
+            "reports": self.reports,
+            "owners": self.owners,
+            "mechanism": mechanism_to_json(self.mechanism),
+            "guarantee": self.guarantee.to_json(),
+            "notes": list(self.notes),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return self.describe_reports() | {
+            "file": str(self.source),
+            "output": str(self.target),
+            "worst_rmse_per_entry": self.worst_rmse_per_entry,
+            "ledger": None if self.ledger is None else str(self.ledger),
+            "release_id": self.release_id,
+        }
 
 
 def guarantee_path(report: Path) -> Path:
-    """Give where the guarantee of a report file stands."""
+    """Return the place of the guarantee of a report file."""
     return report.with_name(report.name + ".guarantee.json")
 
 
-def perturb_file(source: Path, target: Path, options: dict[str, Any], *, as_json: bool) -> None:
-    """Randomise the tensors of a file, and say what was promised."""
-    state = click.get_current_context().obj
-    if isinstance(state, State):
-        state.private = True
-    _check_target(source, target, options)
-    given = read_dense(source, options["variable"])
-    shape = given.values.shape[1:] if options["owners"] else given.values.shape
-    mechanism = make_mechanism(tuple(shape), options)
-    release_id = str(uuid.uuid4())
-    ledger = _charge(mechanism, options, release_id)
-    count = len(given.values) if options["owners"] else 1
-    facts = _facts(mechanism, source, target, count, options, release_id)
-    _write(mechanism, given, target, facts)
-    if ledger is not None:
-        ledger.confirm(release_id)
-    if as_json:
-        print_json(facts)
-    else:
-        _show(facts)
-
-
-def _check_target(source: Path, target: Path, options: dict[str, Any]) -> None:
-    dense_kind(source)
-    dense_kind(target)
-    if not target.parent.is_dir():
-        raise InputError(f"OUT: the folder {target.parent} does not exist. Make it first.")
-    for path in (target, guarantee_path(target)):
-        if path.exists():
-            raise InputError(f"OUT: {path} already exists, and reports are never overwritten. Choose another name.")
-    if not options["bounds"] and options["radius"] is None:
-        raise InputError("--bounds LOW HIGH (or --radius) is needed: declared, never read off the data.")
-    if options["purpose"] is not None and options["ledger"] is None:
-        raise InputError("--purpose is written into a ledger. Add --ledger PATH.")
-
-
-def make_mechanism(shape: tuple[int, ...], options: dict[str, Any]) -> LocalMechanism:
-    """Make what the options ask for."""
-    unit = Unit.parse(options["unit"])
-    common = {"epsilon": options["epsilon"], "unit": unit, "outside": options["outside"]}
-    domain = {"bounds": options["bounds"] or None, "radius": options["radius"]}
-    name = options["mechanism"]
-    extras = {key: options[key] for key in ("points", "differ") if options[key] is not None}
-    if options["weights"] is not None:
-        extras["weights"] = np.asarray(read_dense(options["weights"]).values, dtype=np.float64)
-    if options["basis"] is not None:
-        return _projected(shape, options, extras)
-    if name == "auto":
-        if "points" in extras or "weights" in extras:
-            raise InputError("--points and --weights need a mechanism on entries. Try --mechanism dtldp.")
-        settings = {**domain, **extras, "delta": options["delta"], "outside": options["outside"]}
-        chosen: LocalMechanism = local.choose(shape, options["epsilon"], unit, **settings).mechanism
-        return chosen
-    made = CLASSES[MECHANISMS[name]]
-    if issubclass(made, BallMechanism):
-        _refuse_extras(name, extras, allowed=("differ",) if name == "gaussian" else ())
-        if name == "gaussian":
-            extras["delta"] = options["delta"]
-        return made(shape=shape, **common, **domain, **extras)
-    if domain["radius"] is not None:
-        raise InputError(f"--radius is for mechanisms on whole tensors; --mechanism {name} needs --bounds.")
-    return made(shape=shape, **common, bounds=domain["bounds"], **extras)  # type: ignore[call-arg]
-
-
-def _projected(shape: tuple[int, ...], options: dict[str, Any], extras: dict[str, Any]) -> LocalMechanism:
-    kind, _, keep = options["basis"].partition(":")
-    if kind not in ("dct", "haar") or not keep.isdigit():
-        raise InputError(f"--basis must be dct:KEEP or haar:KEEP; got {options['basis']!r}. Try --basis dct:64.")
-    if not options["bounds"] or options["unit"] != "tensor":
-        raise InputError("--basis goes with --unit tensor and --bounds.")
-    name = "privunit" if options["mechanism"] == "auto" else options["mechanism"]
-    _refuse_extras("--basis", extras, allowed=("points",) if name not in ("privunit", "privunitg", "gaussian") else ())
-    if name == "gaussian":
-        extras = extras | {"delta": options["delta"]}
-    basis = getattr(local.Basis, kind)(shape, int(keep))
-    made = CLASSES[MECHANISMS[name]]
-    return local.project(
-        basis, made, epsilon=options["epsilon"], bounds=options["bounds"], outside=options["outside"], **extras
+def perturb_file(request: PerturbRequest) -> PerturbResult:
+    """Randomise the tensors of a file, and write the reports and what they promise."""
+    _check(request)
+    given = read_array(request.source, request.variable)
+    shape = given.values.shape[1:] if request.owners else given.values.shape
+    mechanism = make_mechanism(tuple(shape), request)
+    result = PerturbResult(
+        source=request.source,
+        target=request.target,
+        mechanism=mechanism,
+        guarantee=mechanism.guarantee(),
+        reports=len(given.values) if request.owners else 1,
+        owners=request.owners,
+        ledger=request.ledger,
+        release_id=str(uuid.uuid4()),
+        notes=() if array_format(request.target).exact else (CLIPPED,),
     )
+    ledger = _charge(request, result)
+    _write(given, result)
+    if ledger is not None:
+        ledger.confirm(result.release_id)
+    return result
 
 
-def _refuse_extras(name: str, extras: dict[str, Any], allowed: tuple[str, ...]) -> None:
-    for key in extras:
-        if key not in allowed:
-            raise InputError(f"--{key} cannot be used with {name}. Leave it out.")
+def _check(request: PerturbRequest) -> None:
+    """Refuse what can be refused before anything is read."""
+    array_format(request.source)
+    array_format(request.target)
+    if not request.target.parent.is_dir():
+        raise InputError(f"target: the folder {request.target.parent} does not exist. Make it first.")
+    for path in (request.target, guarantee_path(request.target)):
+        if path.exists():
+            raise InputError(f"target: {path} already exists, and reports are never overwritten. Choose another name.")
+    if request.bounds is None and request.radius is None:
+        raise InputError("bounds (or a radius) must be declared: they are never read off the data. Try bounds=(0, 1).")
+    if request.purpose is not None and request.ledger is None:
+        raise InputError("purpose is written into a ledger, so it needs one. Try ledger='my.ledger'.")
 
 
-def _charge(mechanism: LocalMechanism, options: dict[str, Any], release_id: str) -> Ledger | None:
-    """Charge before anything is drawn. Owners' tensors are apart, so one charge covers one report of each."""
-    if options["ledger"] is None:
+def make_mechanism(shape: tuple[int, ...], request: PerturbRequest) -> LocalMechanism:
+    """Make the mechanism that was asked for, or the one of least expected error."""
+    unit = Unit.parse(request.unit)
+    if request.basis is not None:
+        return _project(shape, request)
+    if request.mechanism == "auto":
+        if request.points is not None or request.weights is not None:
+            raise InputError("points and weights need a mechanism on entries. Try mechanism='dtldp'.")
+        chosen: LocalMechanism = choose(
+            shape,
+            request.epsilon,
+            unit,
+            bounds=request.bounds,
+            radius=request.radius,
+            delta=request.delta,
+            differ=request.differ,
+            outside=request.outside,
+        ).mechanism
+        return chosen
+    kind = find_mechanism(request.mechanism)
+    settings = _settings(kind, request)
+    return kind(shape=shape, epsilon=request.epsilon, unit=unit, **settings)
+
+
+def _settings(kind: type[LocalMechanism], request: PerturbRequest) -> dict[str, Any]:
+    """Return the settings beside shape, epsilon and unit; refuse those that the mechanism does not take."""
+    asked: dict[str, Any] = {
+        "bounds": request.bounds,
+        "radius": request.radius,
+        "points": request.points,
+        "differ": request.differ,
+        "weights": _read_weights(request.weights),
+    }
+    takes = kind.options()
+    if "outside" in takes or request.outside != "error":
+        asked["outside"] = request.outside
+    given: dict[str, Any] = {name: setting for name, setting in asked.items() if setting is not None}
+    if "radius" in given and "radius" not in takes:
+        raise InputError(
+            f"radius is for mechanisms on whole tensors; mechanism={kind.command!r} needs bounds. Try bounds=(-1, 1)."
+        )
+    for name in given:
+        if name not in takes:
+            raise InputError(f"{name} cannot be used with mechanism={kind.command!r}. Leave it out.")
+    if "delta" in takes:
+        given["delta"] = request.delta
+    return given
+
+
+def _project(shape: tuple[int, ...], request: PerturbRequest) -> LocalMechanism:
+    """Make the mechanism that reports coefficients of a basis."""
+    assert request.basis is not None
+    name, _, keep = request.basis.partition(":")
+    if name not in BASES or not keep.isdigit():
+        raise InputError(f"basis must be dct:KEEP or haar:KEEP; got {request.basis!r}. Try basis='dct:64'.")
+    if request.bounds is None or Unit.parse(request.unit).kind != "tensor":
+        raise InputError("basis goes with unit 'tensor' and declared bounds. Try bounds=(0, 1).")
+    kind = find_mechanism(FOR_BASES if request.mechanism == "auto" else request.mechanism)
+    options: dict[str, Any] = {"delta": request.delta} if "delta" in kind.options() else {}
+    if request.points is not None and "points" in kind.options():
+        options["points"] = request.points
+    # An entry is part of every coefficient, so what is said about single entries does not carry over.
+    refused = {"points": request.points, "differ": request.differ, "weights": request.weights}
+    for setting, value in refused.items():
+        if value is not None and setting not in options:
+            raise InputError(f"{setting} cannot be used with basis={request.basis!r}. Leave it out.")
+    basis = Basis.from_settings({"kind": name, "keep": int(keep)}, shape)
+    return project(
+        basis, kind, epsilon=request.epsilon, bounds=request.bounds, outside=request.outside, **options
+    )  # fmt: skip
+
+
+def _read_weights(path: Path | None) -> Any:
+    return None if path is None else np.asarray(read_array(path).values, dtype=np.float64)
+
+
+def _charge(request: PerturbRequest, result: PerturbResult) -> Ledger | None:
+    """Charge before anything is drawn. Owners' tensors are separate, so one charge covers one report of each."""
+    if request.ledger is None:
         return None
-    ledger = Ledger.open(options["ledger"])
-    ledger.charge(mechanism.guarantee(), options["purpose"] or "perturb", release_id)
+    ledger = Ledger.open(request.ledger)
+    ledger.charge(result.guarantee, request.purpose or "perturb", result.release_id)
     return ledger
 
 
-def _facts(
-    mechanism: LocalMechanism, source: Path, target: Path, count: int, options: dict[str, Any], release_id: str
-) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "tensorveil": __version__,
-        "file": str(source),
-        "output": str(target),
-        "reports": count,
-        "owners": bool(options["owners"]),
-        "worst_rmse_per_entry": (mechanism.worst_mse / mechanism.size) ** 0.5,
-        "mechanism": local.mechanism_to_json(mechanism),
-        "guarantee": mechanism.guarantee().to_json(),
-        "ledger": None if options["ledger"] is None else str(options["ledger"]),
-        "release_id": release_id,
-        "notes": [CLIPPED] if target.suffix.lower() == ".png" else [],
-    }
-
-
-def _write(mechanism: LocalMechanism, given: Dense, target: Path, facts: dict[str, Any]) -> None:
-    """Write the reports; arrays too large for memory go chunk by chunk to the disk. The guarantee appears first."""
-    kind = target.suffix.lower()
-    kept = {
-        name: facts[name] for name in ("format", "tensorveil", "reports", "owners", "mechanism", "guarantee", "notes")
-    }
-    text = json.dumps(kept, indent=2, allow_nan=False) + "\n"
-    with replacing(target) as temporary:
-        if kind == ".npy":
-            out = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float64, shape=given.values.shape)
-            mechanism.perturb(given.values, out=out)
+def _write(given: DenseFile, result: PerturbResult) -> None:
+    """Write the reports, chunk by chunk where the format allows it. The guarantee appears first."""
+    target = array_format(result.target)
+    text = json.dumps(result.describe_reports(), indent=2, allow_nan=False) + "\n"
+    with replacing(result.target) as temporary:
+        if target.create_array is not None:
+            out = target.create_array(temporary, given.values.shape)
+            result.mechanism.perturb(given.values, out=out)
             out.flush()
             del out
         else:
-            write_dense(temporary, mechanism.perturb(given.values), kind, given.columns)
-        with replacing(guarantee_path(target)) as beside:
+            assert target.write_array is not None  # whatever reads arrays writes them
+            target.write_array(result.mechanism.perturb(given.values), temporary, given.columns)
+        with replacing(guarantee_path(result.target)) as beside:
             beside.write_text(text, encoding="utf-8")
-
-
-def _show(facts: dict[str, Any]) -> None:
-    from rich.markup import escape
-
-    out = console()
-    out.print(f"[bold]{escape(facts['guarantee']['sentence'])}[/bold]")
-    out.print(f"mechanism: {escape(facts['guarantee']['mechanism'])}; at worst a deviation of "
-              f"{facts['worst_rmse_per_entry']:.4g} per entry")  # fmt: skip
-    for note in facts["notes"]:
-        out.print(escape(note))
-    out.print(f"written: {escape(facts['output'])}, {escape(facts['output'])}.guarantee.json", soft_wrap=True)

@@ -1,65 +1,138 @@
-"""The work behind `tensorveil plan`."""
+"""A comparison of private mechanisms before anything is spent: expected errors from public facts alone."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from tensorveil.cli.plan import ASSUMED
 from tensorveil.completion.private_matrix import planned_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.errors import InputError
-from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.mechanisms.catalogue import COMPARED
+from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.privacy import Budget, Unit
-from tensorveil.runs.complete import plain
-from tensorveil.runs.private_complete import DEFAULT_RANK
-from tensorveil.runs.reading import read_tensor
+from tensorveil.release.result import make_plain
+from tensorveil.runs.estimators import DEFAULT_RANK
+from tensorveil.runs.reading import Reading, read_tensor
 
-READING = ("modes", "value", "file_format", "indices", "no_header", "variable")
+__all__ = ["ASSUMED", "PlanRun", "Planned", "plan_budgets"]
+
+ASSUMED = (
+    "Unit value: positions are public. Expected errors are for a typical tensor, because the values are not looked at: "
+    "a standard deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; "
+    "the noise of observations is not counted. Compare them with each other; your own errors will differ. Where little "
+    "is to be gained over the constant, auto takes the mean. Planning costs no budget."
+)
 
 
-def planned(file: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Predict errors for every budget."""
-    shape, entries = _public(file, options)
-    low, high = options["bounds"]
+@dataclass(frozen=True, kw_only=True)
+class PlanRun:
+    """What is to be planned for.
+
+    Parameters
+    ----------
+    bounds
+        Where values can lie.
+    epsilons, delta
+        The budgets to compare.
+    reading
+        A file, of which only the positions are used, which are public in unit value; or else
+    shape, entries
+        the sizes of the modes and the number of entries.
+    model, rank
+        The form of the model: "cp", "tucker" or "matrix"; None for its default rank.
+    """
+
+    bounds: tuple[float, float]
+    epsilons: Sequence[float]
+    delta: float = 0.0
+    reading: Reading | None = None
+    shape: tuple[int, ...] | None = None
+    entries: int | None = None
+    model: str = "cp"
+    rank: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """Plans by epsilon, and the public facts that they were made from."""
+
+    shape: tuple[int, ...]
+    entries: int
+    bounds: tuple[float, float]
+    model: str
+    rank: Any
+    delta: float
+    methods: tuple[str, ...]
+    plans: dict[float, Plan]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        budgets = [
+            {
+                "epsilon": epsilon,
+                "delta": self.delta,
+                "method": found.method,
+                "expected": [{"method": each.method, "rmse": each.rmse} for each in found.predictions],
+            }
+            for epsilon, found in self.plans.items()
+        ]
+        return {
+            "unit": "value",
+            "shape": list(self.shape),
+            "entries": self.entries,
+            "bounds": list(self.bounds),
+            "model": self.model,
+            "rank": make_plain(self.rank),
+            "delta": self.delta,
+            "methods": list(self.methods),
+            "budgets": budgets,
+            "assumed": ASSUMED,
+        }
+
+
+def plan_budgets(run: PlanRun) -> Planned:
+    """Predict the error of every mechanism at every budget."""
+    shape, entries = _public_facts(run)
+    low, high = run.bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
     if entries > math.prod(shape):
-        raise InputError("--entries: there are more entries than cells in --shape. Check both.")
-    rank = options["rank"] or DEFAULT_RANK[options["model"]]
-    ranks = _ranks(options["model"], rank, shape)
-    budgets = []
-    for epsilon in dict.fromkeys(options["epsilons"]):
-        budget = Budget(epsilon=epsilon, delta=options["delta"])
-        found = plan(
-            shape=shape, n_entries=entries, bounds=(low, high), ranks=ranks, core=options["model"] == "tucker",
-            budget=budget, unit=Unit.value(),
-        )  # fmt: skip
-        expected = [{"method": each.method, "rmse": each.rmse} for each in found.predictions]
-        budgets.append({"epsilon": epsilon, "delta": options["delta"], "method": found.method, "expected": expected})
-    return {
-        "unit": "value",
-        "shape": list(shape),
-        "entries": entries,
-        "bounds": [low, high],
-        "model": options["model"],
-        "rank": plain(rank),
-        "delta": options["delta"],
-        "methods": list(ERRORS),
-        "budgets": budgets,
-        "assumed": ASSUMED,
-    }
+        raise InputError("entries: there are more entries than cells in the shape. Check both.")
+    rank = run.rank or DEFAULT_RANK[run.model]
+    ranks = _plan_ranks(run.model, rank, shape)
+    plans = {
+        epsilon: plan(
+            shape=shape, n_entries=entries, bounds=(low, high), ranks=ranks, core=run.model == "tucker",
+            budget=Budget(epsilon=epsilon, delta=run.delta), unit=Unit.value(),
+        )
+        for epsilon in dict.fromkeys(run.epsilons)
+    }  # fmt: skip
+    return Planned(
+        shape=shape,
+        entries=entries,
+        bounds=(low, high),
+        model=run.model,
+        rank=rank,
+        delta=run.delta,
+        methods=tuple(COMPARED),
+        plans=plans,
+    )
 
 
-def _ranks(model: str, rank: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _plan_ranks(model: str, rank: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     if model == "matrix":
         return planned_ranks(rank, shape)
     return (cp_ranks if model == "cp" else tucker_ranks)(rank, shape)
 
 
-def _public(file: str | None, options: dict[str, Any]) -> tuple[tuple[int, ...], int]:
-    """Give shape and number of entries; of a file's values nothing is used."""
-    if file is None:
-        return options["shape"], options["entries"]
-    tensor = read_tensor(file, **{name: options[name] for name in READING})
-    return tensor.shape, tensor.n_entries
+def _public_facts(run: PlanRun) -> tuple[tuple[int, ...], int]:
+    """Return shape and number of entries; of a file's values nothing is used."""
+    if run.reading is not None:
+        tensor = read_tensor(run.reading)
+        return tensor.shape, tensor.n_entries
+    if run.shape is None or run.entries is None:
+        raise InputError("shape and entries must be given where there is no file. Try shape=(943, 1682).")
+    return run.shape, run.entries

@@ -1,7 +1,9 @@
-"""The work behind `tensorveil predict`."""
+"""Predictions of a saved model, from a table of cells to a table of answers."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +13,81 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns
+from tensorveil.release.cells import cells_table, read_cells
 from tensorveil.rounds.shared import SharedModel, is_shared
-from tensorveil.runs.cells import read_cells
-from tensorveil.runs.reading import read_tensor
+from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import Mode
+from tensorveil.tensor.files.formats import write_table
+
+__all__ = ["Predicted", "PredictionRun", "predict_cells"]
 
 
-def predicted(model: Path, at: Path, entries: str | None) -> tuple[NDArray[np.int32], NDArray[Any], tuple[Mode, ...]]:
-    """Return the cells that are asked for, their predictions and the modes."""
-    if is_shared(model):
-        if entries is None:
-            raise InputError(
-                f"{model} holds nobody's own part: predictions for a person need the person's entries. "
-                "Add --entries FILE."
-            )
-        shared = SharedModel.load(model)
-        names = [mode.name for mode in shared.modes]
-        own = read_tensor(
-            entries, modes=names, value=None, file_format=None, indices=True, no_header=False, variable=None,
-            shape=shared.shape,
-        )  # fmt: skip
-        columns = read_cells(at, shared.modes, shared.shape)
-        return columns, shared.predict_for(own, columns.T), shared.modes
-    if entries is not None:
-        raise InputError(f"--entries: {model} is a whole model and needs none. Leave it out.")
-    fitted = load_model(model)
-    columns = read_cells(at, fitted.modes, fitted.shape)
+@dataclass(frozen=True, kw_only=True)
+class PredictionRun:
+    """What is to be predicted.
+
+    Parameters
+    ----------
+    model
+        A model's file.
+    at
+        A table of cells: one column per mode, with labels (or 0-based indices where there are none).
+    output
+        The table to write: .csv, .tsv or .parquet.
+    entries
+        For a model of unit slice: a file of a person's own entries, or of several people's.
+    value_name
+        What the column of predictions is called.
+    force
+        Whether an existing output may be replaced.
+    """
+
+    model: Path
+    at: Path
+    output: Path
+    entries: str | os.PathLike[str] | None = None
+    value_name: str = "value"
+    force: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """Where the predictions are, and how many there are."""
+
+    output: Path
+    predictions: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return {"output": str(self.output), "predictions": self.predictions}
+
+
+def predict_cells(run: PredictionRun) -> Predicted:
+    """Predict the cells that are asked for and write them, whole or not at all."""
+    if run.output.exists() and not run.force:
+        raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
+    columns, values, modes = (_predict_for_people if is_shared(run.model) else _predict)(run)
+    write_table(cells_table(columns, values, modes, run.value_name), run.output)
+    return Predicted(output=run.output, predictions=len(values))
+
+
+def _predict(run: PredictionRun) -> tuple[NDArray[np.int32], NDArray[Any], tuple[Mode, ...]]:
+    if run.entries is not None:
+        raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
+    fitted = load_model(run.model)
+    columns = read_cells(run.at, fitted.modes, fitted.shape)
     return columns, predict_columns(fitted, columns), fitted.modes
+
+
+def _predict_for_people(run: PredictionRun) -> tuple[NDArray[np.int32], NDArray[Any], tuple[Mode, ...]]:
+    """Predict with the part that everybody shares and the part that follows from people's own entries."""
+    if run.entries is None:
+        raise InputError(
+            f"{run.model} holds nobody's own part: predictions for a person need the person's entries. "
+            "Add entries=FILE."
+        )
+    shared = SharedModel.load(run.model)
+    names = [mode.name for mode in shared.modes]
+    own = read_tensor(Reading(file=run.entries, modes=names, indices=True, shape=shared.shape))
+    columns = read_cells(run.at, shared.modes, shared.shape)
+    return columns, shared.predict_for(own, columns.T), shared.modes

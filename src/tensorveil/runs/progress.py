@@ -1,4 +1,4 @@
-"""A progress bar driven by the records of a fit; silent where nobody watches."""
+"""Progress bars on stderr; silent where nobody watches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def fit_progress(description: str) -> Iterator[Progress | None]:
-    """Give a callback for ``fit(..., progress=...)``, or None when stderr is not a terminal."""
+    """Yield a callback for ``fit(..., progress=...)``, or None when stderr is not a terminal.
+
+    The bar appears with the first record, so that the block may do other work before the fit.
+    """
     if not sys.stderr.isatty():
         yield None
         return
     from rich import progress as bars
     from rich.console import Console
 
-    with bars.Progress(
+    display = bars.Progress(
         bars.TextColumn("{task.description}"),
         bars.BarColumn(),
         bars.MofNCompleteColumn(),
@@ -28,25 +31,25 @@ def fit_progress(description: str) -> Iterator[Progress | None]:
         bars.TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
-    ) as display:
-        task = display.add_task(description, total=None, state="")
+    )
+    task = display.add_task(description, total=None, state="")
 
-        def advance(record: Record) -> None:
-            start = f"{description}, start {record.restart + 1}" if record.restart else description
-            display.update(
-                task,
-                description=start,
-                total=record.iterations,
-                completed=record.iteration,
-                state=state_of(record),
-            )
+    def advance(record: Record) -> None:
+        display.start()
+        start = f"{description}, start {record.restart + 1}" if record.restart else description
+        display.update(
+            task, description=start, total=record.iterations, completed=record.iteration, state=describe_record(record)
+        )
 
+    try:
         yield advance
+    finally:
+        display.stop()
 
 
 @contextlib.contextmanager
 def count_progress(description: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a callback that takes what is done and what there is to do, or None when stderr is not a terminal."""
+    """Yield a callback that takes what is done and what there is to do, or None when stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -59,9 +62,9 @@ def count_progress(description: str) -> Iterator[Callable[[int, int], None] | No
         yield lambda done, total: display.update(task, completed=done, total=total)
 
 
-def state_of(record: Record) -> str:
-    """Say how the fit stands."""
-    state = f"RMSE {record.train_rmse:.4g}"
-    if record.validation_rmse is not None:
-        state += f", held out {record.validation_rmse:.4g}"
+def describe_record(record: Record) -> str:
+    """Return how far a fit has come, in words."""
+    state = f"{record.measure} {record.train_error:.4g}"
+    if record.validation_error is not None:
+        state += f", held out {record.validation_error:.4g}"
     return state

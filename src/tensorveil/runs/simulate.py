@@ -1,4 +1,4 @@
-"""The work behind `tensorveil federate simulate`: all parties on one machine, in one process or in several."""
+"""A federated run for trial: all parties on one machine, in one process or in several."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,69 +22,111 @@ from tensorveil.federated.client import Client
 from tensorveil.federated.errors import AbandonedError
 from tensorveil.federated.flower.processes import LOOPBACK, free_port
 from tensorveil.federated.identity import load_identity
-from tensorveil.federated.release import release
 from tensorveil.federated.server import Settings, run_server
-from tensorveil.federated.setup import agree, make_parties, split_users
+from tensorveil.federated.setup import make_parties, split_users
 from tensorveil.federated.transport import InProcess
 from tensorveil.noise import SecureSource
 from tensorveil.privacy import Budget, Ledger
-from tensorveil.release.release import check_new_folder, load_release
+from tensorveil.release.folder import check_folder
+from tensorveil.release.release import load_release
 from tensorveil.rounds import Recipe, run_recipe
 from tensorveil.runs.federate import (
-    READING,
-    facts_of,
-    kept_log,
-    mark_private,
-    recipe_options,
-    round_progress,
-    show_outcome,
-    trust_of,
+    FederatedRelease,
+    Promise,
+    agree_on,
+    gather_facts,
+    keep_log,
+    log_rounds,
+    read_indices,
+    release_outcome,
 )
-from tensorveil.runs.reading import read_tensor
+from tensorveil.runs.reading import Reading
 from tensorveil.tensor import ObservedTensor, load_dataset, read
 from tensorveil.tensor.splits import random_split
 
+__all__ = ["Simulation", "simulate_federation"]
 
-def run_simulation(as_json: bool, **options: Any) -> None:
-    """Split the users, run, write the release, and compare if asked to."""
-    mark_private()
-    check_new_folder(options["output"])
-    tensor = _tensor(options)
+AGREEMENT, DATA, OWN_LEDGER = "agreement.json", "data.npz", "own.ledger"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A federated run on one machine.
+
+    Parameters
+    ----------
+    promise
+        What is computed and promised.
+    output
+        The release folder to make.
+    reading, dataset, time
+        The data: a file, or else a named dataset, perhaps with its time mode ("day", or a number of slices).
+    clients
+        How many clients the users are split over.
+    processes, ray
+        Whether a server and clients are separate processes, or clients are workers of Flower's simulation engine.
+    held_out, seed
+        A share of the entries to judge by, and the seed of this split.
+    compare
+        Whether to run centrally too.
+    ledger
+        The server's ledger.
+    workdir
+        Where to keep homes, agreement and logs of the parties; None keeps nothing, because there are data among them.
+    """
+
+    promise: Promise
+    output: Path
+    reading: Reading | None = None
+    dataset: str | None = None
+    time: str | None = None
+    clients: int = 3
+    processes: bool = False
+    ray: bool = False
+    held_out: float | None = None
+    seed: int = 0
+    compare: bool = False
+    ledger: Path | None = None
+    workdir: Path | None = None
+
+
+def simulate_federation(run: Simulation) -> FederatedRelease:
+    """Split the users, run, write the release, and compare if asked to.
+
+    Guarantee: the agreement's (docs/guarantees.md#federated).
+    """
+    check_folder(run.output)
+    tensor = _read(run)
     held_out = None
-    if options["held_out"]:
-        tensor, held_out = random_split(tensor, options["held_out"], random_state=options["seed"])
-    with _workdir(options["workdir"]) as folder:
-        agreement = _agreement(options, tensor, folder)
-        groups = split_users(tensor, tensor.axis(options["protect"]), options["clients"])
-        for k, group in enumerate(groups):
-            group.write(folder / f"client-{k}" / "data.npz")
-        if options["processes"]:
-            facts = _in_processes(options, agreement, folder)
-        else:
-            facts = _in_one_process(options, agreement, folder)
-    facts["diagnostics"] = _judged(options, agreement, tensor, held_out)
-    show_outcome(facts, as_json=as_json)
+    if run.held_out:
+        tensor, held_out = random_split(tensor, run.held_out, random_state=run.seed)
+    with _make_workdir(run.workdir) as folder:
+        agreement = _make_agreement(run, tensor, folder)
+        for k, group in enumerate(split_users(tensor, tensor.axis(run.promise.protect), run.clients)):
+            group.write(folder / f"client-{k}" / DATA)
+        work = _run_processes if run.processes else _run_here
+        released = work(run, agreement, folder)
+    return replace(released, diagnostics=_judge(run, agreement, tensor, held_out))
 
 
-def _tensor(options: dict[str, Any]) -> ObservedTensor:
+def _read(run: Simulation) -> ObservedTensor:
     """Read the data; a named dataset's shape is public knowledge, and its labels are left behind."""
-    if options["dataset"] is not None:
-        time = options["time_mode"]
-        more: dict[str, Any] = {} if time is None else {"time": int(time) if time.isdigit() else time}
-        tensor = load_dataset(options["dataset"], **more)
-        return tensor.with_modes([mode.name for mode in tensor.modes])
-    reading = {name: options[name] for name in READING}
-    tensor = read_tensor(str(options["file"]), **reading, shape=options["private_shape"])
-    if any(mode.labels is not None for mode in tensor.modes):
-        raise InputError("FILE must hold indices of a public numbering, not labels. Add --indices.")
-    return tensor
+    if run.reading is not None:
+        return read_indices(run.reading, run.reading.shape, "FILE must hold indices of a public numbering, not labels.")
+    if run.dataset is None:
+        raise InputError("reading or dataset must be given. Try dataset='ml-100k'.")
+    more: dict[str, Any] = {}
+    if run.time is not None:
+        more["time"] = int(run.time) if run.time.isdigit() else run.time
+    tensor = load_dataset(run.dataset, **more)
+    return tensor.with_modes([mode.name for mode in tensor.modes])
 
 
 @contextlib.contextmanager
-def _workdir(folder: Path | None) -> Iterator[Path]:
-    """Give the folder of all parties: kept where asked for, else gone afterwards, for it holds data."""
+def _make_workdir(folder: Path | None) -> Iterator[Path]:
+    """Yield the folder of all parties: kept where asked for, else gone afterwards, because it holds data."""
     if folder is not None:
-        check_new_folder(folder)
+        check_folder(folder)
         folder.mkdir(exist_ok=True)
         yield folder
         return
@@ -94,87 +137,76 @@ def _workdir(folder: Path | None) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _agreement(options: dict[str, Any], tensor: ObservedTensor, folder: Path) -> Agreement:
-    server, clients = make_parties(folder, options["clients"])
-    agreement = agree(
-        trust=trust_of(options, options["clients"]),
-        epsilon=options["epsilon"],
-        delta=options["delta"],
-        server=server,
-        clients=clients,
-        shape=tensor.shape,
-        modes=tuple(mode.name for mode in tensor.modes),
-        **recipe_options(options),
-    )
-    agreement.save(folder / "agreement.json")
+def _make_agreement(run: Simulation, tensor: ObservedTensor, folder: Path) -> Agreement:
+    server, clients = make_parties(folder, run.clients)
+    modes = tuple(mode.name for mode in tensor.modes)
+    agreement = agree_on(run.promise, server, tuple(clients), shape=tensor.shape, modes=modes)
+    agreement.save(folder / AGREEMENT)
     if agreement.trust.kind == "local":
-        budget = Budget(epsilon=options["epsilon"], delta=options["delta"])
-        for k in range(options["clients"]):
-            path = folder / f"client-{k}" / "own.ledger"
-            Ledger.create(path, budget=budget, unit=f"slice:{options['protect']}", name=f"client {k}")
+        budget = Budget(epsilon=run.promise.epsilon, delta=run.promise.delta)
+        for k in range(run.clients):
+            path = folder / f"client-{k}" / OWN_LEDGER
+            Ledger.create(path, budget=budget, unit=f"slice:{run.promise.protect}", name=f"client {k}")
     return agreement
 
 
 def _own_ledger(agreement: Agreement, home: Path) -> Path | None:
-    return home / "own.ledger" if agreement.trust.kind == "local" else None
+    return home / OWN_LEDGER if agreement.trust.kind == "local" else None
 
 
-def _client(folder: Path, k: int) -> Client:
+def _make_client(folder: Path, k: int) -> Client:
     """Make a client of its folder, as a worker of a simulation must."""
-    agreement, home = Agreement.load(folder / "agreement.json"), folder / f"client-{k}"
-    return Client(
-        agreement=agreement, home=home, data=lambda: read(home / "data.npz"), ledger=_own_ledger(agreement, home)
-    )
+    agreement, home = Agreement.load(folder / AGREEMENT), folder / f"client-{k}"
+    return Client(agreement=agreement, home=home, data=lambda: read(home / DATA), ledger=_own_ledger(agreement, home))
 
 
-def _in_one_process(options: dict[str, Any], agreement: Agreement, folder: Path) -> dict[str, Any]:
-    """Run the server here, and the clients here too or, with --ray, as workers of Flower's engine."""
+def _run_here(run: Simulation, agreement: Agreement, folder: Path) -> FederatedRelease:
+    """Run the server here, and the clients here too or, with ray, as workers of Flower's engine."""
     n = agreement.trust.clients
     server: dict[str, Any] = {
         "agreement": agreement,
         "key": load_identity(folder / "server"),
-        "ledger": options["ledger"],
-        "progress": round_progress(),
+        "ledger": run.ledger,
+        "progress": log_rounds(),
         "settings": Settings(patience=600.0, timeout=600.0),  # ray takes its time to start workers on a busy machine
     }
-    with kept_log(folder / "server") as log:
-        if options["ray"]:
+    with keep_log(folder / "server") as log:
+        if run.ray:
             from tensorveil.federated.flower.simulation import serve_simulated
 
-            outcome = serve_simulated(n, partial(_client, folder.absolute()), **server)
+            outcome = serve_simulated(n, partial(_make_client, folder.absolute()), **server)
         else:
-            answers = [_client(folder, k).answer for k in range(n)]
+            answers = [_make_client(folder, k).answer for k in range(n)]
             outcome = run_server(transport=InProcess(answers=answers), **server)
-        release(outcome, options["output"], ledger=options["ledger"])
-    return facts_of(agreement, outcome, options, log)
+        release_outcome(outcome, run.output)
+    return gather_facts(agreement, outcome, run.output, log)
 
 
-def _in_processes(options: dict[str, Any], agreement: Agreement, folder: Path) -> dict[str, Any]:
+def _run_processes(run: Simulation, agreement: Agreement, folder: Path) -> FederatedRelease:
     """Start the parties as anybody would, each by its own command, and wait for them."""
     address = f"{LOOPBACK}:{free_port()}"
-    own = [sys.executable, "-c", "from tensorveil.cli.main import main; main()", "federate"]
-    terms = str(folder / "agreement.json")
+    own = [sys.executable, "-m", "tensorveil", "federate"]
+    terms = str(folder / AGREEMENT)
     serve = [*own, "server", terms, "--home", str(folder / "server"), "--listen", address, "--json"]
-    serve += ["--output", str(options["output"])]
-    serve += [] if options["ledger"] is None else ["--ledger", str(options["ledger"])]
+    serve += ["--output", str(run.output)]
+    serve += [] if run.ledger is None else ["--ledger", str(run.ledger)]
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(_party(serve, stdout=subprocess.PIPE))
+        server = stack.enter_context(_start_party(serve, stdout=subprocess.PIPE))
         for k in range(agreement.trust.clients):
             home = folder / f"client-{k}"
-            take_part = [*own, "client", terms, str(home / "data.npz"), "--home", str(home), "--server", address]
+            take_part = [*own, "client", terms, str(home / DATA), "--home", str(home), "--server", address]
             ledger = _own_ledger(agreement, home)
             take_part += [] if ledger is None else ["--ledger", str(ledger)]
             out = stack.enter_context((home / "output.log").open("wb"))
-            stack.enter_context(_party(take_part, stdout=out, stderr=out))
+            stack.enter_context(_start_party(take_part, stdout=out, stderr=out))
         text, _ = server.communicate()
     if server.returncode:
-        raise AbandonedError("the server failed; its messages stand above. Keep the logs with --workdir.")
-    facts: dict[str, Any] = json.loads(text)
-    return facts
+        raise AbandonedError("the server failed; its messages stand above. Keep the logs with a workdir.")
+    return FederatedRelease.from_json(json.loads(text))
 
 
 @contextlib.contextmanager
-def _party(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+def _start_party(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process; give it time to say goodbye, then end it."""
     process = subprocess.Popen(list(command), stdin=subprocess.DEVNULL, **streams)
     try:
@@ -187,30 +219,29 @@ def _party(command: Sequence[str], **streams: Any) -> Iterator[subprocess.Popen[
             process.wait()
 
 
-def _judged(
-    options: dict[str, Any], agreement: Agreement, tensor: ObservedTensor, held_out: ObservedTensor | None
+def _judge(
+    run: Simulation, agreement: Agreement, tensor: ObservedTensor, held_out: ObservedTensor | None
 ) -> dict[str, float]:
-    """Give errors on held-out entries: of the release, and of a central run at the same budget."""
+    """Return errors on held-out entries: of the release, and of a central run at the same budget."""
     if held_out is None:
         return {}
-    found: dict[str, float] = {}
-    model: Any = load_release(options["output"])[0]
-    found["RMSE"] = _rmse(model, tensor, held_out)
-    if options["compare"]:
-        recipe = Recipe.from_json(agreement.recipe.to_json() | {"epsilon": options["epsilon"]})
-        source = None if options["noise_off"] else SecureSource()
+    model: Any = load_release(run.output)[0]
+    found = {"RMSE": _measure_error(model, tensor, held_out)}
+    if run.compare:
+        recipe = Recipe.from_json(agreement.recipe.to_json() | {"epsilon": run.promise.epsilon})
+        source = SecureSource() if run.promise.noise else None
         central = recipe.finish(run_recipe(recipe, [tensor], source))
-        found["RMSE, central"] = _rmse(central, tensor, held_out)
-        if options["noise_off"]:
-            found["largest difference of factors"] = _difference(model, central)
+        found["RMSE, central"] = _measure_error(central, tensor, held_out)
+        if not run.promise.noise:
+            found["largest difference of factors"] = _find_difference(model, central)
     return found
 
 
-def _rmse(model: Any, tensor: ObservedTensor, held_out: ObservedTensor) -> float:
+def _measure_error(model: Any, tensor: ObservedTensor, held_out: ObservedTensor) -> float:
     errors = model.predict_for(tensor, held_out) - held_out.values
     return float(np.sqrt(np.mean(errors**2)))
 
 
-def _difference(first: Any, second: Any) -> float:
+def _find_difference(first: Any, second: Any) -> float:
     pairs = zip((*first.factors, *first.biases), (*second.factors, *second.biases), strict=True)
     return max(float(np.max(np.abs(a - b), initial=0.0)) for a, b in pairs)

@@ -1,1 +1,1 @@
-"""Solvers: sgd, als and bayes, one file each, for CP and Tucker of any order."""
+"""Solvers, one file each: sgd, als and bayes for any CP or Tucker model, others for matrices; task, loss, watch."""

@@ -46,9 +46,9 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
         biases = tuple(np.zeros(size, task.dtype) for size in task.shape)
     for _ in range(settings.sweeps):
         residual = _sweep(rows, factors, core, biases, settings, task.threads)
-        error = float(np.sqrt(max(residual, 0.0) / len(values))) * scaling.scale
+        error = task.error(residual, scaling)
         if watch.step(
-            train_rmse=error, criterion=error, size=error, solution=lambda: _solution(factors, core, biases, scaling)
+            train_error=error, criterion=error, size=error, solution=lambda: _solution(factors, core, biases, scaling)
         ):
             break
     return watch.result(lambda: _solution(factors, core, biases, scaling))

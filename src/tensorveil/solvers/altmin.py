@@ -47,10 +47,10 @@ def solve_altmin(task: Task, settings: AltMin, watch: Watch) -> Solution:
             residual = cp_als_mode(
                 rows[mode], factors, mode, biases, ridge=settings.regularization, threads=task.threads
             )
-        error = float(np.sqrt(max(residual, 0.0) / len(values))) * scaling.scale
+        error = task.error(residual, scaling)
         size = size_of(error, scaling)
         if watch.step(
-            train_rmse=error, criterion=error, size=size, solution=lambda: _solution(factors, biases, scaling)
+            train_error=error, criterion=error, size=size, solution=lambda: _solution(factors, biases, scaling)
         ):
             break
     return watch.result(lambda: _solution(factors, biases, scaling))

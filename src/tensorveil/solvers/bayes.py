@@ -34,7 +34,7 @@ from tensorveil.kernels.bayes_cp import Precisions, cp_bayes_mode
 from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
 from tensorveil.kernels.posterior import Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
-from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors, without_biases
+from tensorveil.solvers.spectral import cp_factors, find_spectrum, subtract_biases, tucker_factors
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -47,7 +47,7 @@ _LARGEST_ALPHA = 1e8
 _SMALLEST_VARIANCE = 1e-10
 # A component of this variance, of values' one, is switched off.
 _OFF = 1e-5
-# So many leading directions of the residual are searched for components that the start missed; the second number is
+# How many leading directions of the residual are searched for components that the start missed; the second number is
 # tried where the first finds nothing.
 _LOOKS = (16, 8)
 # A look that raises the bound by this much per entry is followed by others.
@@ -112,11 +112,11 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
             _rotate(state)
         if not held:
             _relevance(state)
-        error = np.sqrt(max(state.residual, 0.0) / n) * scaling.scale
+        error = task.error(state.residual, scaling)
         solution = partial(_solution, state, scaling)
-        # What stands still while it is held has not converged.
+        # A fit that stands still while its variance is held has not converged.
         criterion = np.nan if held else bound
-        done = watch.step(train_rmse=float(error), criterion=criterion, size=n, bound=bound, solution=solution)
+        done = watch.step(train_error=error, criterion=criterion, size=n, bound=bound, solution=solution)
         if done and search is not None:
             state, looking = search.go_on(state, bound)
             if looking:
@@ -162,8 +162,8 @@ def _start_spectrally(state: _State, task: Task, values: Array) -> None:
     """Put what the data's spectrum shows in place of the first random components."""
     rng = np.random.default_rng([task.seed, 1])
     if task.baseline == "biases":
-        values = without_biases(task.columns, values, task.shape)
-    found = spectrum(task.columns, values, task.shape, task.ranks, rng)
+        values = subtract_biases(task.columns, values, task.shape)
+    found = find_spectrum(task.columns, values, task.shape, task.ranks, rng)
     if found is None:
         return
     if state.core is None:
@@ -176,7 +176,7 @@ def _start_spectrally(state: _State, task: Task, values: Array) -> None:
 
 
 class _Search:
-    """Looks for components that a start missed, as long as some look raises the bound."""
+    """Looks for components that a start missed, for as long as a look raises the bound."""
 
     def __init__(self, task: Task, values: Array, least_gain: float) -> None:
         self.task, self.values, self.least_gain = task, values, least_gain
@@ -189,7 +189,7 @@ class _Search:
         return state if self.state is None or bound >= self.bound else self.state
 
     def go_on(self, state: _State, bound: float) -> tuple[_State, bool]:
-        """Take a converged state; return where to go on, and whether there is anything to see there."""
+        """Take a converged state; return the state to go on from, and whether there is anything left to look for."""
         if bound > self.bound + self.least_gain:
             self.tried = 0
         if bound > self.bound:
@@ -203,7 +203,7 @@ class _Search:
 
 
 def _revive(state: _State, task: Task, values: Array, look: int, rng: np.random.Generator) -> bool:
-    """Give components that were switched off, or the weakest, what the residual shows; return if it shows anything."""
+    """Restart components that were switched off, or the weakest, from the residual; return whether it shows any."""
     posterior = state.posterior
     factors = [posterior.factor(mode) for mode in range(task.order)]
     strength = np.prod([np.mean(factor**2, axis=0) for factor in factors], axis=0)
@@ -220,7 +220,7 @@ def _revive(state: _State, task: Task, values: Array, look: int, rng: np.random.
         for mode, column in enumerate(task.columns):
             residual -= posterior.bias[posterior.rows(mode)][column]
     width = max(_LOOKS[look], len(off))
-    found = spectrum(task.columns, residual, task.shape, (width,) * task.order, rng, least=width)
+    found = find_spectrum(task.columns, residual, task.shape, (width,) * task.order, rng, least=width)
     if found is None:
         return False
     for mode, start in enumerate(cp_factors(found, len(off), rng)):

@@ -20,7 +20,7 @@ from tensorveil.solvers.task import Array, Scaling, Solution, Task
 
 
 class Completed:
-    """Observed entries and a low-rank matrix A B', which the solver replaces; see :func:`completed`.
+    """Observed entries and a low-rank matrix A B', which the solver replaces; see :func:`open_completed`.
 
     It starts from A = 0 and B = the first columns of the identity: X holds the observed entries and zeros. A wide
     matrix is transposed, because passes over the entries are fast when the second side is the smaller one.
@@ -32,7 +32,6 @@ class Completed:
         self._rows = build_rows(columns, values, shape, 0, threads=task.threads)
         self._residual = np.empty_like(self._rows.values)
         self._run, self._dtype = run, values.dtype
-        self.n_entries = len(values)
         self._make_room(task.ranks[0])
         np.fill_diagonal(self.b, 1.0)
 
@@ -79,10 +78,6 @@ class Completed:
         product += self.b @ cross(self.a, basis).astype(self._dtype)
         return product
 
-    def error(self, squares: float, scaling: Scaling) -> float:
-        """Return the root mean squared residual in the units of the data."""
-        return float(np.sqrt(squares / self.n_entries)) * scaling.scale
-
     def solution(self, scaling: Scaling) -> Solution:
         """Return the low-rank matrix in the units of the data, its scale shared by both factors."""
         factors = [self.a, self.b]
@@ -94,12 +89,12 @@ class Completed:
 
 
 def size_of(error: float, scaling: Scaling) -> float:
-    """Return what a change of the error is compared with: an exact fit would fall for ever in units of itself."""
+    """Return what a change of the error is compared with: relative to itself, that of an exact fit falls for ever."""
     return error + 0.01 * scaling.scale
 
 
 @contextmanager
-def completed(task: Task, values: Array) -> Iterator[Completed]:
-    """Give the completed matrix of a task's entries with these (scaled) values; the threads end with the block."""
+def open_completed(task: Task, values: Array) -> Iterator[Completed]:
+    """Yield the completed matrix of a task's entries with these (scaled) values; its threads end with the block."""
     with workers(thread_count(task.threads)) as run:
         yield Completed(task, values, run)

@@ -13,7 +13,7 @@ from tensorveil.solvers.task import Array
 
 
 class Products(Protocol):
-    """What CSVD-QR asks of a matrix: numpy arrays and scipy.sparse matrices have it, and so may operators."""
+    """What CSVD-QR needs of a matrix: numpy arrays and scipy.sparse matrices have it, and operators may."""
 
     @property
     def shape(self) -> Any:
@@ -31,7 +31,7 @@ class ThreeFactors:
     """X is about L D R: columns of L and rows of R orthonormal, D lower triangular.
 
     ``error`` is the norm of X - L D R where the norm of X is known (None for operators), exact to about eight digits of
-    the norm of X; ``steps`` the number of steps made.
+    the norm of X; ``steps`` is the number of steps taken.
     """
 
     L: Array
@@ -61,7 +61,7 @@ def csvd_qr(
     rank
         Number of columns of L, at most the smaller side.
     steps
-        At most so many steps.
+        Greatest number of steps.
     tol
         Stop when the norm of X - L D R is at most this; not for operators.
     start
@@ -98,7 +98,7 @@ def csvd_qr(
 
 
 def _floats(product: Any) -> Array:
-    """Return a product as an array of floats; QR factors of anything that is not finite would mean nothing."""
+    """Return a product as an array of floats, all finite: QR factors of anything else would be meaningless."""
     array = np.asarray(product)
     if not np.isfinite(array).all():
         raise InputError("matrix must be finite; got NaN or infinity. Mark missing cells as zeros, or drop them.")

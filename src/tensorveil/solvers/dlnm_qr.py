@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorveil.kernels.thin import orthonormal
-from tensorveil.solvers.completed import Completed, completed, size_of
+from tensorveil.solvers.completed import Completed, open_completed, size_of
 from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -38,18 +38,18 @@ class DLNMQR:
 def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
     """Fit a matrix by sweeps of CSVD-QR and shrinkage."""
     scaling = standard_scaling(task)
-    with completed(task, scaling.apply(task.values, task.dtype)) as matrix:
+    with open_completed(task, scaling.apply(task.values, task.dtype)) as matrix:
         product, _ = matrix.residual_times_b()
         threshold = None if settings.penalty is None else 1.0 / settings.penalty
         for _ in range(settings.sweeps):
             longest = _sweep(matrix, product, threshold)
             product, squares = matrix.residual_times_b()
             threshold = (longest * _FIRST if threshold is None else threshold) / settings.growth
-            error = matrix.error(squares, scaling)
-            # As long as shrinkage is being relaxed, a fit that stands still has not converged.
+            error = task.error(squares, scaling)
+            # While shrinkage is still being relaxed, a fit that stands still has not converged.
             settled = settings.growth == 1.0 or threshold <= _SETTLED * longest
             if watch.step(
-                train_rmse=error, criterion=error if settled else np.nan, size=size_of(error, scaling),
+                train_error=error, criterion=error if settled else np.nan, size=size_of(error, scaling),
                 solution=lambda: matrix.solution(scaling),
             ):  # fmt: skip
                 break
@@ -70,6 +70,6 @@ def _sweep(matrix: Completed, product: Array, threshold: float | None) -> float:
 
 
 def shrinkage(lengths: Array, threshold: float) -> Array:
-    """Return by which factors vectors of these lengths shrink: max(length - threshold, 0) / length."""
+    """Return the factors by which vectors of these lengths shrink: max(length - threshold, 0) / length."""
     factors: Array = np.maximum(lengths - threshold, 0.0) / np.where(lengths > 0, lengths, 1.0)
     return factors

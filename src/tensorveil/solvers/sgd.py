@@ -1,19 +1,15 @@
 """Stochastic gradient descent for CP and Tucker on objectives (6) and (7) of Wei, Li, Mao and Wang (2021).
 
 Per entry, f = (x - prediction)^2 + lambda * (squared norms of the rows it touches) [+ lambda_g * |core|^2], and every
-row moves by -learning_rate * gradient. Two schedules:
-
-- ``tiled``: entries in cache-sized tiles, several threads, all rows of an entry moved at once from the same residual,
-  values centred and scaled; the learning rate grows while the error falls and is halved when it rises.
-- ``published``: one entry after the other in a new random order each pass, the modes one after the other and then the
-  core, each at the then current residual; a fixed learning rate, values not scaled.
+row moves by -learning_rate * gradient. Entries lie in cache-sized tiles that several threads visit; all rows of an
+entry move at once from the same residual; values are centred and scaled. The learning rate grows while the error falls
+and is halved when it rises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -24,9 +20,7 @@ from tensorveil.kernels.tiles import build_tiles
 from tensorveil.kernels.tucker_sgd import TILES, tucker_sgd_pass
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
-from tensorveil_evidence.kernels.published import cp_sgd_published, tucker_sgd_published
 
-Schedule = Literal["tiled", "published"]
 Pass = Callable[[int, float], float]
 
 _GROW, _SHRINK = 1.05, 0.5
@@ -43,7 +37,6 @@ class SGD:
     learning_rate: float = 0.005
     regularization: float = 0.01
     core_regularization: float = 0.001
-    schedule: Schedule = "tiled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,20 +50,16 @@ class _State:
 
 def solve_sgd(task: Task, settings: SGD, watch: Watch) -> Solution:
     """Fit by passes over the entries."""
-    published = settings.schedule == "published"
-    scaling = _centring(task) if published else standard_scaling(task)
+    scaling = standard_scaling(task)
     rng = np.random.default_rng(task.seed)
-    state = _start(task, rng, published)
-    one_pass = (_published_pass if published else _tiled_pass)(task, settings, scaling, state, rng)
+    state = _start(task, rng)
+    one_pass = _tiled_pass(task, settings, scaling, state, rng)
     rate, last = settings.learning_rate, np.inf
     for sweep in range(settings.sweeps):
-        if published:
-            error = _checked(one_pass(sweep, 2 * rate), task)
-        else:
-            error, rate = _careful_pass(one_pass, sweep, rate, state, task)
-            rate, last = rate * (_GROW if error < last else _SHRINK), error
+        error, rate = _careful_pass(one_pass, sweep, rate, state, task)
+        rate, last = rate * (_GROW if error < last else _SHRINK), error
         error *= scaling.scale
-        if watch.step(train_rmse=error, criterion=error, size=error, solution=lambda: _solution(state, scaling)):
+        if watch.step(train_error=error, criterion=error, size=error, solution=lambda: _solution(state, scaling)):
             break
     return watch.result(lambda: _solution(state, scaling))
 
@@ -106,34 +95,14 @@ def _tiled_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng:
     return one_pass
 
 
-def _published_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng: np.random.Generator) -> Pass:
-    """Return a function that visits all entries one after the other in a new random order."""
-    data = (task.columns, scaling.apply(task.values, task.dtype))
-
-    def one_pass(sweep: int, step: float) -> float:
-        order = rng.permutation(len(data[1]))
-        decay, core_decay = step * settings.regularization, step * settings.core_regularization
-        if state.core is None:
-            return cp_sgd_published(*data, order, state.factors, state.biases, 0.0, step, decay)
-        return tucker_sgd_published(*data, order, state.core, state.factors, state.biases, 0.0, step, decay, core_decay)
-
-    return one_pass
-
-
-def _centring(task: Task) -> Scaling:
-    """The papers do not scale the values."""
-    return Scaling(offset=0.0 if task.baseline == "none" else float(task.values.mean(dtype=np.float64)), scale=1.0)
-
-
-def _start(task: Task, rng: np.random.Generator, published: bool = True) -> _State:
+def _start(task: Task, rng: np.random.Generator) -> _State:
     # Equal values are the offset alone; a random start would only add noise to them.
     spread = start_spread(task) if task.baseline == "none" or np.ptp(task.values) > 0 else 0.0
     shapes = zip(task.shape, task.ranks, strict=True)
     factors = [spread * rng.standard_normal(shape) for shape in shapes]
-    if not published:
-        # Nothing moves a row without entries: at a random start it would predict at random.
-        for factor, column in zip(factors, task.columns, strict=True):
-            factor[np.bincount(column, minlength=len(factor)) == 0] = 0.0
+    # Nothing moves a row without entries: at a random start it would predict at random.
+    for factor, column in zip(factors, task.columns, strict=True):
+        factor[np.bincount(column, minlength=len(factor)) == 0] = 0.0
     return _State(
         factors=pad(factors, task.dtype),
         core=rng.standard_normal(task.ranks).astype(task.dtype) if task.core else None,
@@ -146,7 +115,7 @@ def _checked(total: float, task: Task) -> float:
         raise InputError(
             "learning_rate must be small enough for the fit to stay finite; it diverged. Try a tenth of learning_rate."
         )
-    return float(np.sqrt(total / len(task.values)))
+    return task.loss.summary(total / task.n_entries)
 
 
 def _solution(state: _State, scaling: Scaling) -> Solution:

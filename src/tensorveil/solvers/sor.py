@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorveil.kernels.thin import cross, orthonormal
-from tensorveil.solvers.completed import Completed, completed, size_of
+from tensorveil.solvers.completed import Completed, open_completed, size_of
 from tensorveil.solvers.task import Array, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 
@@ -50,7 +50,7 @@ class _Relaxation:
 
 @dataclass(frozen=True, kw_only=True)
 class _Kept:
-    """Where to return to when a sweep made things worse."""
+    """The state to return to when a sweep makes things worse."""
 
     a: Array
     b: Array
@@ -66,13 +66,13 @@ class _Kept:
 def solve_sor(task: Task, settings: SOR, watch: Watch) -> Solution:
     """Fit a matrix by over-relaxed sweeps."""
     scaling = standard_scaling(task)
-    with completed(task, scaling.apply(task.values, task.dtype)) as matrix:
+    with open_completed(task, scaling.apply(task.values, task.dtype)) as matrix:
         relaxation, kept = _Relaxation(), _Kept.of(matrix)
         estimating = settings.estimate_rank and matrix.rank > 1
         for sweep in range(settings.sweeps):
             diagonal = _sweep(matrix, kept, 1.0 + relaxation.alpha, pivot=estimating)
             tried = _Kept.of(matrix)
-            rank = cliff(diagonal) if estimating and sweep >= _SWEEPS_BEFORE else None
+            rank = find_cliff(diagonal) if estimating and sweep >= _SWEEPS_BEFORE else None
             if rank is not None:
                 matrix.keep_columns(rank)
                 estimating, relaxation, kept = False, _Relaxation(), _Kept.of(matrix)
@@ -84,10 +84,10 @@ def solve_sor(task: Task, settings: SOR, watch: Watch) -> Solution:
                 if tried.squares > _FAST**2 * kept.squares:
                     relaxation.grow()
                 kept = tried
-            # The residual that was tried, not the one returned to: an undone sweep is no sign of convergence.
-            error, now = (matrix.error(k.squares, scaling) for k in (kept, tried))
+            # The residual that was tried, not the one returned to: an undone sweep does not mean convergence.
+            error, now = (task.error(k.squares, scaling) for k in (kept, tried))
             size = size_of(error, scaling)
-            if watch.step(train_rmse=error, criterion=now, size=size, solution=lambda: matrix.solution(scaling)):
+            if watch.step(train_error=error, criterion=now, size=size, solution=lambda: matrix.solution(scaling)):
                 break
         return watch.result(lambda: matrix.solution(scaling))
 
@@ -97,13 +97,13 @@ def _sweep(matrix: Completed, kept: _Kept, weight: float, *, pivot: bool) -> Arr
     gram = cross(matrix.b, matrix.b).astype(kept.product.dtype)
     left, triangle = orthonormal(matrix.a @ gram + kept.product * kept.product.dtype.type(weight))
     if pivot:
-        left, triangle = _pivoted(left, triangle)
+        left, triangle = _pivot(left, triangle)
     matrix.replace(left, matrix.transposed_times(left, weight))
     diagonal: Array = np.abs(np.diag(triangle))
     return diagonal
 
 
-def _pivoted(left: Array, triangle: Array) -> tuple[Array, Array]:
+def _pivot(left: Array, triangle: Array) -> tuple[Array, Array]:
     """Turn a QR factorisation into one with column pivoting, whose diagonal falls."""
     from scipy.linalg import qr
 
@@ -111,7 +111,7 @@ def _pivoted(left: Array, triangle: Array) -> tuple[Array, Array]:
     return left @ turn.astype(left.dtype), pivoted
 
 
-def cliff(diagonal: Array) -> int | None:
+def find_cliff(diagonal: Array) -> int | None:
     """Return how many columns stand before the one drop that is far larger than the others, if there is one."""
     if len(diagonal) < 3:
         return None

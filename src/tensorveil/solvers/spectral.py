@@ -20,7 +20,7 @@ import numpy as np
 from tensorveil.solvers.task import Array
 
 _ITERATIONS, _EXTRA, _MARGIN = 10, 8, 1.1
-# Of more entries than this a random part is enough to see the directions.
+# With more entries than this, a random part of them is enough to see the directions.
 _MOST_ENTRIES = 4_000_000
 # Projecting n entries costs n times the product of all dimensions but one.
 _LARGEST_WORK = 2e9
@@ -35,7 +35,7 @@ class Spectrum:
     core: Array
 
 
-def without_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array:
+def subtract_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array:
     """Subtract each mode's means by index, shrunk as if a tenth of the unit variance were biases."""
     for column, size in zip(columns, shape, strict=True):
         sums = np.bincount(column, values, minlength=size)
@@ -43,7 +43,7 @@ def without_biases(columns: Array, values: Array, shape: Sequence[int]) -> Array
     return values
 
 
-def spectrum(
+def find_spectrum(
     columns: Array, values: Array, shape: Sequence[int], ranks: Sequence[int], rng: np.random.Generator, least: int = 0
 ) -> Spectrum | None:
     """Return the directions that stand out of the noise in every mode, or None where some mode shows none.
@@ -55,11 +55,11 @@ def spectrum(
         columns, values = columns[:, part], values[part]
     bases = []
     for mode, rank in enumerate(ranks):
-        basis = _leading(columns, values, shape, mode, min(rank, shape[mode]), rng, least)
+        basis = _find_leading(columns, values, shape, mode, min(rank, shape[mode]), rng, least)
         if not basis.shape[1]:
             return None
         bases.append(basis)
-    bases = _affordable(bases, len(values))
+    bases = _shorten(bases, len(values))
     # Most of a core's elements are sums over cells that were not observed; these count as observed in proportion.
     observed = len(values) / float(np.prod([float(size) for size in shape]))
     return Spectrum(bases=tuple(bases), core=_project(columns, values, bases) / observed)
@@ -89,7 +89,7 @@ def tucker_factors(found: Spectrum) -> tuple[tuple[Array, ...], Array]:
     return tuple(basis * np.sqrt(len(basis)) * share for basis in found.bases), found.core / size
 
 
-def _leading(
+def _find_leading(
     columns: Array, values: Array, shape: Sequence[int], mode: int, rank: int, rng: np.random.Generator, least: int
 ) -> Array:
     """Return the eigenvectors of the Gram matrix without its diagonal whose eigenvalues stand out."""
@@ -114,7 +114,7 @@ def _leading(
 
 
 def _groups(columns: Array, shape: Sequence[int], mode: int) -> tuple[Array, int]:
-    """Number the cells of the other modes, those that occur if there are many more than entries."""
+    """Number the cells of the other modes; only those that occur, if there are more cells than entries."""
     key = np.zeros(columns.shape[1], dtype=np.int64)
     cells = 1.0
     for m, size in enumerate(shape):
@@ -127,8 +127,8 @@ def _groups(columns: Array, shape: Sequence[int], mode: int) -> tuple[Array, int
     return key, len(kinds)
 
 
-def _affordable(bases: list[Array], n: int) -> list[Array]:
-    """Shorten the longest bases until projecting on them is a matter of seconds."""
+def _shorten(bases: list[Array], n: int) -> list[Array]:
+    """Shorten the longest bases until projecting on them takes seconds."""
     widths = [basis.shape[1] for basis in bases]
     while n * np.prod(sorted(widths)[:-1]) > _LARGEST_WORK and max(widths) > 2:
         widths[int(np.argmax(widths))] -= 1

@@ -1,13 +1,16 @@
-"""What a solver is given and what it gives back, the same for every solver and model."""
+"""What a solver takes and what it returns, the same for every solver and model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tensorveil.solvers.loss import GAUSSIAN, Loss
+from tensorveil.tensor.entries import Entries, MemoryEntries, mean_square, mean_value
 
 Array = NDArray[Any]
 Baseline = Literal["none", "mean", "biases"]
@@ -16,17 +19,48 @@ Progress = Callable[["Record"], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """Entries to fit and the form of the model: CP if ``core`` is False (all ranks equal), else Tucker."""
+    """Entries to fit, the form of the model (CP if ``core`` is False, all ranks equal; else Tucker) and the loss.
 
-    columns: Array
-    values: Array
-    shape: tuple[int, ...]
+    ``columns`` and ``values`` are all entries in memory, which every present solver needs to group or tile them; what
+    only passes over the data asks ``entries`` for blocks.
+    """
+
+    entries: Entries
     ranks: tuple[int, ...]
     core: bool
     baseline: Baseline
     dtype: np.dtype[Any]
     threads: int | None
     seed: int
+    loss: Loss = GAUSSIAN
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return self.entries.shape
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries."""
+        return self.entries.n_entries
+
+    @property
+    def columns(self) -> Array:
+        """Coordinates (order, n)."""
+        return self.entries.load().columns
+
+    @property
+    def values(self) -> Array:
+        """Values (n,)."""
+        return self.entries.load().values
+
+    def with_values(self, values: Array) -> Task:
+        """Return the task of fitting other values at the same coordinates."""
+        return replace(self, entries=MemoryEntries(columns=self.columns, values=values, shape=self.shape))
+
+    def error(self, total: float, scaling: Scaling) -> float:
+        """Return the loss's measure in the units of the data, from the sum of the loss over the scaled entries."""
+        return self.loss.summary(max(total, 0.0) / self.n_entries) * scaling.scale
 
     @property
     def order(self) -> int:
@@ -36,15 +70,19 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One line of a fit's history. It is computed from the data: a diagnostic, not part of a release."""
+    """One line of a fit's history. It is computed from the data: a diagnostic, not part of a release.
+
+    Errors are by the loss's measure, which ``measure`` names.
+    """
 
     restart: int
     iteration: int
     iterations: int
     seconds: float
-    train_rmse: float
-    validation_rmse: float | None = None
+    train_error: float
+    validation_error: float | None = None
     bound: float | None = None
+    measure: str = GAUSSIAN.measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +133,11 @@ class Scaling:
 
 
 def standard_scaling(task: Task) -> Scaling:
-    """Centre and scale to unit variance, so that settings do not depend on the data's units."""
-    offset = 0.0 if task.baseline == "none" else float(task.values.mean(dtype=np.float64))
-    spread = float(np.sqrt(np.mean((task.values.astype(np.float64, copy=False) - offset) ** 2)))
+    """Centre and scale to unit variance, where the loss allows it: settings then do not depend on the data's units."""
+    if not task.loss.scalable:
+        return Scaling(offset=0.0, scale=1.0)
+    offset = 0.0 if task.baseline == "none" else mean_value(task.entries)
+    spread = float(np.sqrt(mean_square(task.entries, offset)))
     return Scaling(offset=offset, scale=spread if spread > 0 else 1.0)
 
 

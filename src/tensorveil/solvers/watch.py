@@ -1,4 +1,4 @@
-"""Watching a fit: history, progress, convergence, and early stopping on a validation part."""
+"""The watch over a fit: history, progress, convergence, and early stopping on a validation part."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tensorveil.solvers.task import Array, Progress, Record, Solution
+from tensorveil.solvers.loss import GAUSSIAN, Loss
+from tensorveil.solvers.task import Progress, Record, Solution
 
 Evaluate = Callable[[Solution], float]
 
 
 class Watch:
-    """Collects the history of one fit and says when to stop.
+    """Collects the history of one fit and decides when to stop.
 
     Without a validation part a fit stops when its criterion changes by at most ``tol`` times ``size``; with one, when
-    the validation error has not improved for ``patience`` iterations, and the best solution is kept.
+    the validation error has not improved for ``patience`` iterations, and the best solution is kept. ``evaluate``
+    returns the validation error of a solution by the measure of ``loss``.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Watch:
         evaluate: Evaluate | None = None,
         progress: Progress | None = None,
         restart: int = 0,
+        loss: Loss = GAUSSIAN,
     ) -> None:
         self.iterations = iterations
         self.history: list[Record] = []
@@ -35,6 +38,7 @@ class Watch:
         self.best_error = np.inf
         self._tol, self._patience = tol, patience
         self._evaluate, self._progress, self._restart = evaluate, progress, restart
+        self._measure = loss.measure
         self._last: float | None = None
         self._since_best = 0
         self._began = time.perf_counter()
@@ -42,7 +46,7 @@ class Watch:
     def step(
         self,
         *,
-        train_rmse: float,
+        train_error: float,
         criterion: float,
         size: float,
         solution: Callable[[], Solution],
@@ -55,9 +59,10 @@ class Watch:
             iteration=len(self.history) + 1,
             iterations=self.iterations,
             seconds=time.perf_counter() - self._began,
-            train_rmse=train_rmse,
-            validation_rmse=error,
+            train_error=train_error,
+            validation_error=error,
             bound=bound,
+            measure=self._measure,
         )
         self.history.append(record)
         if self._progress is not None:
@@ -81,8 +86,3 @@ class Watch:
     def result(self, final: Callable[[], Solution]) -> Solution:
         """Return the best solution on the validation part, or the final one without such a part."""
         return self.best if self.best is not None else final()
-
-
-def rmse(prediction: Array, truth: Array) -> float:
-    """Return the root of the mean squared difference."""
-    return float(np.sqrt(np.mean((prediction.astype(np.float64) - truth) ** 2)))

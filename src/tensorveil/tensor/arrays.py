@@ -12,11 +12,9 @@ from tensorveil.errors import InputError, MemoryLimitError
 from tensorveil.tensor import checks
 from tensorveil.tensor.observed import ObservedTensor
 
-DENSE_LIMIT = 2**31  # bytes
-
 
 def dense_to_tensor(array: ArrayLike, mask: ArrayLike | None, missing: float, **options: Any) -> ObservedTensor:
-    """Observed cells of a dense array: those the mask keeps, or those that do not hold the missing value."""
+    """Return the observed cells of a dense array: those the mask keeps, or those without the missing value."""
     cells = np.ma.getdata(array) if isinstance(array, np.ma.MaskedArray) else np.asarray(array)
     if isinstance(array, np.ma.MaskedArray) and mask is None:
         mask = ~np.ma.getmaskarray(array)
@@ -35,7 +33,7 @@ def dense_to_tensor(array: ArrayLike, mask: ArrayLike | None, missing: float, **
 
 
 def _observed_cells(cells: NDArray[Any], mask: ArrayLike | None, missing: float) -> NDArray[np.bool_]:
-    """Which cells are observed."""
+    """Return which cells are observed."""
     if mask is not None:
         observed = np.asarray(mask)
         if observed.dtype != bool or observed.shape != cells.shape:
@@ -49,7 +47,7 @@ def _observed_cells(cells: NDArray[Any], mask: ArrayLike | None, missing: float)
 
 
 def sparse_to_tensor(matrix: Any, **options: Any) -> ObservedTensor:
-    """Stored entries of a scipy sparse matrix or array, explicit zeros included."""
+    """Return the stored entries of a scipy sparse matrix or array, explicit zeros included."""
     import scipy.sparse
 
     if not scipy.sparse.issparse(matrix):
@@ -64,7 +62,7 @@ def sparse_to_tensor(matrix: Any, **options: Any) -> ObservedTensor:
 
 
 def tensor_to_dense(tensor: ObservedTensor, fill: float, max_bytes: int) -> NDArray[Any]:
-    """The whole array, with `fill` in the missing cells."""
+    """Return the whole array, with `fill` in the missing cells."""
     if math.prod(tensor.shape) * tensor.values.dtype.itemsize > max_bytes:
         raise MemoryLimitError(
             f"the dense array would need more than max_bytes={max_bytes}. Raise max_bytes, or work on the "
@@ -76,7 +74,7 @@ def tensor_to_dense(tensor: ObservedTensor, fill: float, max_bytes: int) -> NDAr
 
 
 def tensor_to_scipy(tensor: ObservedTensor) -> Any:
-    """A scipy COO array; only for order 2, where every scipy version agrees on the class."""
+    """Return a scipy COO array; only for order 2, where every scipy version agrees on the class."""
     import scipy.sparse
 
     if tensor.order != 2:

@@ -40,7 +40,7 @@ def check_order(order: int, what: str) -> None:
 
 
 def as_columns(coords: Any) -> IntArray:
-    """Coordinates (n, order), or a tuple of 1-D columns, as a new int32 C-contiguous (order, n) array."""
+    """Return coordinates (n, order), or a tuple of 1-D columns, as a new int32 C-contiguous (order, n) array."""
     if isinstance(coords, tuple) and coords and all(isinstance(column, np.ndarray) for column in coords):
         columns = list(coords)
     else:
@@ -57,7 +57,7 @@ def as_columns(coords: Any) -> IntArray:
 
 
 def pack_columns(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> IntArray:
-    """Columns of indices as one int32 (order, n) array; no copy if they already are one."""
+    """Return columns of indices as one int32 (order, n) array; without a copy if they already are one."""
     check_order(len(columns), "coords")
     if any(np.ndim(column) != 1 or len(column) != len(columns[0]) for column in columns):
         raise InputError("coords, given as columns, must hold 1-D arrays of one length.")
@@ -111,7 +111,7 @@ def _kind(array: NDArray[Any]) -> str:
 
 
 def as_shape(shape: Sequence[int] | None, columns: IntArray) -> tuple[int, ...]:
-    """The declared shape, checked against the indices, or the smallest shape that holds them."""
+    """Return the declared shape, checked against the indices, or the smallest shape that holds them."""
     largest = columns.max(axis=1)
     if shape is None:
         return tuple(int(top) + 1 for top in largest)
@@ -128,7 +128,7 @@ def as_shape(shape: Sequence[int] | None, columns: IntArray) -> tuple[int, ...]:
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape as plain integers, each from 1 to 2**31 - 1."""
+    """Return a shape as plain integers, each from 1 to 2**31 - 1."""
     try:
         sizes = tuple(int(size) for size in shape)
         whole = all(size == given for size, given in zip(sizes, shape, strict=True))
@@ -141,7 +141,7 @@ def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def as_values(values: ArrayLike, n_entries: int | None = None) -> FloatArray:
-    """Values as a 1-D float array: float32 stays, every other number becomes float64."""
+    """Return values as a 1-D float array: float32 stays, every other number becomes float64."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -171,7 +171,7 @@ def check_finite(values: FloatArray) -> None:
 
 
 def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
-    """Bounds as (low, high), both finite and low below high."""
+    """Return bounds as (low, high), both finite and low below high."""
     if bounds is None:
         return None
     try:
@@ -188,8 +188,8 @@ def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
     return low, high
 
 
-def inside(values: FloatArray, bounds: tuple[float, float] | None) -> bool:
-    """Whether every value lies within the bounds."""
+def lie_inside(values: FloatArray, bounds: tuple[float, float] | None) -> bool:
+    """Return whether every value lies within the bounds."""
     if bounds is None or not len(values):
         return True
     return bool(values.min() >= bounds[0] and values.max() <= bounds[1])
@@ -197,6 +197,6 @@ def inside(values: FloatArray, bounds: tuple[float, float] | None) -> bool:
 
 def check_inside(values: FloatArray, bounds: tuple[float, float] | None, remedy: str) -> None:
     """Refuse values outside the bounds."""
-    if not inside(values, bounds):
+    if not lie_inside(values, bounds):
         assert bounds is not None
         raise InputError(f"values must lie within bounds ({bounds[0]:g}, {bounds[1]:g}). {remedy}")

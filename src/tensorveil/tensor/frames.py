@@ -25,7 +25,7 @@ METADATA = b"tensorveil"
 
 
 def as_table(frame: Any) -> pa.Table:
-    """Any data frame as an Arrow table."""
+    """Return any data frame as an Arrow table."""
     import pyarrow as pa
 
     if isinstance(frame, pa.Table):
@@ -51,7 +51,7 @@ def as_table(frame: Any) -> pa.Table:
 def choose_columns(
     names: Sequence[str], modes: Sequence[str | Mode] | None, value: str | None
 ) -> tuple[list[str], str]:
-    """Names of the mode columns and of the value column."""
+    """Return the names of the mode columns and of the value column."""
     if len(set(names)) != len(names):
         raise InputError("frame must have different column names. Rename the repeated one.")
     if not names:
@@ -138,7 +138,7 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
 
 
 def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
-    """A column of indices, 0-based from here on."""
+    """Return a column of indices, 0-based from here on."""
     import pyarrow as pa
 
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
@@ -152,7 +152,7 @@ def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
 
 
 def _numbers(column: pa.ChunkedArray, name: str) -> Any:
-    """The value column as a float array that the tensor may own."""
+    """Return the value column as a float array that the tensor may own."""
     import pyarrow as pa
 
     types = pa.types
@@ -186,13 +186,13 @@ class StoredDescription:
 
 
 def stored_description(schema: pa.Schema) -> StoredDescription | None:
-    """The description that `to_arrow` left in the schema, if there is one."""
+    """Return the description that `to_arrow` left in the schema, if there is one."""
     text = (schema.metadata or {}).get(METADATA)
     return None if text is None else StoredDescription(text)
 
 
 def _pack_labels(labels: Any) -> str:
-    """Labels as base64 text of a compressed Arrow stream: exact, and safe in any metadata."""
+    """Return labels as base64 text of a compressed Arrow stream: exact, and safe in any metadata."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -212,7 +212,7 @@ def _unpack_labels(text: str, name: str) -> Any:
 
 
 def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
-    """One column per mode (labels, or indices where there are none) and the value column."""
+    """Return one column per mode (labels, or indices where there are none) and the value column."""
     import pyarrow as pa
 
     names = [mode.name for mode in tensor.modes]
@@ -237,13 +237,13 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
 
 
 def tensor_to_pandas(tensor: ObservedTensor, value: str = VALUE) -> Any:
-    """A pandas data frame; string labels become categories."""
+    """Return a pandas data frame; string labels become categories."""
     _require("pandas")
     return tensor_to_table(tensor, value).replace_schema_metadata(None).to_pandas()
 
 
 def tensor_to_polars(tensor: ObservedTensor, value: str = VALUE) -> Any:
-    """A polars data frame; string labels become categories."""
+    """Return a polars data frame; string labels become categories."""
     polars = _require("polars")
     return polars.from_arrow(tensor_to_table(tensor, value))
 

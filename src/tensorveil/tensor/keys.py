@@ -18,7 +18,7 @@ KeyArray = NDArray[np.int64]
 
 
 def linear_keys(columns: NDArray[Any], shape: tuple[int, ...]) -> list[KeyArray]:
-    """Row-major linear indices; several keys, most significant first, if one would overflow 63 bits."""
+    """Return row-major linear indices; several keys, most significant first, if one would overflow 63 bits."""
     keys: list[KeyArray] = []
     room = 0
     for column, size in zip(columns, shape, strict=True):
@@ -33,14 +33,14 @@ def linear_keys(columns: NDArray[Any], shape: tuple[int, ...]) -> list[KeyArray]
 
 
 def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
-    """Whether two entries share their coordinates."""
+    """Return whether two entries share their coordinates."""
     keys = linear_keys(columns, shape)
     if len(keys) == 1:
         key = keys[0]
-        if _strictly_increasing(key):
+        if _is_strictly_increasing(key):
             return False
         _sort(key)
-        return not _strictly_increasing(key)
+        return not _is_strictly_increasing(key)
     order = np.lexsort(keys[::-1])
     return not _group_starts([key[order] for key in keys]).all()
 
@@ -57,8 +57,8 @@ def _sort(key: KeyArray) -> None:
         list(pool.map(lambda part: key[cuts[part] : cuts[part + 1]].sort(), range(workers)))
 
 
-def _strictly_increasing(key: KeyArray, chunk: int = 1 << 20) -> bool:
-    """Compare neighbours in chunks: unsorted keys are found out at once, temporaries stay small."""
+def _is_strictly_increasing(key: KeyArray, chunk: int = 1 << 20) -> bool:
+    """Compare neighbours in chunks: unsorted keys are found at once, temporaries stay small."""
     for start in range(0, len(key) - 1, chunk):
         part = key[start : start + chunk + 1]
         if not (part[1:] > part[:-1]).all():
@@ -77,7 +77,7 @@ def _group_starts(keys: list[KeyArray]) -> NDArray[np.bool_]:
 def merge_duplicates(
     columns: IntArray, values: FloatArray, shape: tuple[int, ...], policy: Duplicates
 ) -> tuple[IntArray, FloatArray]:
-    """Settle duplicated coordinates by the policy; an entry stays where its coordinates first stood."""
+    """Settle duplicated coordinates by the policy; an entry stays where its coordinates first appeared."""
     if not has_duplicates(columns, shape):
         return columns, values
     if policy == "error":
@@ -90,13 +90,13 @@ def merge_duplicates(
     starts = np.flatnonzero(_group_starts([key[order] for key in keys]))
     del keys
     first = order[starts]
-    merged = _merged_values(values[order], starts, policy)
+    merged = _merge_values(values[order], starts, policy)
     place = np.argsort(first)
     return np.ascontiguousarray(columns[:, first[place]]), merged[place]
 
 
-def _merged_values(values: FloatArray, starts: NDArray[np.intp], policy: Duplicates) -> FloatArray:
-    """One value for every group of equal coordinates."""
+def _merge_values(values: FloatArray, starts: NDArray[np.intp], policy: Duplicates) -> FloatArray:
+    """Return one value for every group of equal coordinates."""
     if policy == "first":
         return np.asarray(values[starts])
     ends = np.append(starts[1:], len(values))

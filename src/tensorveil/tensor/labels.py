@@ -52,9 +52,9 @@ def encode_column(column: pa.ChunkedArray, name: str, known: NDArray[Any] | None
 
 
 def _distinct_dictionaries(chunks: list[Any]) -> tuple[list[Any], list[int]]:
-    """The dictionaries without repetition, and the number of each chunk's dictionary.
+    """Return the dictionaries without repetition, and the number of each chunk's dictionary.
 
-    Files hold a few dictionaries for many chunks; equal addresses tell, without a look at the strings.
+    Files hold a few dictionaries for many chunks; equal addresses identify them, without comparing strings.
     """
     numbers: dict[Any, int] = {}
     dictionaries: list[Any] = []
@@ -71,7 +71,7 @@ def _distinct_dictionaries(chunks: list[Any]) -> tuple[list[Any], list[int]]:
 
 
 def _merge(dictionaries: list[Any]) -> tuple[Any, list[NDArray[Any]]]:
-    """All different items, and for each dictionary the places of its items among them."""
+    """Return all different items, and for each dictionary the places of its items among them."""
     import pyarrow as pa
 
     if _is_view(dictionaries[0].type):  # as polars writes categories; Arrow cannot sort views
@@ -96,7 +96,7 @@ def _merge_group(dictionaries: list[Any]) -> tuple[Any, list[NDArray[Any]]]:
 
 
 def _used_items(count: int, maps: list[NDArray[Any]], codes: list[NDArray[Any]], owner: list[int]) -> NDArray[np.bool_]:
-    """Which items occur: a categorical column may declare labels that no row uses."""
+    """Return which items occur: a categorical column may declare labels that no row uses."""
     flags = [np.zeros(len(places), bool) for places in maps]
     for part, number in zip(codes, owner, strict=True):
         flags[number][part] = True
@@ -107,7 +107,7 @@ def _used_items(count: int, maps: list[NDArray[Any]], codes: list[NDArray[Any]],
 
 
 def missing_label(name: str) -> InputError:
-    """The error for nulls among labels."""
+    """Return the error for nulls among labels."""
     return InputError(
         f"column {name!r} must not contain missing labels (nulls). Fill them, or pass missing='drop' to "
         "leave such rows out."
@@ -115,7 +115,7 @@ def missing_label(name: str) -> InputError:
 
 
 def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Dictionary-encode a column that is not yet."""
+    """Dictionary-encode a column unless it is already."""
     import pyarrow as pa
 
     types = pa.types
@@ -147,7 +147,7 @@ def _is_view(kind: pa.DataType) -> bool:
 
 
 def _sorted_ranks(dictionary: pa.Array, used: NDArray[np.bool_], name: str) -> tuple[IntArray, NDArray[Any]]:
-    """Rank of every dictionary item among the labels that occur, and those labels, sorted."""
+    """Return the rank of every dictionary item among the labels that occur, and those labels, sorted."""
     import pyarrow.compute as pc
 
     if len(dictionary) >= MAX_SIZE:
@@ -169,7 +169,7 @@ def _indices(order: NDArray[Any]) -> pa.Array:
 
 
 def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArray:
-    """Position of every dictionary item among the known labels, -1 if unknown."""
+    """Return the position of every dictionary item among the known labels, -1 if unknown."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -184,7 +184,7 @@ def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArr
 
 
 def to_numpy_labels(labels: pa.Array, name: str) -> NDArray[Any]:
-    """Arrow labels as numpy: strings as StringDType, numbers and dates as they are."""
+    """Return Arrow labels as numpy: strings as StringDType, numbers and dates as they are."""
     import pyarrow as pa
 
     types = pa.types

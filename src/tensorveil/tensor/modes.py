@@ -36,7 +36,7 @@ class Mode:
         if not isinstance(name, str) or not name:
             raise InputError("Mode name must be a non-empty string. Try Mode('user').")
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "labels", None if labels is None else _checked_labels(labels, name))
+        object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name))
 
     @classmethod
     def trusted(cls, name: str, labels: NDArray[Any] | None) -> Mode:
@@ -63,7 +63,7 @@ class Mode:
         return f"Mode({self.name!r}{'' if self.labels is None else ', labels=...'})"
 
     def encode(self, labels: ArrayLike) -> IntArray:
-        """Indices of these labels (one label or many); an unknown label is an `InputError`."""
+        """Return the indices of these labels (one label or many); an unknown label is an `InputError`."""
         if self.labels is None:
             raise InputError(f"mode {self.name!r} has no labels to encode. Use its indices directly.")
         wanted = np.atleast_1d(np.asarray(labels))
@@ -78,7 +78,7 @@ class Mode:
         return found
 
     def decode(self, indices: ArrayLike) -> NDArray[Any]:
-        """Labels of these indices; without labels, the indices themselves."""
+        """Return the labels of these indices; without labels, the indices themselves."""
         positions = np.atleast_1d(np.asarray(indices))
         if positions.size and positions.dtype.kind not in "iu":
             raise InputError(f"indices of mode {self.name!r} must be integers.")
@@ -90,8 +90,8 @@ class Mode:
         return np.asarray(self.labels[positions])
 
 
-def _checked_labels(labels: ArrayLike, name: str) -> NDArray[Any]:
-    """Labels as a read-only array of one kind, unique and complete."""
+def _check_labels(labels: ArrayLike, name: str) -> NDArray[Any]:
+    """Return labels as a read-only array of one kind; they must be unique and complete."""
     array = _label_array(labels, name)
     if array.ndim != 1:
         raise InputError(f"labels of mode {name!r} must be a flat sequence, one label per index.")
@@ -128,7 +128,7 @@ def _text(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:
-    """Position of every wanted label, -1 where it is unknown, None where the kinds do not match."""
+    """Return the position of every wanted label, -1 where it is unknown, None where the kinds do not match."""
     if labels.dtype.kind == "T":
         if wanted.size and wanted.dtype.kind not in "UTO":
             return None
@@ -164,12 +164,12 @@ def checked_modes(modes: Sequence[str | Mode] | None, shape: tuple[int, ...]) ->
 
 
 def example_names(order: int) -> list[str]:
-    """Names to show in a remedy."""
+    """Return names to show in a remedy."""
     return (["user", "item", "day"] + [f"mode_{axis}" for axis in range(3, 9)])[:order]
 
 
 def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
-    """Axis of a mode given by position or by name."""
+    """Return the axis of a mode given by position or by name."""
     if isinstance(mode, str):
         names = [item.name for item in modes]
         if mode in names:

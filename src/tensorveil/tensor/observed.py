@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks, keys
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds
+from tensorveil.tensor.entries import MemoryEntries
 from tensorveil.tensor.modes import Mode, checked_modes, find_axis
 from tensorveil.tensor.options import BuildOptions, DenseOptions, FrameOptions
 
@@ -95,7 +96,7 @@ class ObservedTensor:
         missing: float = np.nan,
         **options: Unpack[DenseOptions],
     ) -> ObservedTensor:
-        """Observed cells of a dense array.
+        """Return the observed cells of a dense array.
 
         A cell is observed where `mask` is True or, without a mask, where it does not hold the value
         `missing` (NaN by default; `missing=0` for data that mark missing cells with zeros). A numpy
@@ -110,7 +111,7 @@ class ObservedTensor:
 
     @classmethod
     def from_scipy(cls, matrix: Any, **options: Unpack[BuildOptions]) -> ObservedTensor:
-        """Stored entries of a scipy sparse matrix or array of any format; stored zeros are observed."""
+        """Return the stored entries of a scipy sparse matrix or array of any format; stored zeros are observed."""
         from tensorveil.tensor.arrays import sparse_to_tensor
 
         return sparse_to_tensor(matrix, **options)
@@ -125,7 +126,7 @@ class ObservedTensor:
         labels: bool = True,
         **options: Unpack[FrameOptions],
     ) -> ObservedTensor:
-        """Rows of a pandas, polars or Arrow table, one entry per row.
+        """Return the tensor of a pandas, polars or Arrow table, one entry per row.
 
         The value column is `value`, else the column called "value", else the last one; the mode columns
         are `modes`, else all others. Mode columns are labels, integers too: the labels that occur are
@@ -176,7 +177,7 @@ class ObservedTensor:
         self._shape, self._bounds, self._modes = shape, bounds, modes
 
     def _like(self, columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None) -> ObservedTensor:
-        """Same shape and modes, other entries that are known to be sound."""
+        """Return a tensor with the same shape and modes, and other entries that are known to be sound."""
         tensor = object.__new__(ObservedTensor)
         tensor._set(columns, values, self._shape, bounds, self._modes)
         return tensor
@@ -195,6 +196,11 @@ class ObservedTensor:
     def values(self) -> FloatArray:
         """Values, float64 or float32, read-only."""
         return self._values
+
+    @property
+    def entries(self) -> MemoryEntries:
+        """The entries alone, as blocks of columns."""
+        return MemoryEntries(columns=self._columns, values=self._values, shape=self._shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -237,11 +243,11 @@ class ObservedTensor:
         )
 
     def axis(self, mode: int | str) -> int:
-        """Position of a mode given by name or position."""
+        """Return the position of a mode given by name or position."""
         return find_axis(self._modes, mode)
 
     def take(self, index: ArrayLike | slice) -> ObservedTensor:
-        """Entries chosen by a boolean mask, by positions (each at most once) or by a slice; shape kept."""
+        """Return the entries chosen by a boolean mask, by positions (each at most once) or by a slice; shape kept."""
         chosen: Any = index if isinstance(index, slice) else np.asarray(index)
         if not isinstance(chosen, slice):
             _check_positions(chosen, self.n_entries)
@@ -251,7 +257,7 @@ class ObservedTensor:
         return self._like(columns, np.ascontiguousarray(self._values[chosen]), self._bounds)
 
     def with_values(self, values: ArrayLike, *, keep_bounds: bool = True) -> ObservedTensor:
-        """Same coordinates, other values; `keep_bounds=False` for values that may leave the bounds."""
+        """Return other values at the same coordinates; `keep_bounds=False` for values that may leave the bounds."""
         numbers = np.array(checks.as_values(values, self.n_entries))
         checks.check_finite(numbers)
         bounds = self._bounds if keep_bounds else None
@@ -259,21 +265,21 @@ class ObservedTensor:
         return self._like(self._columns, numbers, bounds)
 
     def with_bounds(self, bounds: Sequence[float] | None, *, out_of_bounds: OutOfBounds = "error") -> ObservedTensor:
-        """Same entries, other declared bounds (None: no bounds)."""
+        """Return the same entries with other declared bounds (None: no bounds)."""
         checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
         limits = checks.as_bounds(bounds)
         columns, values = _apply_bounds(self._columns, self._values, limits, out_of_bounds)
         return self._like(columns, values, limits)
 
     def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
-        """Same entries, other names or labels."""
+        """Return the same entries with other names or labels."""
         tensor = object.__new__(ObservedTensor)
         named = checked_modes(modes, self._shape)
         tensor._set(self._columns, self._values, self._shape, self._bounds, named)
         return tensor
 
     def encode(self, *labels: ArrayLike) -> IntArray:
-        """Coordinates (n, order) of labels, one array or label per mode; unlabelled modes take indices."""
+        """Return coordinates (n, order) of labels, one array or label per mode; unlabelled modes take indices."""
         if len(labels) != self.order:
             raise InputError(f"encode needs one array of labels per mode, {self.order}; got {len(labels)}.")
         columns = [
@@ -287,25 +293,25 @@ class ObservedTensor:
         return packed.T
 
     def decode(self, coords: ArrayLike) -> tuple[NDArray[Any], ...]:
-        """Labels of coordinates (n, order), one array per mode; indices where a mode has no labels."""
+        """Return the labels of coordinates (n, order), one array per mode; indices where a mode has no labels."""
         packed = checks.as_columns(coords)
         checks.as_shape(self._shape, packed)
         return tuple(mode.decode(column) for mode, column in zip(self._modes, packed, strict=True))
 
     def to_dense(self, fill: float = np.nan, *, max_bytes: int = 2**31) -> FloatArray:
-        """Dense array with `fill` in the missing cells; refused above `max_bytes`."""
+        """Return a dense array with `fill` in the missing cells; refused above `max_bytes`."""
         from tensorveil.tensor.arrays import tensor_to_dense
 
         return tensor_to_dense(self, fill, max_bytes)
 
     def to_scipy(self) -> Any:
-        """Scipy COO array of a tensor of order 2."""
+        """Return the scipy COO array of a tensor of order 2."""
         from tensorveil.tensor.arrays import tensor_to_scipy
 
         return tensor_to_scipy(self)
 
     def to_arrow(self, value: str = "value") -> Any:
-        """Arrow table: one column per mode (labels, or indices) and the value column.
+        """Return an Arrow table: one column per mode (labels, or indices) and the value column.
 
         The schema's metadata keep shape, bounds and labels, so that `from_frame` restores the tensor.
         """
@@ -314,13 +320,13 @@ class ObservedTensor:
         return tensor_to_table(self, value)
 
     def to_pandas(self, value: str = "value") -> Any:
-        """Pandas data frame, one row per entry."""
+        """Return a pandas data frame, one row per entry."""
         from tensorveil.tensor.frames import tensor_to_pandas
 
         return tensor_to_pandas(self, value)
 
     def to_polars(self, value: str = "value") -> Any:
-        """Polars data frame, one row per entry."""
+        """Return a polars data frame, one row per entry."""
         from tensorveil.tensor.frames import tensor_to_polars
 
         return tensor_to_polars(self, value)
@@ -336,7 +342,7 @@ class ObservedTensor:
 
 
 def _shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[int, ...] | None:
-    """Labels settle the size of their mode."""
+    """Return the shape that labels, or else the largest indices, imply."""
     if len(modes) != len(columns):
         return None
     sizes = columns.max(axis=1) + 1
@@ -347,7 +353,7 @@ def _shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[
 
 
 def _keep(columns: IntArray, values: FloatArray, mask: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
-    """The entries that a policy keeps; at least one must remain."""
+    """Return the entries that a policy keeps; at least one must remain."""
     if mask.all():
         return columns, values
     if not mask.any():
@@ -359,7 +365,7 @@ def _apply_bounds(
     columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None, policy: OutOfBounds
 ) -> tuple[IntArray, FloatArray]:
     """Settle values outside the bounds by the policy."""
-    if bounds is None or checks.inside(values, bounds):
+    if bounds is None or checks.lie_inside(values, bounds):
         return columns, values
     if policy == "clip":
         return columns, np.clip(values, *bounds)
@@ -371,7 +377,7 @@ def _apply_bounds(
 
 
 def _check_positions(index: NDArray[Any], n_entries: int) -> None:
-    """A mask, or positions that are whole, in range and different: repeated ones would duplicate entries."""
+    """Refuse all but a mask, or positions that are whole, in range and different: repeats would duplicate entries."""
     if index.ndim != 1:
         raise InputError("index must be a flat mask or a flat array of positions.")
     if index.dtype == bool:

@@ -94,7 +94,7 @@ def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -
 
 
 def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None) -> Iterator[Split]:
-    """Every entry is held out exactly once, in k random parts of equal size (give or take one entry)."""
+    """Return k splits that hold out every entry exactly once, in random parts of equal size (up to one entry)."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
         raise InputError(f"k must be an integer of at least 2; got {k!r}. Try k=5.")
     if k > tensor.n_entries:

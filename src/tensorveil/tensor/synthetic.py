@@ -54,13 +54,13 @@ class Problem:
         return self.held_out.with_values(self.clean_at(self.held_out.coords))
 
     def clean_at(self, coords: ArrayLike) -> FloatArray:
-        """Planted values at coordinates (n, order), computed from the factors."""
+        """Return planted values at coordinates (n, order), computed from the factors."""
         columns = checks.as_columns(coords)
         checks.as_shape(self.shape, columns)
         return (_low_rank_at(columns, self.factors, self.core) - self.offset) / self.scale
 
     def clean_rmse(self, predicted: ArrayLike) -> float:
-        """Root mean square error of predictions on the held-out part, against its clean values."""
+        """Return the root mean square error of predictions on the held-out part, against its clean values."""
         numbers = checks.as_values(predicted, self.held_out.n_entries)
         return float(np.sqrt(np.mean((numbers - self.clean_at(self.held_out.coords)) ** 2)))
 
@@ -82,15 +82,19 @@ def synthetic_cp(
 
     Parameters
     ----------
-    shape, rank
-        Size and number of components.
-    snr, snr_definition
-        Strength of the Gaussian noise s^2: "variance": var(clean)/s^2; "power": mean(clean^2)/s^2;
-        "norm": the square root of that, |clean|/|noise|; "db": 10 log10(var(clean)/s^2).
-        `snr=math.inf` adds no noise.
-    missing, n_entries
-        Share of missing cells, or instead the number of observed entries. Cells are drawn uniformly,
-        without replacement.
+    shape
+        Size of every mode.
+    rank
+        Number of components.
+    snr
+        Signal-to-noise ratio, which sets the variance s^2 of the Gaussian noise; `snr=math.inf` adds none.
+    snr_definition
+        What the ratio is: "variance": var(clean)/s^2; "power": mean(clean^2)/s^2; "norm": the square root of
+        that, |clean|/|noise|; "db": 10 log10(var(clean)/s^2).
+    missing
+        Share of missing cells. Cells are drawn uniformly, without replacement.
+    n_entries
+        Instead of `missing`: the number of observed entries.
     held_out
         Share of the observed entries that is held out.
     scaling
@@ -162,7 +166,7 @@ def paper_problem(
     snr_definition: SnrDefinition = "variance",
     random_state: RandomState = None,
 ) -> Problem:
-    """The reference problem of the tensor-completion study: 20 x 20 x 20, rank 3, SNR 1, half missing.
+    """Return the reference problem of the tensor-completion study: 20 x 20 x 20, rank 3, SNR 1, half missing.
 
     The clean tensor is scaled to [0, 1], Gaussian noise is added, the observed entries are split 80/20.
     """
@@ -224,7 +228,7 @@ def _plant(
 
 
 def _n_observed(shape: tuple[int, ...], missing: float, n_entries: int | None, held_out: float) -> int:
-    """How many cells are observed; asked before anything of the tensor's size is drawn."""
+    """Return how many cells are observed; checked before anything of the tensor's size is drawn."""
     cells = math.prod(shape)
     if cells >= 2**63:
         raise InputError("shape must have fewer than 2**63 cells. Choose smaller modes.")
@@ -243,7 +247,7 @@ def _n_observed(shape: tuple[int, ...], missing: float, n_entries: int | None, h
 
 
 def _draw_cells(rng: np.random.Generator, cells: int, count: int) -> NDArray[np.int64]:
-    """Distinct cells, uniformly, in random order."""
+    """Draw distinct cells, uniformly, in random order."""
     if cells <= 4 * count:
         return rng.permutation(cells)[:count]
     found = np.empty(0, np.int64)
@@ -264,7 +268,7 @@ def _unravel(picked: NDArray[np.int64], shape: tuple[int, ...], columns: NDArray
 
 
 def _low_rank_at(columns: NDArray[np.int32], factors: tuple[FloatArray, ...], core: FloatArray | None) -> FloatArray:
-    """Values of the planted tensor at coordinates, in chunks."""
+    """Return values of the planted tensor at coordinates, in chunks."""
     result = np.empty(columns.shape[1])
     width = factors[0].shape[1] if core is None else core.size
     step = max(1, CHUNK * 4 // width)
@@ -288,7 +292,7 @@ def _chunk_at(columns: NDArray[np.int32], factors: tuple[FloatArray, ...], core:
 
 
 def _dense(factors: tuple[FloatArray, ...], core: FloatArray | None) -> FloatArray:
-    """The whole planted tensor."""
+    """Return the whole planted tensor."""
     if core is None:
         part = factors[0]
         for factor in factors[1:]:
@@ -306,7 +310,7 @@ def _range(values: FloatArray) -> tuple[float, float]:
 
 
 def _noise_variance(clean: FloatArray, snr: float, definition: SnrDefinition) -> float:
-    """Variance of the noise that gives this signal-to-noise ratio."""
+    """Return the variance of the noise that gives this signal-to-noise ratio."""
     checks.check_choice("snr_definition", definition, SnrDefinition)
     if math.isnan(snr) or (definition != "db" and snr <= 0):
         raise InputError(f"snr must be positive; got {snr}. Try snr=1.0, or snr=math.inf for no noise.")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tensorveil.cli.common import common_options, console, print_json
+
+if TYPE_CHECKING:
+    from tensorveil_evidence.studies.jobs import StudyListing, StudyResult
 
 INTERRUPTED = 130
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|all]...")
-@click.option("--list", "list_only", is_flag=True, help="List the studies with their cost and leave.")
+@click.option("--list", "list_only", is_flag=True, help="List the studies with their cost and exit.")
 @click.option("--quick", is_flag=True, help="Few runs per point, for a look.")
 @click.option(
     "-o",
@@ -29,11 +33,20 @@ INTERRUPTED = 130
 @click.option("--runs", type=click.IntRange(min=1), help="Runs per point [default: the study's own number].")
 @click.option("--redraw", is_flag=True, help="Compute nothing: figures and pages from the results in OUTPUT.")
 @common_options
-def study(names: tuple[str, ...], list_only: bool, output: Path, as_json: bool, **options: Any) -> None:
+def study(
+    names: tuple[str, ...],
+    list_only: bool,
+    quick: bool,
+    output: Path,
+    jobs: int | None,
+    runs: int | None,
+    redraw: bool,
+    as_json: bool,
+) -> None:
     """Make published figures and tables again, with proven methods and plain lines on the same axes.
 
     For every NAME the folder OUTPUT gets NAME.parquet (all numbers), NAME.json (settings, seeds, means), NAME.svg,
-    NAME.png, NAME.md and NAME.html. A study that is interrupted or killed goes on where it was.
+    NAME.png, NAME.md and NAME.html. A study that is interrupted or killed continues where it was.
 
     Noise is seeded here, so that studies can be repeated: nothing in them is private.
 
@@ -44,53 +57,53 @@ def study(names: tuple[str, ...], list_only: bool, output: Path, as_json: bool, 
       tensorveil study all --output studies-output --jobs 2
       tensorveil study all --redraw
     """
-    from tensorveil_evidence.studies import making as studying
+    from tensorveil_evidence.studies.jobs import StudyRequest, describe_studies, make_studies
 
     if list_only:
-        facts = studying.listed()
+        listings = describe_studies()
         if as_json:
-            print_json(facts)
+            print_json([asdict(each) for each in listings])
         else:
-            _show_list(facts)
+            _show_list(listings)
         return
     if not names:
         raise click.UsageError("give NAME, or all; --list shows the names.")
-    jobs = options["jobs"] or os.cpu_count() or 1
+    request = StudyRequest(
+        names=names, output=output, quick=quick, redraw=redraw, jobs=jobs or os.cpu_count() or 1, runs=runs
+    )
     try:
-        made = studying.made(names, output, jobs=jobs, **{name: options[name] for name in ("quick", "redraw", "runs")})
+        results = make_studies(request)
     except KeyboardInterrupt:
-        click.echo("Interrupted; finished cells are kept, and the same command goes on from there.", err=True)
+        click.echo("Interrupted; finished cells are kept, and the same command continues from there.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
     if as_json:
-        print_json(made)
+        print_json([asdict(each) for each in results])
     else:
-        _show(made, output)
+        _show(results, output)
 
 
-def _show_list(facts: list[dict[str, Any]]) -> None:
+def _show_list(listings: list[StudyListing]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table("name", "what", "quick", "in full", "needs", caption="minutes of one core; processes share them")
-    for fact in facts:
-        needs = fact["dataset"] or ""
-        if fact["dataset"] and not fact["present"]:
+    for each in listings:
+        needs = each.dataset or ""
+        if each.dataset and not each.present:
             needs += " (not there)"
-        cells = (fact["name"], fact["title"], f"{fact['quick_minutes']:g}", f"{fact['full_minutes']:g}", needs)
+        cells = (each.name, each.title, f"{each.quick_minutes:g}", f"{each.full_minutes:g}", needs)
         table.add_row(*map(escape, cells))
     console().print(table)
 
 
-def _show(made: list[dict[str, Any]], output: Path) -> None:
+def _show(results: list[StudyResult], output: Path) -> None:
     from rich.markup import escape
 
     out = console()
-    for result in made:
-        name = escape(result["name"])
-        if result["skipped"]:
-            out.print(f"[bold]{name}[/bold] [yellow]skipped[/yellow]: {escape(result['skipped'])}", soft_wrap=True)
+    for each in results:
+        name = escape(each.name)
+        if each.skipped:
+            out.print(f"[bold]{name}[/bold] [yellow]skipped[/yellow]: {escape(each.skipped)}", soft_wrap=True)
         else:
-            out.print(f"[bold]{name}[/bold] {escape(result['caption'])}", soft_wrap=True)
-            out.print(
-                f"  {escape(str(output / result['name']))}.html, .md, .svg, .png, .parquet, .json", soft_wrap=True
-            )
+            out.print(f"[bold]{name}[/bold] {escape(each.caption)}", soft_wrap=True)
+            out.print(f"  {escape(str(output / each.name))}.html, .md, .svg, .png, .parquet, .json", soft_wrap=True)

@@ -6,6 +6,7 @@ Nothing here uses the secure source of noise, on purpose. Only tests, benchmarks
 from tensorveil_evidence.published.baselines import IDN, MVG, GaussianNoise, LaplaceNoise
 from tensorveil_evidence.published.biscaling import BiScaled, biscale
 from tensorveil_evidence.published.claims import explain
+from tensorveil_evidence.published.estimator import PublishedDescent
 from tensorveil_evidence.published.gradient_perturbation import GradientPerturbation
 from tensorveil_evidence.published.gradients import DPHSGD, LLAGP, hutchinson_diagonal
 from tensorveil_evidence.published.input_perturbation import InputPerturbation
@@ -29,6 +30,7 @@ __all__ = [
     "LaplaceNoise",
     "MatrixPerturbation",
     "OutputPerturbation",
+    "PublishedDescent",
     "ReleaseRefusedError",
     "Truth",
     "biscale",

@@ -34,7 +34,7 @@ def _checked(values: Array) -> Array:
     return values
 
 
-def mirrored(noise: Array) -> Array:
+def mirror(noise: Array) -> Array:
     """Return noise that is the same at all orders of an index, so that a symmetric tensor stays symmetric."""
     if noise.ndim < 2 or len(set(noise.shape)) != 1:
         raise InputError(f"symmetric needs a tensor whose modes have one size; got shape {noise.shape}.")

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from tensorveil.completion import settings as rules
-from tensorveil.kernels.padded import unpad
 from tensorveil.privacy import Guarantee
-from tensorveil.solvers.sgd import SGD, _checked, _start
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.modes import find_axis
 from tensorveil_evidence.kernels.published_private import sgd_published_private
 from tensorveil_evidence.published.claims import gradient_claim
-from tensorveil_evidence.published.estimator import Published
+from tensorveil_evidence.published.descent import DescentSettings, record_pass, start
+from tensorveil_evidence.published.estimator import PerturbedDescent
 from tensorveil_evidence.published.noise import norm_shaped
 
 CHUNK = 1 << 16  # visits whose noise is drawn at once: bounds the memory, whatever the number of entries
 
 
-class GradientPerturbation(Published):
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientPerturbation(PerturbedDescent):
     """Private gradient perturbation as printed (Wei, Li, Mao and Wang, Algorithm 2). For study: writes no release.
 
     For every entry the rows of all modes but one move by their plain gradients; the gradient of the noisy mode's row is
@@ -51,50 +50,21 @@ class GradientPerturbation(Published):
     0.02
     """
 
-    def __init__(
-        self,
-        model: str = "cp",
-        rank: int | Sequence[int] = 3,
-        *,
-        epsilon: float,
-        clip_constant: float,
-        noisy_mode: int | str = -1,
-        passes: int = 100,
-        learning_rate: float = 0.005,
-        regularization: float = 0.01,
-        core_regularization: float | None = None,
-        shape: Sequence[int] | None = None,
-        random_state: Any = None,
-        verbose: bool = True,
-    ) -> None:
-        self.model = model
-        self.rank = rank
-        self.epsilon = epsilon
-        self.clip_constant = clip_constant
-        self.noisy_mode = noisy_mode
-        self.passes = passes
-        self.learning_rate = learning_rate
-        self.regularization = regularization
-        self.core_regularization = core_regularization
-        self.shape = shape
-        self.random_state = random_state
-        self.verbose = verbose
+    clip_constant: float
+    noisy_mode: int | str = -1
 
     def _check_own(self, tensor: ObservedTensor) -> None:
         clip = rules.number("clip_constant", self.clip_constant, above=0.0, remedy=0.01)
         self._mode = find_axis(tensor.modes, self.noisy_mode)
         self.sensitivity_ = 2.0 * clip
 
-    def _solve(self, task: Task, settings: SGD, watch: Watch, noise: np.random.Generator) -> Solution:
+    def _solve(
+        self, task: Task, settings: DescentSettings, watch: Watch, noise: np.random.Generator
+    ) -> Solution:  # fmt: skip
         rng = np.random.default_rng(task.seed)
-        state = _start(task, rng)
+        state = start(task, rng)
         scale, rank = self.sensitivity_ / self.epsilon, task.ranks[self._mode]
         penalties = (settings.learning_rate, settings.regularization, settings.core_regularization)
-
-        def solution() -> Solution:
-            core = None if state.core is None else state.core.copy()
-            return Solution(factors=tuple(unpad(state.factors)), core=core, offset=0.0, biases=None)
-
         for _ in range(settings.sweeps):
             order, total = rng.permutation(len(task.values)), 0.0
             for first in range(0, len(order), CHUNK):
@@ -102,10 +72,9 @@ class GradientPerturbation(Published):
                 draws = norm_shaped(noise, len(visits), rank, scale)
                 data = (task.columns, task.values, visits, state.core, state.factors, draws)
                 total += sgd_published_private(*data, self._mode, self.clip_constant, *penalties)
-            error = _checked(total, task)
-            if watch.step(train_rmse=error, criterion=error, size=error, solution=solution):
+            if record_pass(total, task, state, watch):
                 break
-        return solution()
+        return state.solution()
 
     def _guarantee(self) -> Guarantee:
         return gradient_claim(self.epsilon, self._core())

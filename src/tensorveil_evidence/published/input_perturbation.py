@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.privacy import Guarantee
-from tensorveil.solvers.sgd import SGD, solve_sgd
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.checks import as_bounds
 from tensorveil_evidence.published.claims import input_claim
-from tensorveil_evidence.published.estimator import Published
+from tensorveil_evidence.published.descent import DescentSettings, descend
+from tensorveil_evidence.published.estimator import PerturbedDescent
 from tensorveil_evidence.published.noise import laplace
 
 
-class InputPerturbation(Published):
+@dataclass(kw_only=True, eq=False, repr=False)
+class InputPerturbation(PerturbedDescent):
     """Private input perturbation as printed (Wei, Li, Mao and Wang, Algorithm 1). For study: writes no release.
 
     Parameters
@@ -65,34 +64,8 @@ class InputPerturbation(Published):
     False
     """
 
-    def __init__(
-        self,
-        model: str = "cp",
-        rank: int | Sequence[int] = 3,
-        *,
-        epsilon: float,
-        bounds: tuple[float, float] | str,
-        clamp: bool = False,
-        passes: int = 100,
-        learning_rate: float = 0.005,
-        regularization: float = 0.01,
-        core_regularization: float | None = None,
-        shape: Sequence[int] | None = None,
-        random_state: Any = None,
-        verbose: bool = True,
-    ) -> None:
-        self.model = model
-        self.rank = rank
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.clamp = clamp
-        self.passes = passes
-        self.learning_rate = learning_rate
-        self.regularization = regularization
-        self.core_regularization = core_regularization
-        self.shape = shape
-        self.random_state = random_state
-        self.verbose = verbose
+    bounds: tuple[float, float] | str
+    clamp: bool = False
 
     def _declared(self) -> tuple[float, float] | None:
         """Return the declared bounds, or None where they are to be read off the data."""
@@ -114,13 +87,13 @@ class InputPerturbation(Published):
         elif np.ptp(tensor.values) == 0:
             raise InputError('bounds="data" needs values that are not all equal. Declare bounds=(low, high).')
 
-    def _solve(self, task: Task, settings: SGD, watch: Watch, noise: np.random.Generator) -> Solution:
+    def _solve(self, task: Task, settings: DescentSettings, watch: Watch, noise: np.random.Generator) -> Solution:
         low, high = self._declared() or (float(task.values.min()), float(task.values.max()))
         self.sensitivity_ = high - low
         perturbed = task.values + laplace(noise, len(task.values), self.sensitivity_ / self.epsilon)
         if self.clamp:
             perturbed = np.clip(perturbed, low, high)
-        return solve_sgd(replace(task, values=perturbed), settings, watch)
+        return descend(task.with_values(perturbed), settings, watch)
 
     def _guarantee(self) -> Guarantee:
         return input_claim(self.epsilon, self._declared(), self._core())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.completion import settings as rules
 from tensorveil.privacy import Guarantee
-from tensorveil.solvers.registry import MATRIX_SOLVERS
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
@@ -22,6 +22,7 @@ from tensorveil_evidence.published.noise import uniform_times_exponential
 SOLVERS = ("dlnm_qr", "sor", "altmin")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MatrixPerturbation(Published):
     """Private matrix completion as printed (Guo 2025, sections 3 to 5). For study: writes no release.
 
@@ -65,30 +66,16 @@ class MatrixPerturbation(Published):
     'refuted'
     """
 
-    perturbed_: NDArray[Any]
+    rank: int = field(default=10, kw_only=False)
+    epsilon: float
+    sensitivity: float = 1.0
+    solver: str = "dlnm_qr"
+    sweeps: int = 400
+    shape: Sequence[int] | None = None
+    random_state: Any = None
+    verbose: bool = True
 
-    def __init__(
-        self,
-        rank: int = 10,
-        *,
-        epsilon: float,
-        sensitivity: float = 1.0,
-        solver: str = "dlnm_qr",
-        sweeps: int = 400,
-        shape: Sequence[int] | None = None,
-        random_state: Any = None,
-        verbose: bool = True,
-    ) -> None:
-        self.rank = rank
-        self.epsilon = epsilon
-        self.sensitivity = sensitivity
-        self.solver = solver
-        self.sweeps = sweeps
-        self.shape = shape
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def kept(self, tensor: ObservedTensor) -> NDArray[Any]:
+    def complete(self, tensor: ObservedTensor) -> NDArray[Any]:
         """Return the completed matrix as the paper's tables measure it: perturbed values kept where observed."""
         out = self._fitted().dense()
         out[tuple(tensor.columns)] = self.perturbed_
@@ -112,7 +99,7 @@ class MatrixPerturbation(Published):
     def _solve(self, task: Task, settings: Any, watch: Watch, noise: np.random.Generator) -> Solution:
         scale = self.sensitivity_ / self.epsilon
         self.perturbed_ = task.values + uniform_times_exponential(noise, len(task.values), scale)
-        return MATRIX_SOLVERS[self.solver][1](replace(task, values=self.perturbed_), settings, watch)
+        return MATRIX_SOLVERS[self.solver][1](task.with_values(self.perturbed_), settings, watch)
 
     def _guarantee(self) -> Guarantee:
         return recipe_claim(self.epsilon)

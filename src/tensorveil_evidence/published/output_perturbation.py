@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tensorveil.completion import settings as rules
 from tensorveil.privacy import Guarantee
-from tensorveil.solvers.sgd import SGD, solve_sgd
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.modes import find_axis
 from tensorveil_evidence.published.claims import output_claim
-from tensorveil_evidence.published.estimator import Published
+from tensorveil_evidence.published.descent import DescentSettings, descend
+from tensorveil_evidence.published.estimator import PerturbedDescent
 from tensorveil_evidence.published.noise import norm_shaped
 
 
-class OutputPerturbation(Published):
+@dataclass(kw_only=True, eq=False, repr=False)
+class OutputPerturbation(PerturbedDescent):
     """Private output perturbation as printed (Wei, Li, Mao and Wang, Algorithm 3). For study: writes no release.
 
     Parameters
@@ -45,42 +44,16 @@ class OutputPerturbation(Published):
     0.01
     """
 
-    def __init__(
-        self,
-        model: str = "cp",
-        rank: int | Sequence[int] = 3,
-        *,
-        epsilon: float,
-        lipschitz: float,
-        noisy_mode: int | str = -1,
-        passes: int = 100,
-        learning_rate: float = 0.005,
-        regularization: float = 0.01,
-        core_regularization: float | None = None,
-        shape: Sequence[int] | None = None,
-        random_state: Any = None,
-        verbose: bool = True,
-    ) -> None:
-        self.model = model
-        self.rank = rank
-        self.epsilon = epsilon
-        self.lipschitz = lipschitz
-        self.noisy_mode = noisy_mode
-        self.passes = passes
-        self.learning_rate = learning_rate
-        self.regularization = regularization
-        self.core_regularization = core_regularization
-        self.shape = shape
-        self.random_state = random_state
-        self.verbose = verbose
+    lipschitz: float
+    noisy_mode: int | str = -1
 
     def _check_own(self, tensor: ObservedTensor) -> None:
         lipschitz = rules.number("lipschitz", self.lipschitz, above=0.0, remedy=1.0)
         self._mode = find_axis(tensor.modes, self.noisy_mode)
         self.sensitivity_ = 2.0 * self.passes * lipschitz * self.learning_rate
 
-    def _solve(self, task: Task, settings: SGD, watch: Watch, noise: np.random.Generator) -> Solution:
-        solution = solve_sgd(task, settings, watch)
+    def _solve(self, task: Task, settings: DescentSettings, watch: Watch, noise: np.random.Generator) -> Solution:
+        solution = descend(task, settings, watch)
         factors = list(solution.factors)
         rows, rank = factors[self._mode].shape
         factors[self._mode] = factors[self._mode] + norm_shaped(noise, rows, rank, self.sensitivity_ / self.epsilon)

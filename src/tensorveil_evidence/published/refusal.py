@@ -45,7 +45,7 @@ class StudyTuckerModel(TuckerModel):
         refuse()
 
 
-def study_model(solution: Solution, tensor: ObservedTensor) -> StudyModel:
+def make_study_model(solution: Solution, tensor: ObservedTensor) -> StudyModel:
     """Return the model of a solution. Predictions are not clipped to bounds: the papers do not."""
     if solution.biases is not None:
         raise InputError("published models have no biases.")

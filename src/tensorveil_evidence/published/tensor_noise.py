@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.privacy import Guarantee, NonPrivate, Part, Unit
 from tensorveil.privacy.exact import positive, probability
-from tensorveil_evidence.published.array_kinds import as_floats, free_entries, mirrored
+from tensorveil_evidence.published.array_kinds import as_floats, free_entries, mirror
 from tensorveil_evidence.published.claims import NOISE
 from tensorveil_evidence.published.refusal import refuse
 from tensorveil_evidence.published.truth import Truth
@@ -53,7 +53,7 @@ class TensorNoise(ABC):
         object.__setattr__(self, "bounds", (low, high))
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
         if self.symmetric:
-            mirrored(np.zeros(sizes))
+            mirror(np.zeros(sizes))
 
     @property
     @abstractmethod
@@ -111,7 +111,7 @@ class TensorNoise(ABC):
 
     def _shaped(self, x: Array, rng: np.random.Generator) -> Array:
         noise = self._noise(x, rng)
-        return mirrored(noise) if self.symmetric else noise
+        return mirror(noise) if self.symmetric else noise
 
     def save(self, *_: Any) -> None:
         """Refuse."""

@@ -11,10 +11,10 @@ from tensorveil_evidence.studies import papers
 from tensorveil_evidence.studies.study import Study
 
 
-def studies() -> Mapping[str, Study]:
+def list_studies() -> Mapping[str, Study]:
     """Return every study by its name.
 
-    >>> "wei-figure-2" in studies()
+    >>> "wei-figure-2" in list_studies()
     True
     """
     found: dict[str, Study] = {}
@@ -27,7 +27,7 @@ def studies() -> Mapping[str, Study]:
 
 def find_study(name: str) -> Study:
     """Return the study of that name."""
-    everything = studies()
+    everything = list_studies()
     if name not in everything:
         raise InputError(f"no study is called {name!r}. The studies are {', '.join(everything)}; 'all' takes them all.")
     return everything[name]

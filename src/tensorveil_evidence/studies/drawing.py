@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorveil.report.pictures import GRID, INK, figure_class
+from tensorveil.errors import MissingDependencyError
 from tensorveil.tensor.files.atomic import replacing
 from tensorveil_evidence.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED
 from tensorveil_evidence.studies.summary import Point, pick
@@ -17,7 +18,7 @@ from tensorveil_evidence.studies.summary import Point, pick
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE, BLACK = (
     "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#000000",
 )  # fmt: skip
-GREY = "#7f7f7f"
+GREY, INK, GRID = "#7f7f7f", "#222222", "#d9d9d9"
 # The line tells how far a method's guarantee can be trusted.
 STROKES = {PROVEN: "-", CLAIMED: "--", REFUTED: ":", NOT_PRIVATE: "-."}
 LOST = "diverged"
@@ -34,6 +35,17 @@ class Style:
     width: float = 1.5
     stroke: Any = ""
     band: bool = True
+
+
+def figure_class() -> Any:
+    """Return matplotlib's figure; the object interface has no global state and needs no window system."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "studies need matplotlib for their figures. Install it with: pip install 'tensorveil[plots]'"
+        ) from error
+    return Figure
 
 
 def new_figure(
@@ -70,7 +82,7 @@ def draw_curve(axis: Any, points: Sequence[Point], style: Style, *, factor: floa
     means = [factor * (point.mean or 0.0) for point in whole]
     axis.plot(
         x, means, color=style.colour, marker=style.marker, markersize=3.8, linewidth=style.width, linestyle=stroke,
-        label=labelled(style.label or points[0].method, points[0].status),
+        label=label_method(style.label or points[0].method, points[0].status),
     )  # fmt: skip
     spread = [factor * (point.deviation or 0.0) for point in whole]
     if style.band and any(spread):
@@ -93,7 +105,7 @@ def draw_line(axis: Any, point: Point, style: Style) -> None:
     if point.deviation:
         axis.axhspan(point.mean - point.deviation, point.mean + point.deviation, color=style.colour, alpha=0.08, lw=0)
     stroke = style.stroke or STROKES[point.status]
-    label = labelled(style.label or point.method, point.status)
+    label = label_method(style.label or point.method, point.status)
     axis.axhline(point.mean, color=style.colour, linewidth=style.width, linestyle=stroke, label=label)
 
 
@@ -112,7 +124,7 @@ def draw_printed(axis: Any, printed: Mapping[Any, float], style: Style) -> None:
     axis.plot(list(printed), list(printed.values()), "x", color=style.colour, markersize=8, markeredgewidth=1.6)
 
 
-def labelled(name: str, status: str) -> str:
+def label_method(name: str, status: str) -> str:
     """Name a method with the status of its guarantee."""
     return f"{name} ({status})"
 
@@ -135,14 +147,31 @@ def shared_legend(body: Any, axes: Sequence[Any], *, columns: int, place: str = 
 
 def save(figure: Any, folder: Path, name: str, formats: Sequence[str] = ("svg", "png")) -> list[Path]:
     """Write the figure, the same bytes for the same results."""
-    from matplotlib import rc_context
-
     paths = []
     # Text stays text in SVG: smaller files, and words that can be searched.
-    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+    with _repeatable(name, fonttype="none"):
         for ending in formats:
             path = folder / f"{name}.{ending}"
             with replacing(path) as temporary:
                 figure.savefig(temporary, format=ending, metadata={"Date": None} if ending == "svg" else None)
             paths.append(path)
     return paths
+
+
+def draw_for_page(figure: Any, name: str) -> bytes:
+    """Return the figure as SVG without its caption, which a page sets as text of its own.
+
+    Letters are outlines here: a page embeds the figure as an image, and then no reader's fonts can move its words.
+    """
+    figure.draw_without_rendering()  # lays the parts out
+    body = figure.subfigs[0].bbox.transformed(figure.dpi_scale_trans.inverted())
+    out = io.BytesIO()
+    with _repeatable(name, fonttype="path"):
+        figure.savefig(out, format="svg", bbox_inches=body, metadata={"Date": None})
+    return out.getvalue()
+
+
+def _repeatable(name: str, *, fonttype: str) -> Any:
+    from matplotlib import rc_context
+
+    return rc_context({"svg.hashsalt": name, "svg.fonttype": fonttype})

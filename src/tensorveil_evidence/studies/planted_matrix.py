@@ -26,14 +26,14 @@ AS_CLAIMED, OURS, CONSTANT, FIT = "Laplace as claimed, bayes", "ours, auto", "co
 SETTINGS = {"rank": RANK, "observed": SHARE, "sweeps": SWEEPS, "bounds of the proven": BOUNDS}
 
 
-def planted(size: int, seed: int) -> tuple[Array, Array, np.random.Generator]:
+def plant(size: int, seed: int) -> tuple[Array, Array, np.random.Generator]:
     """Return the true matrix, the mask of observed cells, and the generator."""
     rng = np.random.default_rng(seed)
     truth = rng.standard_normal((size, RANK)) @ rng.standard_normal((RANK, size))
     return truth, rng.random((size, size)) < SHARE, rng
 
 
-def observed(truth: Array, mask: Array, noise: Any = 0.0) -> ObservedTensor:
+def observe(truth: Array, mask: Array, noise: Any = 0.0) -> ObservedTensor:
     """Return the observed cells, with noise."""
     columns = np.ascontiguousarray(np.argwhere(mask).T.astype(np.int32))
     return ObservedTensor.from_columns(columns, truth[mask] + noise, shape=truth.shape)
@@ -46,8 +46,8 @@ def rse(estimate: Array, truth: Array) -> float:
 
 def matrix_rows(size: int, epsilon: float, seed: int, x: float) -> Iterator[Row]:
     """Run everything on one matrix; ``x`` is the place in the table."""
-    truth, mask, rng = planted(size, seed)
-    tensor = observed(truth, mask)
+    truth, mask, rng = plant(size, seed)
+    tensor = observe(truth, mask)
 
     def rows(method: str, status: str, seconds: float = 0.0, **errors: float) -> Iterator[Row]:
         values = {name.replace("_", " "): value for name, value in errors.items()}
@@ -60,10 +60,10 @@ def matrix_rows(size: int, epsilon: float, seed: int, x: float) -> Iterator[Row]
             RANK, epsilon=epsilon, solver=solver, sweeps=SWEEPS, random_state=seed, verbose=False
         ).fit(tensor)
         seconds = time.process_time() - began
-        kept, low_rank = rse(published.kept(tensor), truth), rse(published.model_.dense(), truth)
+        kept, low_rank = rse(published.complete(tensor), truth), rse(published.model_.dense(), truth)
         yield from rows(title, published.guarantee_.status, seconds, kept=kept, low_rank=low_rank)
     began = time.process_time()
-    noisy = observed(truth, mask, rng.laplace(0.0, 1.0 / epsilon, tensor.n_entries))
+    noisy = observe(truth, mask, rng.laplace(0.0, 1.0 / epsilon, tensor.n_entries))
     known: dict[str, Any] = {"noise_variance": 2.0 / epsilon**2, "noise_law": "laplace"}
     told = LowRankMatrix(RANK, baseline="none", random_state=seed, threads=1, **known).fit(noisy)
     yield from rows(AS_CLAIMED, CLAIMED, time.process_time() - began, low_rank=rse(told.dense(), truth))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from tensorveil.completion import CP, PrivateCP, PrivateTucker, Tucker
 from tensorveil.errors import InputError
 from tensorveil.tensor import ObservedTensor, Problem, paper_problem
-from tensorveil_evidence.published import GradientPerturbation, InputPerturbation, OutputPerturbation
+from tensorveil_evidence.published import GradientPerturbation, InputPerturbation, OutputPerturbation, PublishedDescent
 from tensorveil_evidence.studies.study import NOT_PRIVATE, Row
 
 Kind = Literal["cp", "tucker"]
@@ -53,7 +53,12 @@ def rmse(prediction: Any, truth: Any) -> float:
     return float(np.sqrt(np.mean((np.asarray(prediction) - truth) ** 2)))
 
 
-def descended(estimator: Any, tensor: ObservedTensor) -> Any | None:
+def plain_descent(kind: str, rank: int, seed: int, settings: Mapping[str, float]) -> PublishedDescent:
+    """Return the published descent without noise."""
+    return PublishedDescent(kind, rank, random_state=seed, **settings)
+
+
+def fit_unless_divergent(estimator: Any, tensor: ObservedTensor) -> Any | None:
     """Return the fitted estimator, or None if its descent diverged."""
     try:
         return estimator.fit(tensor)
@@ -77,10 +82,9 @@ class Reference:
         """What does not depend on epsilon: the constant, the published descent, a well-solved fit."""
         train, held_out = self.problem.train, self.problem.held_out
         yield self._line(CONSTANT, rmse(train.values.mean(), self.truth))
-        estimator: Any = {"cp": CP, "tucker": Tucker}[self.kind]
-        options = {"solver": "sgd", "schedule": "published", "baseline": "none", "sweeps": 100, "tol": 0.0}
-        descent = estimator(RANK, random_state=self.seed, threads=1, **options, **DESCENT[self.kind]).fit(train)
+        descent = plain_descent(self.kind, RANK, self.seed, DESCENT[self.kind]).fit(train)
         yield self._line(DESCENT_LINE, rmse(descent.predict(held_out), self.truth))
+        estimator: Any = {"cp": CP, "tucker": Tucker}[self.kind]
         fit = estimator(RANK, restarts=3, random_state=self.seed, threads=1).fit(train)
         yield self._line(FIT_LINE, rmse(fit.predict(held_out), self.truth))
 
@@ -94,7 +98,7 @@ class Reference:
         """Run one algorithm as printed; the value is None if its descent diverges."""
         options = {"epsilon": epsilon, "random_state": self.seed, "verbose": False}
         estimator = make(self.kind, **options, **DESCENT[self.kind])
-        fit = descended(estimator, self.clipped)
+        fit = fit_unless_divergent(estimator, self.clipped)
         return Row(
             panel=panel or self.panel, method=name, status=estimator.guarantee_.status, run=self.seed, x=epsilon,
             value=None if fit is None else rmse(fit.predict(self.problem.held_out), self.truth),

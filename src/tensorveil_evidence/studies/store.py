@@ -48,7 +48,7 @@ def keep_cell(study: Study, folder: Path, cell: Cell, rows: Sequence[Row], secon
     return done
 
 
-def finished(study: Study, folder: Path) -> dict[str, Done]:
+def find_finished(study: Study, folder: Path) -> dict[str, Done]:
     """Return the finished cells by digest, of an unfinished run and of a finished one."""
     found = _in_results(study, folder)
     for path in sorted(_cells(study, folder).glob("*.json")):

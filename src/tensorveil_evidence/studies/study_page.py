@@ -1,18 +1,72 @@
-"""The report of a study: its finding, its charts and tables with their captions, its notes."""
+"""The report of a study: its finding, its figure as matplotlib drew it, its numbers in tables, its notes."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
-from tensorveil.report.facts import Study
-from tensorveil.report.lines import chart_figure
+from tensorveil.errors import InputError
+from tensorveil.report.facts import Caption, TableOf
 from tensorveil.report.markup import tag
-from tensorveil.report.page import Page, Section, save_page, table_figure
+from tensorveil.report.page import Page, Section, image_figure, save_page, table_figure
 
-__all__ = ["study_page", "write_study_report"]
+__all__ = ["StudyFigure", "StudyPage", "make_study_page", "write_study_page"]
 
 
-def write_study_report(path: str | os.PathLike[str], study: Study) -> None:
+@dataclass(frozen=True, kw_only=True)
+class StudyFigure:
+    """The figure of a study.
+
+    Parameters
+    ----------
+    image
+        An SVG file.
+    alt
+        What is in it, in words, for readers who cannot see it.
+    caption
+        What stands beneath it.
+    """
+
+    image: bytes
+    alt: str
+    caption: Caption
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPage:
+    """What the report of a study shows.
+
+    Parameters
+    ----------
+    title
+        What was studied.
+    finding
+        What came out, in one or two sentences: the first thing a reader sees.
+    figure
+        The study's figure, if it has one.
+    tables
+        Its numbers, in the order in which they are shown.
+    source
+        The paper's figure or table that was repeated, if one was.
+    notes
+        Settings, deviations from the source, and other things to know; one paragraph each.
+    """
+
+    title: str
+    finding: str
+    figure: StudyFigure | None = None
+    tables: tuple[TableOf, ...] = ()
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("tables", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if self.figure is None and not self.tables:
+            raise InputError("a study must have a figure or at least one table.")
+
+
+def write_study_page(path: str | os.PathLike[str], study: StudyPage) -> None:
     """Write the report of a study into one HTML file, whole or not at all.
 
     Parameters
@@ -20,37 +74,35 @@ def write_study_report(path: str | os.PathLike[str], study: Study) -> None:
     path
         The file to write; an earlier one is replaced.
     study
-        Charts, tables and captions as plain facts (`tensorveil.report.facts`).
+        Figure, tables and captions as plain facts.
 
     >>> import tempfile, pathlib
-    >>> from tensorveil.report.facts import Caption, Chart, Level, Method, Series, Study, epsilons
-    >>> budgets = (0.1, 1.0, 10.0)
+    >>> from tensorveil.report.facts import Caption, Standing, TableOf, epsilons
     >>> caption = Caption(
-    ...     text="Error against budget.", unit="value", epsilon=epsilons(budgets), delta=0.0, runs=50,
-    ...     methods=(Method(name="input", status="proven"), Method(name="constant", status="not private")),
+    ...     text="Error against budget.", unit="value", epsilon=epsilons((0.1, 1.0)), delta=0.0, runs=50,
+    ...     methods=(Standing(name="input", status="proven"), Standing(name="constant", status="not private")),
     ...     small_print="Noise was seeded, so that the study can be repeated: none of these runs is private.",
     ... )
-    >>> curve = Series(name="input", x=budgets, y=(1.0, 0.7, 0.3), low=(0.9, 0.6, 0.2), high=(1.1, 0.8, 0.4))
-    >>> chart = Chart(
-    ...     title="Figure 2", x="epsilon", y="RMSE", series=(curve,), levels=(Level(name="constant", y=0.8),),
-    ...     caption=caption, log_x=True,
-    ... )
-    >>> study = Study(title="What privacy costs", finding="Ten times the budget, half the error.", charts=(chart,))
+    >>> rows = (("input", 1.0, 0.7), ("constant", 0.8, 0.8))
+    >>> table = TableOf(title="Figure 2", columns=("method", "0.1", "1"), rows=rows, caption=caption)
+    >>> study = StudyPage(title="What privacy costs", finding="Ten times the budget, half the error.", tables=(table,))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     place = pathlib.Path(folder) / "study.html"
-    ...     write_study_report(place, study)
+    ...     write_study_page(place, study)
     ...     place.read_text().startswith("<!doctype html>")
     True
     """
-    save_page(path, study_page(study))
+    save_page(path, make_study_page(study))
 
 
-def study_page(study: Study) -> Page:
+def make_study_page(study: StudyPage) -> Page:
     """Make the page of a study."""
     sections = []
-    if study.charts:
-        charts = tuple(chart_figure(f"chart-{k + 1}", chart) for k, chart in enumerate(study.charts))
-        sections.append(Section(name="figures", title="Figures", lead="", blocks=charts))
+    if study.figure is not None:
+        drawn = image_figure(
+            "figure-1", study.title, study.figure.image, alt=study.figure.alt, caption=study.figure.caption
+        )
+        sections.append(Section(name="figure", title="Figure", lead="", blocks=(drawn,)))
     if study.tables:
         tables = tuple(table_figure(f"table-{k + 1}", table) for k, table in enumerate(study.tables))
         sections.append(Section(name="tables", title="Tables", lead="", blocks=tables))
@@ -63,4 +115,5 @@ def study_page(study: Study) -> Page:
         sentence=study.finding,
         mark="Experiment, not a release",
         sections=tuple(sections),
+        images=study.figure is not None,
     )

@@ -45,13 +45,13 @@ def statuses(points: Sequence[Point]) -> str:
     by_status: dict[str, list[str]] = {}
     for method, found in places.items():
         for status, where in found.items():
-            only = "" if len(found) == 1 else f" at {listed(sorted(x for x in where if x is not None))}"
+            only = "" if len(found) == 1 else f" at {join_numbers(sorted(x for x in where if x is not None))}"
             by_status.setdefault(status, []).append(method + only)
     parts = [f"{MEANINGS[status]}: {'; '.join(by_status[status])}" for status in MEANINGS if status in by_status]
     return "Guarantees: " + " | ".join(parts) + "."
 
 
-def filled(text: str, width: int = 120) -> str:
+def fill(text: str, width: int = 120) -> str:
     """Break the paragraphs and list items of a page into lines; tables, headings, code and pictures stay."""
     out = []
     for block in text.split("\n\n"):
@@ -92,7 +92,7 @@ def small(point: Point) -> str:
     return mean_and_spread(point, 4)
 
 
-def listed(values: Iterable[float]) -> str:
+def join_numbers(values: Iterable[float]) -> str:
     """Give numbers with commas."""
     return ", ".join(f"{value:g}" for value in values)
 
@@ -100,10 +100,10 @@ def listed(values: Iterable[float]) -> str:
 def at_epsilons(values: Iterable[float]) -> str:
     """Say at which of the budgets tried something holds."""
     found = list(values)
-    return f"at epsilon {listed(found)}" if found else "at no epsilon tried"
+    return f"at epsilon {join_numbers(found)}" if found else "at no epsilon tried"
 
 
-def shown_number(value: float | None, digits: int = 3) -> str:
+def write_number(value: float | None, digits: int = 3) -> str:
     """Give a number in few digits; None and infinity in words."""
     if value is None or math.isinf(value):
         return "none"

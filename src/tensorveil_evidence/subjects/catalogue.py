@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tensorveil.errors import InputError
+from tensorveil.audit.subject import Subject, index_subjects
 from tensorveil_evidence.subjects.federated import federated_subjects
 from tensorveil_evidence.subjects.learning import learning_subjects
 from tensorveil_evidence.subjects.local import local_subjects
@@ -15,7 +14,6 @@ from tensorveil_evidence.subjects.people import people_subjects
 from tensorveil_evidence.subjects.published_completion import published_completion_subjects
 from tensorveil_evidence.subjects.published_local import published_local_subjects
 from tensorveil_evidence.subjects.statistics import statistic_subjects
-from tensorveil_evidence.subjects.subject import Subject
 from tensorveil_evidence.subjects.training import training_subjects
 from tensorveil_evidence.subjects.users import user_subjects
 
@@ -34,26 +32,17 @@ FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
 )
 
 
-def subjects() -> Mapping[str, Subject]:
-    """Return every subject by its name, in the order of the table."""
-    found: dict[str, Subject] = {}
+def make_subjects() -> Iterator[Subject]:
+    """Yield every subject, in the order of the table; the entry point that `tensorveil audit` finds."""
     for family in FAMILIES:
-        for subject in family():
-            assert subject.name not in found, subject.name
-            found[subject.name] = subject
-    return found
+        yield from family()
 
 
-def find_subjects(pattern: str) -> list[Subject]:
-    """Return the subjects whose name is, begins with, or matches a pattern such as "noise/*".
+def list_subjects() -> Mapping[str, Subject]:
+    """Return every subject by its name, in the order of the table.
 
-    >>> [subject.name for subject in find_subjects("noise/bounded")]
+    >>> from tensorveil.audit.subject import find_subjects
+    >>> [subject.name for subject in find_subjects("noise/bounded", list_subjects())]
     ['noise/bounded values, laplace', 'noise/bounded values, gaussian']
     """
-    everything = subjects()
-    if pattern in everything:
-        return [everything[pattern]]
-    found = [s for name, s in everything.items() if name.startswith(pattern) or fnmatchcase(name, pattern)]
-    if not found:
-        raise InputError(f"no subject is called {pattern!r}. Try 'tensorveil audit --list', or FILE.py:FUNCTION.")
-    return found
+    return index_subjects(make_subjects())

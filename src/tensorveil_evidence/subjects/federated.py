@@ -30,7 +30,7 @@ from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
 from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.identity import load_identity
-from tensorveil.federated.secure import client as secure
+from tensorveil.federated.secure import masking
 from tensorveil.federated.server import Outcome, run_server
 from tensorveil.federated.setup import make_parties
 from tensorveil.federated.transport import InProcess
@@ -99,8 +99,8 @@ def _parts(trust: Trust) -> BlackBox:
 def _masked(number: Array, rng: np.random.Generator, n: int) -> Array:
     """Mask the same number n times as one of two clients; give both halves of every word, which fit a float."""
     seeds, run = [rng.bytes(32) for _ in range(2)], rng.bytes(16).hex()
-    everyone = [secure.published(seed, run, 1).tobytes() for seed in seeds]
-    words = secure.masked(np.repeat(number, n), seeds[0], 0, everyone, run, 0)
+    everyone = [masking.publish_keys(seed, run, 1).tobytes() for seed in seeds]
+    words = masking.mask_vector(np.repeat(number, n), seeds[0], 0, everyone, run, 0)
     return np.column_stack([words >> np.uint64(32), words & np.uint64(0xFFFFFFFF)])
 
 

@@ -91,9 +91,9 @@ def _images() -> list[tuple[Any, Any]]:
 
 
 def _feature_report(records: Samples, bits: Any) -> Any:
-    from tensorveil.learning import Extractor, Plan
+    from tensorveil.learning import Extractor, Network
 
-    network: Any = Plan(kind="mobilenet", sizes={"channels": 1, "classes": 2, "width": 2, "tanh": True}).make(0)
+    network: Any = Network(kind="mobilenet", sizes={"channels": 1, "classes": 2, "width": 2, "tanh": True}).make(0)
     encode = Extractor(network=network)
     told = Hybrid(shape=(encode.size,), epsilon=6.0, unit="tensor", bounds=(-1.0, 1.0), coordinates=1)
     return report(records, told, encode=encode, source=bits)
@@ -191,9 +191,9 @@ def _turned_means() -> list[tuple[Any, Any]]:
 
 
 def _plan() -> Any:
-    from tensorveil.learning import Plan
+    from tensorveil.learning import Network
 
-    return Plan(kind="mlp", sizes={"inputs": 2, "classes": 2})
+    return Network(kind="mlp", sizes={"inputs": 2, "classes": 2})
 
 
 def _averaged(kind: str, epochs: int) -> LearningRounds:

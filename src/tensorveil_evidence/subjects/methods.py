@@ -23,14 +23,13 @@ Array = NDArray[Any]
 
 _BOUNDS = (-1.0, 3.0)
 _EPSILON, _MU = 2.0, 2.0
-_MANY = {"mean": 1_000_000, "gradient": 8_000}
 
 
 def method_subjects() -> Iterator[BlackBox]:
-    """Yield every method with both kinds of noise, for CP; and those that move a core, for Tucker."""
+    """Yield every method with both kinds of noise, for CP; and those that use a core, for Tucker too."""
     for name, method in METHODS.items():
         for claim in (Claim(epsilon=_EPSILON), Claim(mu=_MU)):
-            for core in (False, True) if name in ("output", "gradient", "gram") else (False,):
+            for core in (False, True) if method.uses_core else (False,):
                 law = "laplace" if claim.mu is None else "gaussian"
                 model = "tucker, " if core else ""
                 yield BlackBox(
@@ -43,7 +42,7 @@ def method_subjects() -> Iterator[BlackBox]:
                     mechanism=whole_run(name, claim, core),
                     batched=False,
                     samples=2_000,
-                    many=_MANY.get(name, 20_000),
+                    many=method.audit_runs,
                 )
 
 

@@ -156,7 +156,7 @@ def hidden_value_neighbours() -> list[tuple[ObservedTensor, ObservedTensor]]:
     return [(tensor(_BOUNDS[1]), tensor(_BOUNDS[0]))]
 
 
-def recovered(tensor: ObservedTensor, model: Any) -> float:
+def recover_value(tensor: ObservedTensor, model: Any) -> float:
     """Attack a model: return its hidden entry's value as the factors of the first two modes give it away."""
     leak = Leak(
         columns=tensor.columns,
@@ -178,7 +178,7 @@ def _attack(name: str, fit: Fit, about: str, *, proven: Claim | None, many: int)
         proven=proven,
         about=about,
         neighbours=hidden_value_neighbours,
-        mechanism=lambda tensor, rng: recovered(tensor, fit(tensor, rng).model_),
+        mechanism=lambda tensor, rng: recover_value(tensor, fit(tensor, rng).model_),
         batched=False,
         kinds=("law",),
         samples=150,

@@ -1,10 +1,10 @@
-"""A mechanism under audit: what is claimed of it, what is proven, on which neighbours it is run, and how."""
+"""Two kinds of subjects: outputs drawn on neighbours, and one run with many canaries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,54 +17,6 @@ from tensorveil.audit.verdict import Verdict
 from tensorveil.noise import SeededSource
 
 Array = NDArray[Any]
-
-
-class Subject(Protocol):
-    """What every subject has."""
-
-    @property
-    def name(self) -> str:
-        """The name that `tensorveil audit` takes."""
-
-    @property
-    def unit(self) -> str:
-        """What neighbours differ in."""
-
-    @property
-    def claim(self) -> Claim:
-        """What is claimed."""
-
-    @property
-    def proven(self) -> Claim | None:
-        """What is proven; None if no finite level is known."""
-
-    @property
-    def about(self) -> str:
-        """What is drawn, in a few words."""
-
-    @property
-    def samples(self) -> int:
-        """Runs on every neighbour, or canaries in one run, in a quick audit."""
-
-    @property
-    def many(self) -> int:
-        """Runs on every neighbour, or canaries in one run, in a thorough audit."""
-
-    def audit(
-        self, *, samples: int | None = None, confidence: float = 0.999, seed: int = 0, progress: Progress | None = None
-    ) -> Verdict:
-        """Try to refute the claim."""
-
-
-def holds(subject: Subject) -> bool:
-    """Tell whether what is claimed is proven."""
-    proven, claim = subject.proven, subject.claim
-    return (
-        proven is not None
-        and proven.parameter == claim.parameter
-        and proven.level <= claim.level
-        and proven.delta <= claim.delta
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
 from tensorveil.completion import PrivateCP, PrivateLowRankMatrix, PrivateTucker
-from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.central import CentralCompletion
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.subject import OneRun
@@ -32,12 +32,12 @@ def training_subjects() -> Iterator[OneRun]:
 
 
 def _subject(
-    title: str, estimator: Callable[..., PrivateCompletion[Any]], method: str, unit: str, delta: float
+    title: str, estimator: Callable[..., CentralCompletion[Any]], method: str, unit: str, delta: float
 ) -> OneRun:
     claim = Claim(epsilon=_EPSILON, delta=delta)
     options = {"epsilon": _EPSILON, "delta": delta, "unit": unit, "bounds": (_LOW, _HIGH), "method": method}
 
-    def fitted(rows: int, rng: np.random.Generator) -> PrivateCompletion[Any]:
+    def fitted(rows: int, rng: np.random.Generator) -> CentralCompletion[Any]:
         seeds = {"random_state": int(rng.integers(2**31)), "noise_seed": int(rng.integers(2**62))}
         return estimator(1, **options, shape=(rows, _COLUMNS), sweeps=20, restarts=1, threads=1, **seeds)
 
@@ -52,7 +52,7 @@ def _subject(
 
 
 def value_canaries(
-    fitted: Callable[[int, np.random.Generator], PrivateCompletion[Any]],
+    fitted: Callable[[int, np.random.Generator], CentralCompletion[Any]],
 ) -> Callable[[Array, np.random.Generator], Array]:
     """Return the run in which a coin sets a value to one bound or the other; its score is the prediction there."""
 
@@ -65,7 +65,7 @@ def value_canaries(
 
 
 def entry_canaries(
-    fitted: Callable[[int, np.random.Generator], PrivateCompletion[Any]],
+    fitted: Callable[[int, np.random.Generator], CentralCompletion[Any]],
 ) -> Callable[[Array, np.random.Generator], Array]:
     """Return the run in which a coin decides whether an entry, at the upper bound, is there at all.
 

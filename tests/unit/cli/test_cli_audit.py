@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tensorveil.cli.main import run
 from tensorveil.errors import InputError
-from tensorveil.report.curves import save_curve
+from tensorveil.report.curves import curve_picture
 from tensorveil.runs.progress import count_progress
 
 OWN = """
@@ -60,13 +61,15 @@ def test_several_subjects_at_once(capsys):
 
 
 def test_functions_of_ones_own(own, capsys):
-    assert run(["audit", "mine.py:half", "--batched", "--kind", "law", "--plot", "curve.png", "--json", *own]) == 3
+    assert run(["audit", "mine.py:half", "--batched", "--kind", "law", "--plot", "curve.svg", "--json", *own]) == 3
     (found,) = json.loads(capsys.readouterr().out)
     assert found["lower_bound"] > 1.5
     assert {witness["kind"] for witness in found["witnesses"]} == {"law"}
     assert len(found["curve"]) > 20
-    with Path("curve.png").open("rb") as file:
-        assert file.read(4) == b"\x89PNG"
+    drawn = Path("curve.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<svg")
+    assert "mine.py:half: violated" in drawn
+    assert "excluded by epsilon = 1" in drawn
     assert run(["audit", "mine.py:honest", "--samples", "400", *own]) == 0
     assert "no violation found" in capsys.readouterr().out
     mu = ["--neighbours", "a.npy", "b.npy", "--mu", "0.5"]
@@ -80,15 +83,15 @@ def test_functions_of_ones_own(own, capsys):
         (["--all", "noise/"], "not both"),
         (["nothing"], "no subject"),
         (["noise/laplace", "--mu", "1"], "go with FILE.py:FUNCTION"),
-        (["mine.py:half"], "--neighbours is needed"),
-        (["mine.py:half", "--neighbours", "a.npy", "b.npy"], "the claim is needed"),
+        (["mine.py:half"], "--neighbours: a mechanism of your own needs pairs"),
+        (["mine.py:half", "--neighbours", "a.npy", "b.npy"], "Try --epsilon 1, or --mu 1"),
         (["mine.py:half", "--neighbours", "a.npy", "b.npy", "--epsilon", "1", "--mu", "1"], "the claim is needed"),
         (["mine.py:half", "--neighbours", "a.npy", "mine.py", "--epsilon", "1"], "not an NPY file"),
         (["mine.py:number", "--neighbours", "a.npy", "b.npy", "--epsilon", "1"], "no function"),
         (["yours.py:half", "--neighbours", "a.npy", "b.npy", "--epsilon", "1"], "no file"),
-        (["noise/", "--plot", "curve.png"], "single subject"),
-        (["noise/laplace, fine grid", "--plot", "curve.txt"], "ends with"),
-        (["noise/laplace, fine grid", "--plot", "nowhere/curve.png"], "does not exist"),
+        (["noise/", "--plot", "curve.svg"], "--plot: only a single audit"),
+        (["noise/laplace, fine grid", "--plot", "curve.png"], "--plot: the name must end with .svg"),
+        (["noise/laplace, fine grid", "--plot", "nowhere/curve.svg"], "does not exist"),
         (["noise/laplace, fine grid", "--confidence", "2"], "confidence must"),
     ],
 )
@@ -98,8 +101,8 @@ def test_wrong_usage_is_explained(own, capsys, arguments, words):
 
 
 def test_a_single_run_has_no_curve(own, capsys):
-    assert run(["audit", "one run/PrivateCP mean, delta", "--plot", "curve.png"]) == 2
-    assert "no trade-off curve" in capsys.readouterr().err
+    assert run(["audit", "one run/PrivateCP mean, delta", "--plot", "curve.svg"]) == 2
+    assert "no trade-off curve: it is one run. Leave --plot out" in capsys.readouterr().err
 
 
 def test_the_list_names_claims_and_proofs(capsys):
@@ -123,10 +126,9 @@ def test_the_bar_is_shown_on_a_terminal_only(capsys, monkeypatch):
     assert "auditing" in captured.err
 
 
-def test_a_curve_needs_points(tmp_path):
-    with pytest.raises(InputError, match="at least one"):
-        save_curve(tmp_path / "c.png", [], lambda a: a, title="t", claim="epsilon = 1")
-    assert list(tmp_path.iterdir()) == []
+def test_a_curve_needs_points():
+    with pytest.raises(InputError, match="no trade-off curve"):
+        curve_picture("t", SimpleNamespace(curve=()))
 
 
 def test_the_owner_of_the_data_can_attack_a_model(tmp_path, monkeypatch, capsys):
@@ -150,4 +152,4 @@ def test_the_owner_of_the_data_can_attack_a_model(tmp_path, monkeypatch, capsys)
     assert run(["audit", "open/model.npz", "release", "--data", "ratings.csv"]) == 2
     Path("pairs.csv").write_text("user,film,rating\nu0,f0,1\n")
     assert run(["audit", "open/model.npz", "--data", "pairs.csv"]) == 2
-    assert "number of modes" in capsys.readouterr().err
+    assert "--data: the data have another number of modes" in capsys.readouterr().err

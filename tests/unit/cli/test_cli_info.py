@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from tensorveil.cli.info import describe
 from tensorveil.cli.main import run
+from tensorveil.runs.info import describe_tensor
 from tensorveil.tensor import Mode, ObservedTensor
 
 CSV = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\n"
@@ -14,18 +14,18 @@ CSV = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\n"
 
 def test_facts_are_those_of_the_tensor():
     modes = (Mode("user", ["ann", "bob", "eve"]), "week")
-    facts = describe(ObservedTensor([[0, 0], [0, 3], [1, 0]], [1.0, 2.0, 6.0], (3, 4), (0, 9), modes))
-    assert facts["shape"] == [3, 4]
-    assert facts["entries"] == 3
-    assert facts["density"] == 0.25
-    assert facts["bounds"] == [0.0, 9.0]
-    assert facts["modes"][0]["labels"] == "text"
-    assert facts["modes"][0]["empty"] == 1
-    assert facts["modes"][0]["entries_per_index"] == {"min": 0, "median": 1.0, "max": 2}
-    assert facts["modes"][1]["labels"] is None
-    assert facts["values"]["mean"] == 3.0
-    assert facts["values"]["distinct"] == 3
-    np.testing.assert_allclose(facts["values"]["std"], np.std([1, 2, 6]))
+    facts = describe_tensor(ObservedTensor([[0, 0], [0, 3], [1, 0]], [1.0, 2.0, 6.0], (3, 4), (0, 9), modes))
+    assert facts.shape == (3, 4)
+    assert facts.entries == 3
+    assert facts.density == 0.25
+    assert facts.bounds == (0.0, 9.0)
+    assert facts.modes[0].labels == "text"
+    assert facts.modes[0].empty == 1
+    assert facts.modes[0].entries_per_index == {"min": 0, "median": 1.0, "max": 2}
+    assert facts.modes[1].labels is None
+    assert facts.values["mean"] == 3.0
+    assert facts.values["distinct"] == 3
+    np.testing.assert_allclose(facts.values["std"], np.std([1, 2, 6]))
 
 
 def test_people_get_a_table_and_machines_get_json(tmp_path, capsys):

@@ -18,6 +18,14 @@ from tensorveil.cli.messages import OPTIONS, in_shell_words
         ("pass missing='drop' to leave them out", "pass --missing drop to leave them out"),
         ("core_rank=3 and ranks=4 stay", "core_rank=3 and ranks=4 stay"),
         ("nothing to say", "nothing to say"),
+        ("Choose another name, or add force=True.", "Choose another name, or add --force."),
+        (
+            "Name them with at=FILE, raise max_cells, or filling=None.",
+            "Name them with --at FILE, raise --max-cells, or --no-fill.",
+        ),
+        ("Add entries=FILE.", "Add --entries FILE."),
+        ("at: file not found", "--at: file not found"),
+        ("output: it exists; output: stays", "--output: it exists; output: stays"),
     ],
 )
 def test_settings_become_options(library, shell):
@@ -25,8 +33,9 @@ def test_settings_become_options(library, shell):
 
 
 def test_the_options_exist():
+    from tensorveil.cli.audit import audit
     from tensorveil.cli.complete import complete
     from tensorveil.cli.perturb import perturb
 
-    known = {option for verb in (complete, perturb) for parameter in verb.params for option in parameter.opts}
+    known = {option for verb in (audit, complete, perturb) for parameter in verb.params for option in parameter.opts}
     assert set(OPTIONS.values()) <= known

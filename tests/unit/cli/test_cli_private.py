@@ -6,9 +6,9 @@ import pytest
 
 from tensorveil.cli.complete import complete
 from tensorveil.cli.main import run
-from tensorveil.cli.private import METHODS, PRIVATE, REFUSED
-from tensorveil.completion.slices import SWEEPS
-from tensorveil.mechanisms.catalogue import METHODS as CATALOGUE
+from tensorveil.cli.private import PRIVATE, REFUSED
+from tensorveil.completion.methods import METHODS as CATALOGUE
+from tensorveil.mechanisms.names import BY_UNIT
 
 PROMISE = ["--epsilon", "1", "--unit", "value", "--bounds", "1", "5"]
 ENTRY = ["--epsilon", "1", "--unit", "entry", "--bounds", "1", "5"]
@@ -26,9 +26,8 @@ def refused(tmp_path, capsys, *options):
 
 
 def test_the_names_of_methods_are_those_of_the_catalogue():
-    for unit in ("value", "entry"):
-        assert set(METHODS[unit]) == {name for name, method in CATALOGUE.items() if method.unit == unit}
-    assert {"auto", *METHODS["slice"]} == set(SWEEPS)
+    for unit in ("value", "entry", "slice"):
+        assert set(BY_UNIT[unit]) == {name for name, method in CATALOGUE.items() if method.unit == unit}
 
 
 def test_the_tables_of_options_name_options():

@@ -86,7 +86,6 @@ def test_fold_in_gives_new_rows_the_right_values(tensor):
         ({"solver": "als", "regularization": -1.0}, r"regularization must be a finite number at least 0"),
         ({"solver": "als", "learning_rate": 0.1}, r'learning_rate has no meaning for solver="als".*try solver="sgd"'),
         ({"solver": "sgd", "learning_rate": 0.0}, r"learning_rate must be a finite number above 0"),
-        ({"solver": "sgd", "schedule": "fast"}, r'schedule must be one of "tiled", "published"'),
         ({"noise_variance": float("nan")}, r"noise_variance must be a finite number at least 0"),
         ({"solver": "als", "noise_variance": 1.0}, r'noise_variance has no meaning for solver="als"'),
         ({"restarts": 0}, r"restarts must be a whole number of at least 1"),

@@ -44,7 +44,7 @@ def test_every_solver_completes(planted, solver, tmp_path):
     error = np.sqrt(np.mean((fitted.dense() - truth)[missing] ** 2))
     assert error < (0.3 if solver == "sgd" else 0.07) * truth.std()
     assert fitted.rank_ == 3
-    assert fitted.history_[-1].train_rmse == pytest.approx(fitted.rmse(tensor), rel=0.2)
+    assert fitted.history_[-1].train_error == pytest.approx(fitted.rmse(tensor), rel=0.2)
     fitted.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(tv.load_model(tmp_path / "model.npz").dense(), fitted.dense())
     assert len(fitted.top(5, given={0: 1}, along=1).indices) == 5

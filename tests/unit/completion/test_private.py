@@ -1,5 +1,6 @@
 """The private estimators: guarantees, charges, clipping, what is never released, and accuracy where it was promised."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,11 +8,16 @@ import pytest
 from sklearn.base import clone
 
 import tensorveil as tv
+from tensorveil.completion import slices
+from tensorveil.mechanisms import catalogue
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, BudgetExceededError, Guarantee, Ledger, Unit, epsilon_for
 
 VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "value"]
+
+
+PROMISE = {"epsilon": 2.0, "delta": 1e-6, "unit": "value", "bounds": (0, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +45,8 @@ def test_every_method_proves_what_was_asked(problem, estimator, delta, method):
     assert np.isfinite(fitted.predict(problem.held_out)).all()
     assert Guarantee.from_json(json.loads(json.dumps(guarantee.to_json()))) == guarantee
     assert fitted.plan_.method == method
+    assert fitted.plan_.n_entries == problem.train.n_entries
+    assert fitted.plan_.ranks == (3, 3, 3)
 
 
 @pytest.mark.parametrize("estimator", [tv.PrivateCP, tv.PrivateTucker])
@@ -47,6 +55,7 @@ def test_unit_entry(problem, estimator, delta):
     fitted = make(estimator, unit="entry", shape=(20, 20, 20), delta=delta).fit(problem.train)
     assert fitted.guarantee_.private
     assert str(fitted.guarantee_.unit) == "entry"
+    assert fitted.plan_.n_entries is None
     assert epsilon_for(fitted.guarantee_.event, delta) <= 2.0
 
 
@@ -100,11 +109,47 @@ def test_a_failing_mechanism_leaves_its_charge(problem, tmp_path, monkeypatch):
     assert ledger.spent().epsilon == pytest.approx(2.0)
 
 
+FAILING = {
+    "value": (tv.PrivateCP, {}),
+    "entry": (tv.PrivateTucker, {"shape": (9, 8)}),
+    "slice:user": (tv.UserLevelCP, {"shape": (9, 8)}),
+}
+
+
+@pytest.mark.parametrize("unit", FAILING)
+def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(unit, tmp_path, monkeypatch):
+    estimator, options = FAILING[unit]
+    tensor = tv.ObservedTensor(
+        np.argwhere(np.ones((9, 8))), np.linspace(0, 1, 72), shape=(9, 8), modes=("user", "film")
+    )
+    ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=5.0, delta=1e-5), unit=unit, name="x")
+    fit = estimator(2, **{**PROMISE, "unit": unit, "ledger": ledger, **options})
+    fit.fit(tensor)
+    first = fit.release_id_
+
+    def fail(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        for name, method in METHODS.items():
+            patch.setitem(catalogue.METHODS, name, dataclasses.replace(method, run=fail))
+        patch.setattr(slices, "run_recipe", fail)
+        with pytest.raises(MemoryError):
+            fit.fit(tensor)
+    charges = [entry.release_id for entry in ledger.entries()]
+    assert charges == [first, fit.release_id_]
+    assert not hasattr(fit, "model_"), "the model of the first fit does not belong to the second charge"
+    assert not hasattr(fit, "guarantee_")
+    with pytest.raises(BudgetExceededError):
+        fit.fit(tensor)
+    assert not hasattr(fit, "release_id_"), "a fit that was not charged has no id"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "tensor"}, r'unit must be "value", "entry" or "slice" here'),
-        ({"unit": "slice:user"}, r'shape must be declared for unit="slice"'),
+        ({"unit": "tensor"}, r'unit must be "value" or "entry" here'),
+        ({"unit": "slice:user"}, r"try UserLevelCP, UserLevelTucker or UserLevelMatrix"),
         ({"unit": "entry"}, r'shape must be declared for unit="entry"'),
         ({"unit": "entry", "shape": (2, 2, 2)}, r"shape must be the shape of the tensor"),
         ({"bounds": (1.0, 0.0)}, r"bounds must be two finite numbers, the lower one first"),
@@ -113,7 +158,7 @@ def test_a_failing_mechanism_leaves_its_charge(problem, tmp_path, monkeypatch):
         ({"epsilon": float("inf")}, r"epsilon"),
         ({"delta": 1.0}, r"delta"),
         ({"method": "magic"}, r'method must be one of "auto", "mean"'),
-        ({"method": "gram"}, r"method must be one of"),
+        ({"method": "gram"}, r'method must be one of .* got \'gram\', which is for unit "entry"'),
         ({"rank": 0}, r"rank must be a whole number of at least 1"),
         ({"sweeps": 0}, r"sweeps must be a whole number"),
         ({"restarts": 0}, r"restarts must be a whole number"),
@@ -132,8 +177,46 @@ def test_privacy_inputs_have_no_defaults():
             tv.PrivateCP(**options)
 
 
-def test_clone():
-    assert clone(make()).get_params() == make().get_params()
+ESTIMATORS = {
+    tv.CP: {"rank": 3, "solver": "als"},
+    tv.Tucker: {"rank": (3, 2), "core_regularization": 0.5},
+    tv.LowRankMatrix: {"rank": "auto", "max_rank": 7},
+    tv.PrivateCP: {"rank": 3, **PROMISE, "sweeps": 7},
+    tv.PrivateTucker: {"rank": (3, 2), **PROMISE, "shape": (4, 5)},
+    tv.PrivateLowRankMatrix: {"rank": 3, **PROMISE, "solver": "sor"},
+    tv.UserLevelCP: {"rank": 3, **PROMISE, "unit": Unit.slice("user", contributions=50), "shape": (4, 5)},
+    tv.UserLevelTucker: {"rank": 3, **PROMISE, "unit": "slice:user", "shape": (4, 5), "method": "biases"},
+    tv.UserLevelMatrix: {"rank": "auto", **PROMISE, "unit": "slice:user", "shape": (4, 5)},
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+def test_clones_have_the_same_parameters(estimator):
+    settings = ESTIMATORS[estimator]
+    original = estimator(**settings)
+    copy = clone(original)
+    assert copy is not original
+    assert copy.get_params() == original.get_params()
+    assert settings.items() <= copy.get_params().items()
+    assert repr(copy) == repr(original)
+    for name, value in settings.items():
+        assert f"{name}={value!r}" in repr(original)
+    assert next(iter(original.get_params())) == "rank"
+    assert copy.set_params(rank=5).rank == 5
+    with pytest.raises(tv.InputError, match="depth is not a parameter of"):
+        copy.set_params(depth=3)
+    with pytest.raises(TypeError, match="positional"):
+        estimator(3, "bayes")
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
+def test_help_explains_every_parameter(estimator):
+    explained = {
+        name for line in estimator.__doc__.splitlines() if not line.startswith(" ") for name in line.split(", ")
+    }
+    assert set(estimator(**ESTIMATORS[estimator]).get_params()) <= explained
+    assert "settings" not in explained
+    assert "**settings" not in explained
 
 
 def facts(shape=(20, 20, 20), n=3200, rank=3, bounds=(-0.25, 1.25)):

@@ -1,4 +1,4 @@
-"""Unit slice in the estimators: what is asked for, what is promised, what is kept."""
+"""Estimators for whole users: what is asked for, what is promised, what is kept."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,8 @@ import pytest
 import tensorveil as tv
 from tensorveil.errors import InputError
 from tensorveil.privacy import Budget, Gaussian, Ledger, Unit
-from tensorveil.release.release import load_release, write_diagnostics, write_release
+from tensorveil.release.diagnostics import write_diagnostics
+from tensorveil.release.release import load_release, write_release
 from tensorveil.rounds import SharedModel
 
 SHAPE = (60, 20)
@@ -23,10 +24,10 @@ def ratings(shape=SHAPE, seed=0):
 def estimators():
     cube = {**PROMISE, "shape": (60, 20, 4)}
     return [
-        (tv.PrivateCP(2, unit="slice", protect="user", **cube), ratings((60, 20, 4))),
-        (tv.PrivateTucker((2, 2, 2), unit="slice:user", method="factors", **cube), ratings((60, 20, 4))),
-        (tv.PrivateLowRankMatrix(3, unit=Unit.slice("user"), **PROMISE), ratings()),
-        (tv.PrivateLowRankMatrix("auto", unit="slice:film", **PROMISE), ratings()),
+        (tv.UserLevelCP(2, unit=Unit.slice("user", contributions=20), **cube), ratings((60, 20, 4))),
+        (tv.UserLevelTucker((2, 2, 2), unit="slice:user", method="factors", **cube), ratings((60, 20, 4))),
+        (tv.UserLevelMatrix(3, unit=Unit.slice("user"), **PROMISE), ratings()),
+        (tv.UserLevelMatrix("auto", unit="slice:film", **PROMISE), ratings()),
     ]
 
 
@@ -43,8 +44,9 @@ def test_every_estimator_protects_slices(which):
     assert fitted.predict_for(tensor, tensor).shape == (tensor.n_entries,)
     assert fitted.rmse_for(tensor, tensor) < 2.0
     assert fitted.personalise(tensor).shape == tensor.shape
-    with pytest.raises(InputError, match="predict_for"):
-        fitted.predict(tensor)
+    assert not hasattr(fitted, "predict"), "nobody's own part is released, so there is nothing to predict from"
+    assert fitted.plan_.n_entries is None, "how many entries there are is private"
+    assert len(fitted.plan_.ranks) == tensor.order
 
 
 def test_the_fitted_object_keeps_nothing_of_the_data():
@@ -59,24 +61,24 @@ def test_the_fitted_object_keeps_nothing_of_the_data():
 
 
 def test_sentence_says_what_is_promised():
-    fitted = tv.PrivateCP(2, unit="slice:user", **PROMISE).fit(ratings())
+    fitted = tv.UserLevelCP(2, unit="slice:user", **PROMISE).fit(ratings())
     sentence = fitted.guarantee_.sentence()
     assert "(epsilon = 2, delta = 1e-5) differential privacy for all entries of one index of mode 'user'" in sentence
     assert sentence.count("Proven.") == 1
-    seeded = tv.PrivateCP(2, unit="slice:user", noise_seed=1, **PROMISE).fit(ratings())
+    seeded = tv.UserLevelCP(2, unit="slice:user", noise_seed=1, **PROMISE).fit(ratings())
     assert seeded.guarantee_.sentence().startswith("NOT PRIVATE")
 
 
 def test_spent_is_what_the_ledger_says(tmp_path):
     ledger = Ledger.create(tmp_path / "l", budget=Budget(epsilon=3.0, delta=1e-4), unit=Unit.slice("user"), name="x")
-    fitted = tv.PrivateCP(2, unit="slice", protect="user", ledger=ledger, **PROMISE).fit(ratings())
+    fitted = tv.UserLevelCP(2, unit="slice:user", ledger=ledger, **PROMISE).fit(ratings())
     (charge,) = ledger.entries()
     assert isinstance(charge.event, Gaussian)
     assert charge.release_id == fitted.release_id_
     spent = sum(part.event.mu**2 for part in fitted.guarantee_.composition)
     assert spent <= charge.event.mu**2
     with pytest.raises(InputError, match="unit"):
-        tv.PrivateCP(2, unit="slice:film", ledger=ledger, **PROMISE).fit(ratings())
+        tv.UserLevelCP(2, unit="slice:film", ledger=ledger, **PROMISE).fit(ratings())
     assert len(ledger.entries()) == 1
 
 
@@ -85,34 +87,62 @@ def test_spent_is_what_the_ledger_says(tmp_path):
     [
         ({"shape": None}, "shape must be declared"),
         ({"delta": 0.0}, "delta"),
-        ({"protect": "nobody", "unit": "slice"}, "protect"),
-        ({"protect": "film"}, "different modes"),
-        ({"protect": "user", "unit": "value"}, "Leave it out"),
+        ({"unit": "slice"}, "needs the name of a mode"),
+        ({"unit": "slice:nobody"}, "protect must name one of the modes"),
+        ({"unit": "value"}, "or PrivateCP"),
+        ({"rank": 0}, "rank must be a whole number"),
         ({"method": "gram"}, "method must be one of"),
-        ({"contributions": 0}, "contributions"),
         ({"shape": (60, 21)}, "shape"),
         ({"noise_seed": 1, "ledger": "nowhere"}, "noise_seed"),
     ],
 )
 def test_refusals_come_before_the_fit(changes, match):
     with pytest.raises(InputError, match=match):
-        tv.PrivateCP(2, **{"unit": "slice:user", **PROMISE, **changes}).fit(ratings())
+        tv.UserLevelCP(**{"rank": 2, "unit": "slice:user", **PROMISE, **changes}).fit(ratings())
 
 
-def test_solver_has_no_meaning():
-    with pytest.raises(InputError, match="solver"):
-        tv.PrivateLowRankMatrix(2, unit="slice:user", solver="sor", **PROMISE).fit(ratings())
+def test_what_has_no_meaning_is_no_parameter():
+    assert not {"solver", "sweeps", "restarts", "max_rank"} & set(
+        tv.UserLevelMatrix(2, unit="slice:user", **PROMISE).get_params()
+    )
+    for missing in ("epsilon", "delta", "unit", "bounds", "shape", "rank"):
+        options = {"rank": 2, "unit": "slice:user", **PROMISE}
+        del options[missing]
+        with pytest.raises(TypeError, match=missing):
+            tv.UserLevelCP(**options)
 
 
-def test_predictions_from_own_entries_are_for_slices_only():
-    fitted = tv.PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5)).fit(ratings())
-    with pytest.raises(InputError, match="unit 'slice'"):
-        fitted.predict_for(ratings(), [[0, 0]])
+@pytest.mark.parametrize("estimator", [tv.PrivateCP, tv.PrivateTucker, tv.PrivateLowRankMatrix])
+def test_estimators_of_whole_models_name_the_one_for_whole_users(estimator):
+    with pytest.raises(InputError, match="UserLevelCP"):
+        estimator(2, unit="slice:user", **PROMISE).fit(ratings())
+    assert not hasattr(estimator, "predict_for")
+
+
+def test_contributions_bound_what_one_user_counts():
+    """They change the fit and not what is protected: the ledger takes both for the same unit."""
+    few, many = Unit.slice("user", contributions=1), Unit.slice("user", contributions=100)
+    assert few == many == Unit.parse("slice:user")
+    assert hash(few) == hash(many)
+    assert str(few) == "slice:user"
+    first, second = (
+        tv.UserLevelCP(2, unit=unit, noise_seed=0, random_state=0, **PROMISE).fit(ratings()) for unit in (few, many)
+    )
+    assert not np.array_equal(first.model_.biases[0], second.model_.biases[0])
+    assert first.guarantee_.to_json() == second.guarantee_.to_json()
+
+
+@pytest.mark.parametrize("given", [0, 0.5, float("inf"), "many", True])
+def test_contributions_are_checked(given):
+    with pytest.raises(InputError, match="contributions must be"):
+        Unit.slice("user", contributions=given)
+    with pytest.raises(InputError, match="contributions is for unit 'slice'"):
+        Unit("value", contributions=5)
 
 
 def test_release_holds_what_may_leave(tmp_path):
     tensor = ratings()
-    fitted = tv.PrivateLowRankMatrix(2, unit="slice:user", **PROMISE).fit(tensor)
+    fitted = tv.UserLevelMatrix(2, unit="slice:user", **PROMISE).fit(tensor)
     folder = write_release(fitted, tmp_path / "release")
     model, guarantee = load_release(folder)
     np.testing.assert_array_equal(model.predict_for(tensor, tensor), fitted.predict_for(tensor, tensor))

@@ -9,7 +9,7 @@ from tensorveil.federated import wire
 from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, make_identity
-from tensorveil.federated.secure import client as secure
+from tensorveil.federated.secure import masking
 from tensorveil.rounds import State
 
 RUN = "ab" * 16
@@ -48,7 +48,7 @@ class Asking:
     def share(self):
         hellos = self.greet()
         sealed = [self.ask(k, "share", -1, k, hellos).arrays["sealed"].tobytes() for k in range(len(self.clients))]
-        length = secure.sealed_length(len(self.agreement.recipe.rounds))
+        length = masking.sealed_length(len(self.agreement.recipe.rounds))
         return [b"".join(s[k * length : (k + 1) * length] for s in sealed) for k in range(len(self.clients))]
 
     def state(self, state=None):
@@ -101,7 +101,7 @@ def test_no_sum_before_all_shares_are_there(tmp_path):
         asking.first(0, [inboxes[1]] * 3)
     with pytest.raises(RefusedError, match="wrong length"):
         asking.first(0, [inboxes[0][:-1]] * 3)
-    assert not Home.of(asking.homes[0], asking.agreement.digest).begun()
+    assert not Home.of(asking.homes[0], asking.agreement.digest).was_begun()
 
 
 def test_a_server_cannot_put_in_keys_of_its_own(tmp_path):
@@ -134,7 +134,7 @@ def test_a_peers_greeting_of_an_earlier_run_is_refused(tmp_path):
         ({"sender": 0}, "somebody else"),
         ({"round": 99}, "no such round"),
         ({"kind": "unmask"}, "no such step"),
-        ({"receiver": wire.SERVER}, "for nobody"),
+        ({"receiver": wire.SERVER}, "no receiver"),
     ],
 )
 def test_questions_that_are_not_the_agreed_servers(tmp_path, change, reason):

@@ -47,7 +47,7 @@ def test_missing_packages_are_named(monkeypatch):
 def test_a_process_that_ends_at_once_is_reported(tmp_path):
     with (
         pytest.raises(AbandonedError, match="ended at once"),
-        processes._running(["true"], tmp_path, tmp_path / "log", f"127.0.0.1:{free_port()}"),
+        processes._run(["true"], tmp_path, tmp_path / "log", f"127.0.0.1:{free_port()}"),
     ):
         pass
 
@@ -61,7 +61,7 @@ from pathlib import Path
 from tensorveil.federated.flower import processes
 processes._tool = lambda name: name
 server = [sys.executable, "-c", "import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"]
-with processes._running(server, Path({str(tmp_path)!r}), Path({str(tmp_path / "log")!r}), "127.0.0.1:{port}"):
+with processes._run(server, Path({str(tmp_path)!r}), Path({str(tmp_path / "log")!r}), "127.0.0.1:{port}"):
     print("up", flush=True)
     time.sleep(60)
 """

@@ -12,13 +12,13 @@ from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.errors import AbandonedError
 from tensorveil.federated.identity import load_identity, make_identity
-from tensorveil.federated.release import release
 from tensorveil.federated.server import Settings, run_server
 from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Budget, BudgetExceededError, Ledger
 from tensorveil.rounds import run_recipe
+from tensorveil.runs.federate import release_outcome
 
 HASTE = Settings(patience=0.0, timeout=1.0)
 
@@ -44,8 +44,8 @@ def test_without_noise_a_run_equals_the_central_one_bit_by_bit(tmp_path, kind, n
     outcome = run_server(agreement, key, transport, settings=HASTE)
     assert outcome.state.to_bytes() == run_recipe(agreement.recipe, [data], None).to_bytes()
     assert not outcome.incidents
-    assert not outcome.guarantee.private
-    assert outcome.guarantee.sentence().startswith("NOT PRIVATE")
+    assert not outcome.guarantee_.private
+    assert outcome.guarantee_.sentence().startswith("NOT PRIVATE")
 
 
 @pytest.mark.parametrize("kind", ["aggregator", "secure", "local"])
@@ -73,15 +73,15 @@ def test_noise_on_the_sums_is_what_the_recipe_expects(tmp_path, kind):
         patch.setattr(type(recipe), "advance", spy)
         outcome = run_server(agreement, key, InProcess(answers=[c.answer for c in clients]), settings=HASTE)
     chance.assert_second_moment(f"noise of a federated run, {kind}", np.concatenate(noise), 1.0)
-    assert outcome.guarantee.private
-    assert outcome.guarantee.epsilon == 5.0
+    assert outcome.guarantee_.private
+    assert outcome.guarantee_.epsilon == 5.0
 
 
 def test_a_trusted_server_with_a_seed_says_so(tmp_path):
     agreement, key, _, transport, _ = in_process(tmp_path, "aggregator")
     outcome = run_server(agreement, key, transport, source=SeededSource(1), settings=HASTE)
-    assert not outcome.guarantee.private
-    folder = release(outcome, tmp_path / "release", ledger=None)
+    assert not outcome.guarantee_.private
+    folder = release_outcome(outcome, tmp_path / "release")
     assert all(path.name.startswith("NOT-PRIVATE-") for path in folder.iterdir())
 
 
@@ -138,10 +138,10 @@ def garbage(node, message, content, kept):
 
 HARM = {
     drop: "no answer",
-    not_a_number: "kind that is not allowed",
+    not_a_number: "type that is not allowed",
     replayed: "another r",
     huge: "too long",
-    garbage: "no message",
+    garbage: "not a message",
 }
 
 
@@ -229,7 +229,7 @@ def test_more_drop_outs_than_agreed_on_end_the_run_and_stay_charged(tmp_path):
     def change(node, message, content, kept):
         return None if node > 0 and message.round == 2 else content
 
-    with pytest.raises(AbandonedError, match="more dropped out than was agreed on"):
+    with pytest.raises(AbandonedError, match="more dropped out than the agreement allows"):
         run_server(agreement, key, Wire(clients, change), ledger=path, settings=HASTE)
     (charge,) = Ledger.open(path).entries()
     assert charge.status == "spent, release unknown"
@@ -278,7 +278,7 @@ def test_with_local_noise_every_client_charges_its_own_ledger_once(tmp_path):
     for path in ledgers:
         (charge,) = Ledger.open(path).entries()
         assert charge.event == agreement.event
-    assert "nobody but the client that holds the data is trusted" in outcome.guarantee.sentence()
+    assert "nobody but the client that holds the data is trusted" in outcome.guarantee_.sentence()
     # Each client alone is private at epsilon; what all of them together release is more so.
     assert agreement.recipe.epsilon < agreement.epsilon
 
@@ -330,5 +330,5 @@ def test_agreements_are_read_back_strictly(tmp_path):
     with pytest.raises(InputError, match="two are the same"):
         Agreement.from_json(content | {"clients": [content["clients"][0]] * 3})
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(InputError, match="no agreement"):
+    with pytest.raises(InputError, match="not an agreement"):
         Agreement.load(tmp_path / "broken.json")

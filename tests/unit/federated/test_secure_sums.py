@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import chance
 from tensorveil.errors import InputError
 from tensorveil.federated.errors import AbandonedError, RefusedError
-from tensorveil.federated.secure import client as secure
-from tensorveil.federated.secure import shamir
-from tensorveil.federated.secure.masks import agree, mask, pairwise, public_of
-from tensorveil.federated.secure.server import unmasked_sum
+from tensorveil.federated.secure import masking, shamir
+from tensorveil.federated.secure.masks import derive_public_key, derive_shared_secret, expand_mask, sum_pair_masks
+from tensorveil.federated.secure.unmasking import unmask_sum
 
 RUN = "0" * 32
 
@@ -22,11 +21,13 @@ RUN = "0" * 32
 def party(n, rounds, threshold, seeds=None):
     """Go through the set-up of a run: seeds, what is published, and everybody's opened shares."""
     seeds = seeds or [secrets.token_bytes(32) for _ in range(n)]
-    everyone = [secure.published(seed, RUN, rounds).tobytes() for seed in seeds]
-    length = secure.sealed_length(rounds)
-    sealed = [secure.seal_shares(seed, me, everyone, RUN, rounds, threshold).tobytes() for me, seed in enumerate(seeds)]
+    everyone = [masking.publish_keys(seed, RUN, rounds).tobytes() for seed in seeds]
+    length = masking.sealed_length(rounds)
+    sealed = [
+        masking.seal_shares(seed, me, everyone, RUN, rounds, threshold).tobytes() for me, seed in enumerate(seeds)
+    ]
     opened = [
-        secure.open_shares(seed, me, everyone, RUN, [s[me * length : (me + 1) * length] for s in sealed])
+        masking.open_shares(seed, me, everyone, RUN, [s[me * length : (me + 1) * length] for s in sealed])
         for me, seed in enumerate(seeds)
     ]
     return seeds, everyone, opened
@@ -39,9 +40,9 @@ def cut(content, n):
 def total_of(vectors, present, helpers, seeds, everyone, opened, rounds, round_, threshold):
     n = len(seeds)
     flags = np.array([k in present for k in range(n)])
-    masked = {k: secure.masked(vectors[k], seeds[k], k, everyone, RUN, round_) for k in present}
-    shares = {k: cut(secure.revealed(opened[k], flags, round_, rounds).tobytes(), n) for k in helpers}
-    return unmasked_sum(masked, shares, everyone, threshold, RUN, round_)
+    masked = {k: masking.mask_vector(vectors[k], seeds[k], k, everyone, RUN, round_) for k in present}
+    shares = {k: cut(masking.reveal_shares(opened[k], flags, round_, rounds).tobytes(), n) for k in helpers}
+    return unmask_sum(masked, shares, everyone, threshold, RUN, round_)
 
 
 def test_every_set_of_drop_outs_up_to_the_threshold():
@@ -70,11 +71,11 @@ def test_masks_cancel_for_any_vectors(n, seed, data):
 
 def test_pairwise_masks_cancel_and_differ_by_round():
     secrets_ = [secrets.token_bytes(32) for _ in range(4)]
-    publics = [public_of(s) for s in secrets_]
+    publics = [derive_public_key(s) for s in secrets_]
 
     def masks(round_):
         return [
-            pairwise(s, k, {j: p for j, p in enumerate(publics) if j != k}, RUN, round_, 6)
+            sum_pair_masks(s, k, {j: p for j, p in enumerate(publics) if j != k}, RUN, round_, 6)
             for k, s in enumerate(secrets_)
         ]
 
@@ -86,7 +87,7 @@ def test_one_masked_vector_looks_uniform():
     """Whatever the vector: all bytes of its masked words are uniform. A mask that is left out would be found."""
     seeds, everyone, _ = party(3, 1, 2)
     size = 400_000
-    words = secure.masked(np.zeros(size, dtype=np.int64), seeds[0], 0, everyone, RUN, 0)
+    words = masking.mask_vector(np.zeros(size, dtype=np.int64), seeds[0], 0, everyone, RUN, 0)
     for at in (0, 3, 7):
         counts = np.bincount(words.view(np.uint8)[at::8], minlength=256)
 
@@ -100,7 +101,7 @@ def test_one_masked_vector_looks_uniform():
 def test_a_masked_vector_does_not_follow_the_vector():
     seeds, everyone, _ = party(3, 1, 2)
     vector = np.arange(20_000, dtype=np.int64) << 40
-    words = secure.masked(vector, seeds[0], 0, everyone, RUN, 0)
+    words = masking.mask_vector(vector, seeds[0], 0, everyone, RUN, 0)
     chance.assert_uncorrelated("masked words and vector", vector.astype(float), words.astype(float))
 
 
@@ -137,33 +138,33 @@ def test_a_false_share_is_found_out():
     seeds, everyone, opened = party(n, 1, threshold)
     vectors = np.arange(20).reshape(n, 5)
     flags = np.array([True, True, True, False])
-    masked = {k: secure.masked(vectors[k], seeds[k], k, everyone, RUN, 0) for k in range(3)}
-    shares = {k: cut(secure.revealed(opened[k], flags, 0, 1).tobytes(), n) for k in range(n)}
+    masked = {k: masking.mask_vector(vectors[k], seeds[k], k, everyone, RUN, 0) for k in range(3)}
+    shares = {k: cut(masking.reveal_shares(opened[k], flags, 0, 1).tobytes(), n) for k in range(n)}
     shares[0] = [bytes(shamir.SHARE)] * n
-    assert np.array_equal(unmasked_sum(masked, shares, everyone, threshold, RUN, 0), vectors[:3].sum(axis=0))
+    assert np.array_equal(unmask_sum(masked, shares, everyone, threshold, RUN, 0), vectors[:3].sum(axis=0))
     del shares[3]
     with pytest.raises(AbandonedError, match="false shares"):
-        unmasked_sum(masked, shares, everyone, threshold, RUN, 0)
+        unmask_sum(masked, shares, everyone, threshold, RUN, 0)
 
 
 def test_shares_for_somebody_else_cannot_be_opened():
     seeds, everyone, _ = party(3, 1, 2)
-    length = secure.sealed_length(1)
-    sealed = [secure.seal_shares(s, me, everyone, RUN, 1, 2).tobytes() for me, s in enumerate(seeds)]
+    length = masking.sealed_length(1)
+    sealed = [masking.seal_shares(s, me, everyone, RUN, 1, 2).tobytes() for me, s in enumerate(seeds)]
     mine = [s[0:length] for s in sealed]
     with pytest.raises(RefusedError, match="cannot be opened"):
-        secure.open_shares(seeds[1], 1, everyone, RUN, mine)
+        masking.open_shares(seeds[1], 1, everyone, RUN, mine)
     broken = [bytes([mine[1][0] ^ 1]) + mine[1][1:] if k == 1 else s for k, s in enumerate(mine)]
     with pytest.raises(RefusedError, match="cannot be opened"):
-        secure.open_shares(seeds[0], 0, everyone, RUN, broken)
+        masking.open_shares(seeds[0], 0, everyone, RUN, broken)
 
 
 def test_keys_of_low_order_are_refused():
     with pytest.raises(RefusedError, match="not acceptable"):
-        agree(secrets.token_bytes(32), bytes(32), "mask")
+        derive_shared_secret(secrets.token_bytes(32), bytes(32), "mask")
 
 
 def test_masks_are_pinned():
     """The stream of a seed is AES-256-CTR from zero: parties of different versions must agree on it."""
-    first = mask(bytes(32), 2)
+    first = expand_mask(bytes(32), 2)
     assert first.view(np.uint8)[:4].tolist() == [0xDC, 0x95, 0xC0, 0x78]  # AES-256 of zeros under the zero key

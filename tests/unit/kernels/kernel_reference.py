@@ -42,6 +42,12 @@ def predict(columns, core, matrices, biases, offset):
     return out
 
 
+def squared_error(columns, values, core, matrices, biases, offset):
+    """The sum of squared errors over entries."""
+    want = predict(columns, core, [a.astype(float) for a in matrices], [b.astype(float) for b in biases], offset)
+    return float(((values.astype(float) - want) ** 2).sum())
+
+
 def sgd(entries, core, matrices, biases, offset, step, decay, core_decay, *, move_core):
     """One joint step per entry, from old values; changes copies and returns (sse, core, matrices, biases)."""
     core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_reference import problem, tile_entries
 
-from tensorveil.kernels.layout import build_all_rows, build_rows, build_tiles, pad, unpad
+from tensorveil.kernels.padded import pad, unpad
+from tensorveil.kernels.rows import build_all_rows, build_rows
 from tensorveil.kernels.threads import balanced, ranges
+from tensorveil.kernels.tiles import build_tiles
 
 
 def sorted_entries(columns, values):

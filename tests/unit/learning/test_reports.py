@@ -10,7 +10,7 @@ from chance import register
 from tensorveil.errors import InputError
 from tensorveil.learning import (
     Directions,
-    Plan,
+    Network,
     Samples,
     Training,
     fit_discriminant,
@@ -70,7 +70,7 @@ def test_a_network_learns_from_reports_of_any_mechanism():
     mechanism = DTLDP(shape=(8, 8), epsilon=40.0, unit="local entry", bounds=(-1, 1), points=17)
     seen = report(data.train, mechanism, source=SeededSource(2))
     assert str(seen.guarantee.unit) == "local entry"
-    plan = Plan(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [32]})
+    plan = Network(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [32]})
     network = train(plan.make(0), seen.samples, Training(epochs=15, batch=32), seed=0)
     assert weighted_f1(data.test.y, predict(network, data.test.x), 10) > 0.85
 
@@ -134,7 +134,7 @@ def test_moments_are_unbiased_under_the_noise_of_privunit():
 def test_reports_are_checked():
     data = Samples(x=np.zeros((4, 3)), y=[0, 1, 0, 1], classes=2)
     mechanism = PrivUnit(shape=(3,), epsilon=1.0, unit="tensor", radius=1.0)
-    with pytest.raises(InputError, match="one tensor per tensor"):
+    with pytest.raises(InputError, match="one tensor for every tensor"):
         report(data, mechanism, encode=lambda x: x[:2])
     with pytest.raises(InputError, match="at least two of every class"):
         moments_of_reports(np.zeros((3, 2)), [0, 0, 1], 2)

@@ -49,10 +49,10 @@ def test_subsets_are_of_the_records_and_repeatable():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"x": [1.0, 2.0]}, "x must be numbers"),
+        ({"x": [1.0, 2.0]}, "x must hold numbers"),
         ({"x": [[np.nan], [1.0]]}, "finite"),
         ({"y": [0, 2]}, "between 0 and classes - 1"),
-        ({"y": [0]}, "one whole number per record"),
+        ({"y": [0]}, "one integer per record"),
         ({"classes": 1}, "classes must be at least 2; got 1"),
     ],
 )

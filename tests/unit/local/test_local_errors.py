@@ -10,7 +10,8 @@ from local_cases import ALL, ENTRYWISE, WHOLE, make, projected
 
 from chance import assert_mean, assert_second_moment
 from tensorveil.local import DTLDP, Basis, Hybrid, Piecewise, PrivUnit, Staircase, choose, project
-from tensorveil.local.entrywise import concave_at, picks
+from tensorveil.local.concave import concave_at
+from tensorveil.local.picking import pick_entries
 from tensorveil.local.windows import window_law
 from tensorveil.noise import SeededSource
 from tensorveil.privacy.exact import exactly
@@ -88,7 +89,7 @@ def test_published_formulas_hold():
 
 
 def test_picked_entries_are_different_and_all_sets_are_alike():
-    found = picks(30_000, 5, 3, SeededSource(0))
+    found = pick_entries(30_000, 5, 3, SeededSource(0))
     assert all(len(set(row)) == 3 for row in found[:200].tolist())
     sets = np.sort(found, axis=1) @ np.array([100, 10, 1])
     counts = np.unique(sets, return_counts=True)[1]

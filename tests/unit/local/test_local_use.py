@@ -28,7 +28,7 @@ from tensorveil.local import (
     mechanism_from_json,
     mechanism_to_json,
     project,
-    shuffled,
+    shuffle,
     shuffled_epsilon,
 )
 from tensorveil.local import contract as contract_module
@@ -170,7 +170,7 @@ def test_streamed_means_are_means():
         assert np.allclose(found.mean, reports.mean(axis=0))
         assert np.allclose(found.standard_error, reports.std(axis=0, ddof=1) / math.sqrt(999))
         assert found.count == 999
-    assert whole.clipped((2.9, 3.0)).max() <= 3.0
+    assert whole.clip((2.9, 3.0)).max() <= 3.0
     for wrong in (reports[:1], reports.reshape(999, 4), np.full((5, 2, 2), np.nan)):
         with pytest.raises(InputError, match="reports"):
             mean_of(wrong, (2, 2))
@@ -230,18 +230,18 @@ def test_shuffling_is_never_promised_too_much(local, users):
 
 def test_shuffling_needs_a_crowd_and_a_pure_mechanism():
     mechanism = make("Hybrid", epsilon=1.0)
-    guarantee = shuffled(mechanism, 100_000, 1e-6)
+    guarantee = shuffle(mechanism, 100_000, 1e-6)
     assert guarantee.private
     assert guarantee.epsilon < 0.1
     assert guarantee.delta == 1e-6
     with pytest.raises(InputError, match="users must be at least"):
-        shuffled(mechanism, 3, 1e-6)
+        shuffle(mechanism, 3, 1e-6)
     with pytest.raises(InputError, match="delta"):
         shuffled_epsilon(1.0, 1000, 0.0)
     with pytest.raises(InputError, match="pure"):
-        shuffled(make("ExactGaussian"), 100_000, 1e-6)
+        shuffle(make("ExactGaussian"), 100_000, 1e-6)
     with pytest.raises(InputError, match="pure"):
-        shuffled(make("DTLDP", unit="local entry"), 100_000, 1e-6)
+        shuffle(make("DTLDP", unit="local entry"), 100_000, 1e-6)
 
 
 # Bad input

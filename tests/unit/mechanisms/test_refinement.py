@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
-from tensorveil.mechanisms import margins, refine, tradeoffs
+from tensorveil.mechanisms import margins, refinement, tradeoffs
 from tensorveil.mechanisms.data import Form, PrivateData
-from tensorveil.mechanisms.gradient import stepped
+from tensorveil.mechanisms.gradient import step_rows
 from tensorveil.mechanisms.input import clipping_slope
-from tensorveil.mechanisms.output import run_output, solved
-from tensorveil.mechanisms.refine import RowSums
+from tensorveil.mechanisms.output import run_output, solve_rows
+from tensorveil.mechanisms.refinement import RowSums
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import Noisy, SeededSource
 
@@ -41,12 +41,12 @@ def test_solutions_are_the_posterior_mean(noise):
         error = sums.second[i] + noise * np.eye(3)
         reach = sums.gram[i] @ (0.25 * np.eye(3)) @ sums.gram[i] + error
         best[i] = before[i] + 0.25 * sums.gram[i] @ np.linalg.solve(reach, sums.right[i] - sums.gram[i] @ before[i])
-    assert distance(solved(before, sums), truth) < 1.05 * distance(best, truth)
+    assert distance(solve_rows(before, sums), truth) < 1.05 * distance(best, truth)
 
 
 def test_pure_noise_moves_nothing_far():
     before, truth, sums = row_problem(1e8)
-    for step in (solved, stepped):
+    for step in (solve_rows, step_rows):
         assert distance(step(before, sums), before) < 0.3 * distance(before, truth)
 
 
@@ -54,13 +54,13 @@ def test_gradient_steps_approach_the_solution():
     before, truth, sums = row_problem(0.0)
     rows = before
     for _ in range(20):
-        rows = stepped(rows, sums)
+        rows = step_rows(rows, sums)
     assert distance(rows, truth) < 0.7 * distance(before, truth)
 
 
-def test_a_single_row_such_as_a_core_is_solved():
+def test_a_single_row_such_as_a_core_is_solve_rows():
     before, truth, sums = row_problem(1.0, rows=1, rank=6, entries=4000)
-    assert distance(solved(before, sums), truth) < 0.1 * distance(before, truth)
+    assert distance(solve_rows(before, sums), truth) < 0.1 * distance(before, truth)
 
 
 def test_slope_is_measured():
@@ -107,12 +107,12 @@ def test_weights_limit_the_longest_design():
     rng = np.random.default_rng(0)
     design = rng.standard_normal((1000, 3))
     design[0] *= 1000
-    target = refine.Target(known=np.zeros(1000), residual=np.zeros(1000), limit=1.0, slope=1.0, variance=1.0)
+    target = refinement.Target(known=np.zeros(1000), residual=np.zeros(1000), limit=1.0, slope=1.0, variance=1.0)
     spend = Spend(source=SeededSource(0), epsilon=0.1)
-    weights = refine._weights(design, target, spend, 100.0)
+    weights = refinement._weights(design, target, spend, 100.0)
     assert np.all((weights > 0) & (weights <= 1))
     assert np.max(np.linalg.norm(design * weights[:, None], axis=1)) < 10
-    assert np.array_equal(refine._weights(np.zeros((4, 2)), target, spend, 4.0), np.ones(4))
+    assert np.array_equal(refinement._weights(np.zeros((4, 2)), target, spend, 4.0), np.ones(4))
 
 
 def test_less_noise_widens_limits_and_shares():
@@ -144,7 +144,7 @@ def test_refinement_beats_its_start(core):
 
 
 def test_a_large_core_stays_as_it_was(monkeypatch):
-    monkeypatch.setattr(refine, "_LARGEST_DESIGN", 10)
+    monkeypatch.setattr(refinement, "_LARGEST_DESIGN", 10)
     problem = tv.synthetic_tucker((8, 8, 8), 2, random_state=0)
     data = PrivateData(
         columns=problem.train.columns, values=np.clip(problem.train.values, -0.25, 1.25), shape=(8, 8, 8),
@@ -171,15 +171,15 @@ def test_noise_blurs_and_entries_clear():
     assert clear(1.0, 40_000) > clear(1.0, 20_000)
 
 
-@pytest.mark.parametrize("step", [solved, stepped])
+@pytest.mark.parametrize("step", [solve_rows, step_rows])
 @pytest.mark.parametrize("rows", [2, 1])
 @pytest.mark.parametrize("size", [1e-162, 1e-120, 1e-80])
 def test_what_is_switched_off_moves_nothing(step, rows, size):
     """Auditing found it: a core of 1e-162 has a curvature of the smallest float, and a step divided by it overflows."""
     design = np.full((4, 1), size)
-    target = refine.Target(known=np.zeros(4), residual=np.zeros(4), limit=4.0, slope=1.0, variance=1.0)
+    target = refinement.Target(known=np.zeros(4), residual=np.zeros(4), limit=4.0, slope=1.0, variance=1.0)
     column = np.arange(4) % rows
-    sums = refine._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
+    sums = refinement._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
     before = np.ones((rows, 1))
     assert distance(step(before, sums), before) < 1e-6
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from model_cases import brute_force, brute_force_at, random_model
 
 from tensorveil.errors import InputError, MemoryLimitError
 from tensorveil.models import CPModel, TuckerModel
+from tensorveil.models.link import Link
 from tensorveil.tensor import Mode
 
 shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
@@ -196,3 +199,21 @@ def test_models_say_what_they_are_and_cannot_be_changed(kind):
         model.factors[0][0, 0] = 1.0
     with pytest.raises(AttributeError):
         model.offset = 1.0
+
+
+@pytest.mark.parametrize("kind", ["cp", "tucker"])
+def test_everything_that_predicts_goes_through_the_link(kind):
+    plain = random_model(kind, bounds=(0.0, 2.0))
+
+    class Counts(type(plain)):
+        @property
+        def link(self):
+            return Link(name="log", mean=np.exp, linear=np.log)
+
+    model = Counts(**{field.name: getattr(plain, field.name) for field in fields(plain)})
+    wanted = np.clip(np.exp(brute_force(plain, clip=False)), 0.0, 2.0)
+    coords = np.argwhere(np.ones(model.shape, dtype=bool))
+    np.testing.assert_allclose(model.predict(coords), wanted.ravel())
+    np.testing.assert_allclose(model.dense(), wanted)
+    ranking = model.top(3, given={0: 1, 2: 0}, along=1)
+    np.testing.assert_allclose(ranking.values, wanted[1, ranking.indices, 0])

@@ -13,7 +13,7 @@ from chance import assert_fits
 from tensorveil.noise import SeededSource
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_least, exp_at_most, log_at_least
 from tensorveil.noise.responses import KeepOrLaplace, TwoPoints, Windows, chances
-from tensorveil.noise.staircase import Staircase, Stairs, best_stairs, settle_stairs, stairs_variance
+from tensorveil.noise.staircase import StaircaseSampler, Stairs, best_stairs, settle_stairs, stairs_variance
 
 ONES = (1 << 64) - 1
 
@@ -117,7 +117,7 @@ def stairs_law(stairs, reach, epsilon=None):
 def test_staircase_follows_its_law(last, epsilon):
     stairs = best_stairs(Fraction(epsilon), last)
     n, reach = 60_000, int(30 * last / epsilon) + last
-    codes = Staircase(stairs=(stairs,)).draw(np.full(n, 3), columns(n), SeededSource(last)) - 3
+    codes = StaircaseSampler(stairs=(stairs,)).draw(np.full(n, 3), columns(n), SeededSource(last)) - 3
 
     def law(factor):
         wrong = Stairs(last=last, epsilon=Fraction(epsilon * factor**2), tread=stairs.tread, chance=stairs.chance)
@@ -161,14 +161,14 @@ def test_doubtful_stairs_are_settled_and_minus_zero_is_rejected():
     found = settle_stairs([ONES - 1, 0, ONES], stairs, SeededSource(0))
     assert 0 <= found < stairs.tread
     source = ChosenSource([ONES, 0, 0, 4, 0, 0])  # minus zero, then a uniform next to 0
-    code = Staircase(stairs=(stairs,)).draw(np.array([0]), columns(1), source)[0]
+    code = StaircaseSampler(stairs=(stairs,)).draw(np.array([0]), columns(1), source)[0]
     assert code > 6 * 30
 
 
 def test_treads_as_wide_as_a_block_have_no_rest():
     assert stairs_variance(4, 0.5, np.array([4.0]), np.array([1.0]))[0] > 0
     stairs = Stairs(last=4, epsilon=Fraction(1, 1000), tread=4, chance=0)
-    codes = Staircase(stairs=(stairs,)).draw(np.zeros(2000, dtype=np.int64), columns(2000), SeededSource(2))
+    codes = StaircaseSampler(stairs=(stairs,)).draw(np.zeros(2000, dtype=np.int64), columns(2000), SeededSource(2))
     assert codes.std() == pytest.approx(math.sqrt(stairs.variance), rel=0.2)
     assert settle_stairs([2, ONES, 0], stairs, SeededSource(0)) is not None
 

@@ -13,7 +13,7 @@ from noise_cases import ChosenSource, real_from
 
 from tensorveil.kernels import noise_draws, noise_norm
 from tensorveil.noise import basic, gaussian, norm
-from tensorveil.noise.interval import Interval, arithmetic, negated, pi_times
+from tensorveil.noise.interval import Interval, arithmetic, negate, pi_times
 
 unit = st.fractions(Fraction(1, 10**30), 1 - Fraction(1, 10**30), max_denominator=10**40)
 
@@ -39,7 +39,7 @@ def test_intervals_enclose_and_are_narrow(a, b, digits):
         encloses(numbers.ln(x), mpmath.log(p), digits)
         encloses(numbers.exp(y), mpmath.exp(q), digits)
         encloses(numbers.sqrt(x), mpmath.sqrt(p), digits)
-        encloses(negated(x), -p, digits)
+        encloses(negate(x), -p, digits)
         cos, sin = numbers.cos_sin_quarter(x)
         encloses(cos, mpmath.cos(p * mpmath.pi / 2), digits)
         encloses(sin, mpmath.sin(p * mpmath.pi / 2), digits)
@@ -51,14 +51,14 @@ def test_intervals_do_not_depend_on_the_current_context():
 
     def results():
         x = numbers.number(Fraction(2, 7))
-        return [numbers.ln(x), numbers.exp(negated(x)), numbers.sqrt(x), *numbers.cos_sin_quarter(x)]
+        return [numbers.ln(x), numbers.exp(negate(x)), numbers.sqrt(x), *numbers.cos_sin_quarter(x)]
 
     expected = results()
     with localcontext() as context:
         context.prec = 3
         assert results() == expected
     assert getcontext().prec != 3
-    assert negated(Interval(Decimal("1." + "3" * 60), Decimal(2))).hi == Decimal("-1." + "3" * 60)
+    assert negate(Interval(Decimal("1." + "3" * 60), Decimal(2))).hi == Decimal("-1." + "3" * 60)
 
 
 @pytest.mark.parametrize("bits", [10, 200, 1000])
@@ -114,18 +114,18 @@ def test_few_bits_are_always_doubtful():
 @pytest.mark.parametrize(
     ("propose", "arguments"),
     [
-        (gaussian._kept_by_gaussian, (Fraction(5, 2), 150)),
-        (gaussian._kept_by_gaussian, (Fraction(1, 7), 150)),
-        (gaussian._kept_by_gaussian, (Fraction(2**39), 60)),
-        (norm._product_proposals, (Fraction(1, 3), 2, 150)),
-        (norm._product_proposals, (Fraction(2**30), 3, 60)),
+        (gaussian._propose_gaussian, (Fraction(5, 2), 150)),
+        (gaussian._propose_gaussian, (Fraction(1, 7), 150)),
+        (gaussian._propose_gaussian, (Fraction(2**39), 60)),
+        (norm._propose_products, (Fraction(1, 3), 2, 150)),
+        (norm._propose_products, (Fraction(2**30), 3, 60)),
     ],
 )
 def test_coins_by_floats_and_by_intervals_agree(monkeypatch, propose, arguments):
     """Declaring every float worthless sends every coin to the exact path: the outcomes must be the same."""
-    original = basic.accepted
+    original = basic.accept
     fast = propose(*arguments, ChosenSource([], 21))
-    module = gaussian if propose is gaussian._kept_by_gaussian else norm
+    module = gaussian if propose is gaussian._propose_gaussian else norm
     asked = []
 
     def distrusting(exponents, errors, exact, source):
@@ -135,7 +135,7 @@ def test_coins_by_floats_and_by_intervals_agree(monkeypatch, propose, arguments)
 
         return original(exponents, np.full_like(errors, np.inf), recorded, FirstWords(source, len(exponents)))
 
-    monkeypatch.setattr(module, "accepted", distrusting)
+    monkeypatch.setattr(module, "accept", distrusting)
     slow = propose(*arguments, ChosenSource([], 21))
     assert len(asked) == arguments[-1]
     assert fast.tolist() == slow.tolist()

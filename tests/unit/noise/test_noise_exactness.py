@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from noise_cases import ChosenSource, bits_of, exact_laplace, laplace_threshold, mpmath_digits, real_from
 
 from tensorveil.noise import bernoulli_exp, discrete_laplace, norm_laplace, rounded_gaussian, uniform
-from tensorveil.noise.basic import round_up_chance
+from tensorveil.noise.basic import flip_fractions
 from tensorveil.noise.gaussian import settle_pair
 from tensorveil.noise.laplace import settle_laplace
-from tensorveil.noise.norm import _shell_proposals, _slack, settle_shell
+from tensorveil.noise.norm import _propose_shells, _slack, settle_shell
 from tensorveil.noise.uniform import Uniform
 
 SCALES = [
@@ -161,7 +161,7 @@ def test_shells_agree_between_kernel_and_exact(dimension, scale):
     width = dimension + 2 * ((dimension + 1) // 2) + 1
     words = ChosenSource([], dimension).uniform64(40 * width)
     words[width - 1 :: 2 * width] = 2**64 - 2**20  # coins that fall only if the chance is nearly 1: it never quite is
-    fast = _shell_proposals(scale, dimension, 40, ChosenSource(words))
+    fast = _propose_shells(scale, dimension, 40, ChosenSource(words))
     slow = [settle_shell(row, dimension, scale, ChosenSource([])) for row in words.reshape(40, width).tolist()]
     assert fast.tolist() == [z for z, kept in slow if kept]
     assert len(fast) <= 20
@@ -175,7 +175,7 @@ def test_shells_whose_gaussians_are_next_to_zero_are_settled_exactly(dimension):
     words[dimension::width] = 2**64 - 2**40
     words[dimension + 2 :: width] = 2**64 - 2**41 if dimension > 2 else words[dimension + 2 :: width]
     words[width - 1 :: width] = 0  # every proposal is kept
-    fast = _shell_proposals(Fraction(2**20), dimension, 6, ChosenSource(words))
+    fast = _propose_shells(Fraction(2**20), dimension, 6, ChosenSource(words))
     slow = [settle_shell(row, dimension, Fraction(2**20), ChosenSource([])) for row in words.reshape(6, width).tolist()]
     assert fast.tolist() == [z for z, _ in slow]
 
@@ -247,11 +247,11 @@ def test_rounding_up_at_its_boundary(part):
         words.append(int(scaled))
         rest = scaled - words[-1]
     assert rest == 0
-    assert not round_up_chance(np.array([part]), ChosenSource(words))[0]  # the uniform equals the fraction
+    assert not flip_fractions(np.array([part]), ChosenSource(words))[0]  # the uniform equals the fraction
     if exact > 0:
         below = int(exact * 2 ** (64 * 18)) - 1
         before = [below >> (64 * (17 - i)) & (2**64 - 1) for i in range(18)]
-        assert round_up_chance(np.array([part]), ChosenSource(before))[0]
+        assert flip_fractions(np.array([part]), ChosenSource(before))[0]
 
 
 def test_draws_in_progress_are_never_abandoned():

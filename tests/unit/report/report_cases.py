@@ -11,7 +11,7 @@ from tensorveil.privacy import Guarantee, Part, Pure, Unit
 from tensorveil.tensor import Mode, ObservedTensor
 
 NASTY = "</script><script>alert(1)</script>\"'&<b onclick=x>"
-VOID = {"meta", "input", "br"}
+VOID = {"meta", "input", "br", "img"}
 
 
 class Reader(HTMLParser):

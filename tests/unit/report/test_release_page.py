@@ -6,7 +6,7 @@ import pytest
 import tensorveil as tv
 from tensorveil.release.release import write_release
 from tensorveil.report import release_page as pages
-from tensorveil.report.release_page import release_page, report_writer
+from tensorveil.report.release_page import release_page
 
 SHAPE = (60, 12, 5)
 
@@ -19,7 +19,7 @@ def shared():
 
 
 def test_a_page_of_what_users_share_shows_released_modes_and_no_user(shared, tmp_path):
-    write_release(shared, tmp_path / "out", also={"report.html": report_writer(shared, n_entries=None)})
+    write_release(shared, tmp_path / "out")
     text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "could not be drawn" not in text
     assert "Mode film" in text
@@ -48,6 +48,6 @@ def test_a_drawing_that_fails_does_not_take_the_release_along(shared, tmp_path, 
         raise ZeroDivisionError("drawing")
 
     monkeypatch.setattr(pages, "factor_section", broken)
-    folder = write_release(shared, tmp_path / "out", also={"report.html": report_writer(shared, n_entries=None)})
+    folder = write_release(shared, tmp_path / "out")
     assert "could not be drawn" in (folder / "report.html").read_text(encoding="utf-8")
     assert (folder / "model.npz").exists()

@@ -7,10 +7,14 @@ from importlib import resources
 
 import pytest
 
+from tensorveil.report.density import SHADES
 from tensorveil.report.drawing import SLOTS
 from tensorveil.report.heat import LEVELS
 
-STYLE = resources.files("tensorveil.report").joinpath("assets", "page.css").read_text(encoding="utf-8")
+ASSETS = resources.files("tensorveil.report").joinpath("assets")
+STYLE = "".join(
+    ASSETS.joinpath(name).read_text(encoding="utf-8") for name in ("colours.css", "drawing.css", "page.css")
+)
 LIGHT, DARK = (
     dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
     for block in re.findall(r":root \{(.*?)\}", STYLE, re.DOTALL)[:2]
@@ -55,6 +59,12 @@ def test_heat_grows_away_from_the_middle(colours):
     steps = [abs(luminance(colours[f"q{k}"]) - luminance(colours[f"q{middle}"])) for k in range(LEVELS)]
     assert steps[: middle + 1] == sorted(steps[: middle + 1], reverse=True)
     assert steps[middle:] == sorted(steps[middle:])
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_shades_of_counts_grow_away_from_the_paper(colours):
+    steps = [contrast(colours[f"c{k}"], colours["paper"]) for k in range(SHADES)]
+    assert steps == sorted(steps)
 
 
 def test_both_schemes_name_the_same_colours():

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,19 +19,20 @@ from tensorveil.audit import Claim, audit
 from tensorveil.audit.model_leak import ModelLeak
 from tensorveil.completion import PrivateCP
 from tensorveil.errors import InputError
-from tensorveil.mechanisms.planner import ERRORS, plan
+from tensorveil.mechanisms.catalogue import COMPARED
+from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.report import explorer as explorer_module
 from tensorveil.report.audit_page import Audited, audit_page, leak_page
 from tensorveil.report.explorer import explore
-from tensorveil.report.facts import Caption, Chart, Level, Method, Series, Study, TableOf
+from tensorveil.report.facts import Caption, Chart, Level, Series, Standing, TableOf
 from tensorveil.report.owner_page import Measured, open_page, owner_page
 from tensorveil.report.page import render, save_page
-from tensorveil.report.release_page import release_page, report_writer
-from tensorveil_evidence.studies.study_page import study_page
+from tensorveil.report.release_page import release_page, save_release_page
+from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
 
 FILMS = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
-METHODS = (Method(name=NASTY, status="proven"), Method(name="other", status="refuted"))
+METHODS = (Standing(name=NASTY, status="proven"), Standing(name="other", status="refuted"))
 CAPTION = Caption(text=NASTY, unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=METHODS)
 
 
@@ -54,7 +56,7 @@ def owner(model):
 
 
 def fit_summary():
-    records = [{"train_rmse": 2.0 / k, "validation_rmse": 2.5 / k} for k in range(1, 6)]
+    records = [{"train_error": 2.0 / k, "validation_error": 2.5 / k} for k in range(1, 6)]
     return {"fit": {"train_rmse": 0.4, "validation_rmse": 0.5, "history": records}}
 
 
@@ -75,6 +77,7 @@ def audits():
 def pages():
     model = cp_model((30, 12, 5), kinds=("text", "dates", "none"), biases=True)
     table = TableOf(title=NASTY, columns=("a", NASTY), rows=((NASTY, 1.5), ("x", None)), caption=CAPTION)
+    drawn = StudyFigure(image=b"<svg/>", alt=NASTY, caption=CAPTION)
     found = audits()
     leak = ModelLeak(entries=10, closer=0.9, recovered_error=0.1, predicted_error=0.4)
     return {
@@ -88,14 +91,10 @@ def pages():
         "audits": audit_page(found),
         "leak": leak_page(NASTY, leak, guarantee()),
         "leak of a model": leak_page(NASTY, leak),
-        "study": study_page(
-            Study(title=NASTY, finding=NASTY, tables=(table,), charts=(chart(),), source=NASTY, notes=(NASTY,))
+        "study": make_study_page(
+            StudyPage(title=NASTY, finding=NASTY, figure=drawn, tables=(table,), source=NASTY, notes=(NASTY,))
         ),
     }
-
-
-def chart():
-    return Chart(title="t", x="x", y="y", series=(Series(name="s", x=(1, 2), y=(2, 1)),), caption=CAPTION, log_y=True)
 
 
 PAGES = {name: render(page) for name, page in pages().items()}
@@ -116,8 +115,9 @@ def test_pages_are_well_formed_and_names_run_no_script(page):
 
 def test_pages_ask_nothing_of_the_network(page):
     read = Reader(page)
-    links = [facts.get("href") or facts.get("src") for _, facts in read.elements if facts.keys() & {"href", "src"}]
+    links = [facts["href"] for _, facts in read.elements if "href" in facts]
     assert all(link.startswith("#") for link in links)
+    assert all(facts["src"].startswith("data:image/") for _, facts in read.elements if "src" in facts)
     assert {link[1:] for link in links} <= set(read.ids)
     assert "url(" not in page
     assert "@import" not in page
@@ -133,6 +133,8 @@ def test_the_policy_allows_this_style_and_this_script_alone(page):
         for content in re.findall(rf"<{kind}>(.*?)</{kind}>", page, re.DOTALL):
             digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
             assert parts.pop(name) == f"'sha256-{digest}'"
+    if "<img" in page:
+        assert parts.pop("img-src") == "data:"
     assert set(parts) == {"default-src", "base-uri", "form-action"}
 
 
@@ -149,9 +151,12 @@ def test_every_figure_has_a_whole_caption(page):
 
 
 def test_every_drawing_has_a_name(page):
-    drawings = [facts for facts in Reader(page).all("svg") if facts.get("aria-hidden") != "true"]
-    assert drawings
+    read = Reader(page)
+    drawings = [facts for facts in read.all("svg") if facts.get("aria-hidden") != "true"]
+    images = read.all("img")
+    assert drawings or images
     assert all(facts["role"] == "img" and len(facts["aria-label"]) > 5 for facts in drawings)
+    assert all(len(facts["alt"]) > 5 for facts in images)
 
 
 def test_who_may_see_a_page_is_said_first():
@@ -193,7 +198,7 @@ def test_an_audit_says_what_became_of_each_claim():
 def test_the_public_page_is_given_no_data():
     """Only the model, the guarantee and public numbers go in: there is nothing else that it could show."""
     assert list(inspect.signature(release_page).parameters) == ["model", "guarantee", "explorer"]
-    assert list(inspect.signature(report_writer).parameters) == ["estimator", "n_entries"]
+    assert list(inspect.signature(save_release_page).parameters) == ["path", "model", "guarantee", "plan"]
     assert "ObservedTensor" not in inspect.getsource(inspect.getmodule(release_page))
 
 
@@ -202,15 +207,16 @@ def test_the_report_depends_on_the_model_alone(tmp_path):
     model = cp_model((12, 8), kinds=("text",))
     data = [observed(model, seed=seed) for seed in (1, 2)]
     fits = [PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), sweeps=2).fit(tensor) for tensor in data]
+    plan, promise = replace(fits[0].plan_, n_entries=50), fits[0].guarantee_
     for k, fit in enumerate(fits):
-        fit.plan_, fit.guarantee_ = fits[0].plan_, fits[0].guarantee_
-        report_writer(fit, n_entries=50)(tmp_path / f"{k}.html", model)
+        assert (replace(fit.plan_, n_entries=50), fit.guarantee_) == (plan, promise)
+        save_release_page(tmp_path / f"{k}.html", model, promise, plan)
     assert (tmp_path / "0.html").read_bytes() == (tmp_path / "1.html").read_bytes()
 
 
 def test_entries_are_never_counted_in_unit_entry(tmp_path):
-    fit = type("Fit", (), {"guarantee_": guarantee("entry"), "plan_": None})()
-    report_writer(fit, n_entries=123457)(tmp_path / "r.html", cp_model((9, 8), kinds=("none",)))
+    plan = Plan(method="gram", noise="laplace", predictions=(), ranks=(2, 2), n_entries=123457)
+    save_release_page(tmp_path / "r.html", cp_model((9, 8), kinds=("none",)), guarantee("entry"), plan)
     page = (tmp_path / "r.html").read_text()
     assert "123457" not in page
     assert "explorer-data" not in page
@@ -244,7 +250,7 @@ def test_the_explorer_says_what_the_planner_says(delta):
         direct = plan(budget=Budget(epsilon=found.epsilons[k], delta=delta), unit=Unit.value(), **FILMS)
         assert found.chosen[k] == direct.method
         assert {name: row[k] for name, row in found.errors.items()} == {p.method: p.rmse for p in direct.predictions}
-    assert list(found.errors) == list(ERRORS)
+    assert list(found.errors) == list(COMPARED)
     assert found.floor < min(min(row) for row in found.errors.values())
 
 

@@ -12,7 +12,7 @@ PROMISE = {"delta": 1e-5, "unit": "slice:user", "threads": 1}
 def congruences(shape, entries, seed, epsilon):
     problem = tv.synthetic_cp(shape, 3, n_entries=entries, held_out=0.001, random_state=seed)
     train = problem.train.with_modes(("user", "item", "period"))
-    fit = tv.PrivateCP(
+    fit = tv.UserLevelCP(
         3, epsilon=epsilon, bounds=(-0.5, 1.5), shape=shape, random_state=seed, noise_seed=seed, **PROMISE
     ).fit(train)
     found = [factor[:, fit.model_.n_traits :] for factor in fit.model_.factors]
@@ -42,7 +42,7 @@ def movielens(seed):
 def test_ratings_of_films(epsilon, most):
     """Better than the local user mean, than the private bias model, and than targets set beforehand."""
     train, test = movielens(7)
-    fit = tv.PrivateLowRankMatrix(6, epsilon=epsilon, bounds=(1, 5), shape=train.shape, noise_seed=7, **PROMISE)
+    fit = tv.UserLevelMatrix(6, epsilon=epsilon, bounds=(1, 5), shape=train.shape, noise_seed=7, **PROMISE)
     error = fit.fit(train).rmse_for(train, test)
     biases = rmse(private_biases(train, epsilon, 7).predict_for(train, test), test.values)
     assert error < most
@@ -58,7 +58,7 @@ def test_ratings_without_latent_features_use_traits():
     tensor = tv.ObservedTensor(cells, values, shape=(3_000, 60), modes=("user", "film"))
     held = rng.random(len(cells)) < 0.1
     train, test = tensor.take(~held), tensor.take(held)
-    fit = tv.PrivateLowRankMatrix(
+    fit = tv.UserLevelMatrix(
         2, epsilon=3.0, bounds=(0, 6), shape=(3_000, 60), method="biases", noise_seed=0, **PROMISE
     ).fit(train)
     assert fit.rmse_for(train, test) < 0.36  # noise of 0.3; a model of biases alone has 0.47

@@ -91,7 +91,7 @@ def test_state_travels_as_bytes():
 def test_broken_states_are_refused(cut):
     content = State(round=1, arrays={"a": np.arange(4.0)}).to_bytes()
     for broken in (content[:cut], content + b"x", b"x" + content):
-        with pytest.raises(InputError, match="no whole state"):
+        with pytest.raises(InputError, match="not a complete state"):
             State.from_bytes(broken)
 
 

@@ -10,9 +10,10 @@ import tensorveil as tv
 from tensorveil.solvers.altmin import AltMin, solve_altmin
 from tensorveil.solvers.bayes import Bayes, laplace_precisions, solve_bayes
 from tensorveil.solvers.dlnm_qr import DLNMQR, shrinkage, solve_dlnm_qr
-from tensorveil.solvers.sor import SOR, cliff, solve_sor
+from tensorveil.solvers.sor import SOR, find_cliff, solve_sor
 from tensorveil.solvers.task import Task
 from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.entries import MemoryEntries
 
 
 def planted(shape=(60, 45), rank=3, share=0.5, noise=0.1, seed=0):
@@ -25,8 +26,9 @@ def planted(shape=(60, 45), rank=3, share=0.5, noise=0.1, seed=0):
 
 
 def solve(solver, settings, Y, mask, rank, threads=1, dtype=np.float64, seed=0, baseline="none"):
+    columns = np.ascontiguousarray(np.argwhere(mask).T.astype(np.int32))
     task = Task(
-        columns=np.ascontiguousarray(np.argwhere(mask).T.astype(np.int32)), values=Y[mask].astype(dtype), shape=Y.shape,
+        entries=MemoryEntries(columns=columns, values=Y[mask].astype(dtype), shape=Y.shape),
         ranks=(rank, rank), core=False, baseline=baseline, dtype=np.dtype(dtype), threads=threads, seed=seed,
     )  # fmt: skip
     watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=5)
@@ -45,7 +47,7 @@ def test_dlnm_qr_is_the_dense_iteration(shape, penalty):
     if shape[0] < shape[1]:
         want = dense.dlnm_qr(Y.T, mask.T, 4, 15, penalty, 1.1).T
     np.testing.assert_allclose(got, want, atol=1e-10)
-    assert history[-1].train_rmse == pytest.approx(np.sqrt(np.mean((Y - want)[mask] ** 2)), rel=1e-10)
+    assert history[-1].train_error == pytest.approx(np.sqrt(np.mean((Y - want)[mask] ** 2)), rel=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(60, 45), (20, 90)])
@@ -63,7 +65,7 @@ def test_sor_is_the_dense_iteration(shape, sweeps):
 def test_sor_undoes_sweeps_that_overshoot():
     _, Y, mask = planted(share=0.35)
     _, history = solve(solve_sor, SOR(sweeps=60, tol=-1.0), Y, mask, 3)
-    errors = np.array([record.train_rmse for record in history])
+    errors = np.array([record.train_error for record in history])
     assert np.all(np.diff(errors) <= 0)
     assert np.any(np.diff(errors[:40]) == 0), "no sweep was undone, so the test shows nothing"
 
@@ -120,7 +122,7 @@ def test_shrinkage():
     ],
 )
 def test_cliff(diagonal, rank):
-    assert cliff(np.array(diagonal)) == rank
+    assert find_cliff(np.array(diagonal)) == rank
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_automatic_rank(solver, rank, noise):
 
 def test_rotation_leaves_the_model_as_it_is():
     """Turning the components changes neither means nor second moments of what is predicted."""
-    from tensorveil.kernels.posterior import random_posterior, unpacked
+    from tensorveil.kernels.posterior import random_posterior, unpack_triangle
     from tensorveil.solvers import bayes
 
     rng = np.random.default_rng(0)
@@ -155,7 +157,7 @@ def test_rotation_leaves_the_model_as_it_is():
 
     def seen():
         means = posterior.factor(0) @ posterior.factor(1).T
-        seconds = [unpacked(posterior.second[posterior.rows(m)], 4) for m in (0, 1)]
+        seconds = [unpack_triangle(posterior.second[posterior.rows(m)], 4) for m in (0, 1)]
         centers = [state.center[0] @ posterior.factor(1).T, posterior.factor(0) @ state.center[1]]
         return means, np.einsum("ipq,jpq->ij", *seconds), *centers
 

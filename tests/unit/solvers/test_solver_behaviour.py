@@ -31,7 +31,7 @@ def test_the_evidence_bound_rises(problem):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_als_training_error_falls(problem, estimator):
     model = estimator(3, solver="als", regularization=1e-3, sweeps=30, tol=0.0, random_state=0).fit(problem.train)
-    errors = [record.train_rmse for record in model.history_]
+    errors = [record.train_error for record in model.history_]
     assert errors[-1] < errors[0]
     assert all(b <= a * 1.02 for a, b in pairwise(errors[2:]))
 
@@ -99,7 +99,7 @@ def test_single_precision(problem, solver):
 def test_early_stopping_keeps_the_best(problem):
     model = tv.CP(12, solver="als", regularization=1e-6, sweeps=60, patience=3, validation_fraction=0.2, random_state=0)
     model.fit(problem.train)
-    errors = [record.validation_rmse for record in model.history_]
+    errors = [record.validation_error for record in model.history_]
     assert len(errors) < 60
     assert np.argmin(errors) == len(errors) - 1 - 3
     assert all(record.iterations == 60 for record in model.history_)
@@ -107,7 +107,7 @@ def test_early_stopping_keeps_the_best(problem):
 
 def test_validation_can_be_given(problem):
     model = tv.CP(3, solver="als", sweeps=10, random_state=0).fit(problem.train, validation=problem.held_out)
-    assert min(r.validation_rmse for r in model.history_) == pytest.approx(model.rmse(problem.held_out))
+    assert min(r.validation_error for r in model.history_) == pytest.approx(model.rmse(problem.held_out))
 
 
 def test_restarts_keep_the_best(problem):
@@ -120,8 +120,6 @@ def test_restarts_keep_the_best(problem):
 
 def test_divergence_is_an_error_with_a_remedy(problem):
     with pytest.raises(tv.InputError, match=r"learning_rate .* diverged\. Try a tenth"):
-        tv.CP(3, solver="sgd", schedule="published", learning_rate=1e6, random_state=0).fit(problem.train)
-    with pytest.raises(tv.InputError, match="learning_rate"):
         tv.CP(3, solver="sgd", learning_rate=1e100, random_state=0).fit(problem.train)
 
 

@@ -82,14 +82,6 @@ REFERENCE = {
 }
 
 
-def published(kind, seed):
-    """The papers' settings for the reference case."""
-    common = {"solver": "sgd", "schedule": "published", "baseline": "none", "tol": 0.0, "random_state": seed}
-    if kind == "cp":
-        return tv.CP(3, learning_rate=0.005, regularization=0.01, **common)
-    return tv.Tucker(3, learning_rate=0.005, regularization=0.001, core_regularization=0.0001, **common)
-
-
 @pytest.mark.parametrize("solver", ["bayes", "als"])
 @pytest.mark.parametrize("kind", ["cp", "tucker"])
 def test_reference_case_few_seeds(solver, kind):
@@ -103,9 +95,3 @@ def test_reference_case_few_seeds(solver, kind):
 def test_reference_case(solver, kind):
     error, constant = reference_errors(REFERENCE[solver, kind], kind, range(20))
     assert error < 0.021 if kind == "cp" else error < constant / 3
-
-
-def test_published_settings_do_not_beat_the_constant():
-    error, constant = reference_errors(lambda seed: published("cp", seed), "cp", range(6))
-    assert error == pytest.approx(0.070, abs=0.013)
-    assert error > 0.9 * constant

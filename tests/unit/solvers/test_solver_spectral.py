@@ -7,9 +7,10 @@ import pytest
 
 import tensorveil as tv
 from tensorveil.solvers import bayes
-from tensorveil.solvers.spectral import cp_factors, spectrum, tucker_factors
+from tensorveil.solvers.spectral import cp_factors, find_spectrum, tucker_factors
 from tensorveil.solvers.task import Task
 from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.entries import MemoryEntries
 
 
 def noisy_problem(shape, rank, noise, seed, observed=0.5):
@@ -32,7 +33,7 @@ def overlap(basis, factor):
 @pytest.mark.parametrize("shape", [(40, 35, 30), (16, 15, 14, 13)])
 def test_directions_of_every_mode_are_found(shape):
     columns, values, _, factors = noisy_problem(shape, 2, 0.5, 1)
-    found = spectrum(columns, values, shape, (2,) * len(shape), np.random.default_rng(0))
+    found = find_spectrum(columns, values, shape, (2,) * len(shape), np.random.default_rng(0))
     assert sum(basis.shape[1] for basis in found.bases) >= 2 * len(shape) - 1
     assert all(overlap(basis, factor) > 0.9 for basis, factor in zip(found.bases, factors, strict=True))
 
@@ -49,7 +50,7 @@ def test_pure_noise_is_not_mistaken_for_signal():
 
 def test_the_core_is_the_projection():
     columns, values, _, _ = noisy_problem((12, 11, 10), 2, 0.1, 2, observed=2.0)
-    found = spectrum(columns, values, (12, 11, 10), (2, 2, 2), np.random.default_rng(0))
+    found = find_spectrum(columns, values, (12, 11, 10), (2, 2, 2), np.random.default_rng(0))
     dense = np.zeros((12, 11, 10))
     dense[tuple(columns)] = values
     assert np.allclose(found.core, np.einsum("abc,ap,bq,cr->pqr", dense, *found.bases))
@@ -59,7 +60,7 @@ def test_factors_are_near_the_clean_tensor():
     """Leaving the diagonal out bends directions a little, and ridge shortens components: near, not equal."""
     shape = (40, 36, 32)
     columns, values, clean, _ = noisy_problem(shape, 2, 0.0, 3, observed=2.0)
-    found = spectrum(columns, values, shape, (2, 2, 2), np.random.default_rng(0))
+    found = find_spectrum(columns, values, shape, (2, 2, 2), np.random.default_rng(0))
     parts = [f[c] for f, c in zip(cp_factors(found, 2, np.random.default_rng(0)), columns, strict=True)]
     assert np.std(np.prod(parts, axis=0).sum(axis=1) - clean) < 0.2 * clean.std()
     factors, core = tucker_factors(found)
@@ -91,7 +92,7 @@ def weak_components(shape, n, strengths, noise, seed):
     columns = np.unique(np.stack([rng.integers(size, size=n) for size in shape]).astype(np.int32), axis=1)
     clean = rank_one_sums(factors, columns, strengths)
     task = Task(
-        columns=columns, values=clean + noise * rng.standard_normal(len(clean)), shape=shape,
+        entries=MemoryEntries(columns=columns, values=clean + noise * rng.standard_normal(len(clean)), shape=shape),
         ranks=(3,) * len(shape), core=False, baseline="none", dtype=np.dtype(np.float64), threads=1, seed=0,
     )  # fmt: skip
     return task, clean

@@ -49,6 +49,14 @@ def test_covid19_needs_no_folder(monkeypatch):
     }
 
 
+def test_datasets_say_where_they_can_be_had():
+    homes = {info.name: info.home for info in list_datasets()}
+    assert homes["covid19-serology"] is None  # it ships with us
+    for name in ("ml-100k", "ml-1m", "ml-10m"):
+        assert "grouplens.org" in homes[name]
+    assert all(home is None or home.startswith("https://") for home in homes.values())
+
+
 def test_covid19_is_small_and_has_its_licence():
     folder = Path(ENTRIES[0].load.__code__.co_filename).parent / "data"
     assert sum(file.stat().st_size for file in folder.iterdir()) < 300_000

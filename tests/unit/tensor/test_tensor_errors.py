@@ -182,7 +182,7 @@ CASES = {
     "to_scipy of order 3": (lambda: ObservedTensor([[0, 0, INDEX]], [VALUE]).to_scipy(), "order 2; got order 3"),
     # files by name
     "no file": (lambda: read("nowhere.csv"), "existing file"),
-    "unknown ending": (lambda: read("nowhere.xyz"), "cannot be told.*format='csv'"),
+    "unknown ending": (lambda: read("nowhere.xyz"), "cannot be inferred.*format='csv'"),
     "unknown format": (lambda: read("nowhere.csv", format="xls"), "format must be one of csv.*got 'xls'"),
     "unknown dataset": (lambda: load_dataset("ml-2k"), "name must be one of.*ml-100k"),
     "unknown dataset option": (lambda: load_dataset("covid19-serology", part="a"), "no option 'part'"),

@@ -1,4 +1,4 @@
-"""SuperLink and SuperNodes as processes: started quietly, without telemetry or installing anything, ended with us."""
+"""SuperLink and SuperNodes as processes: they report and install nothing, and end when we do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from typing import Final
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.federated.errors import AbandonedError
 
-__all__ = ["Channel", "free_port", "listens", "quiet", "require_flower", "submitted", "super_link", "super_node"]
+__all__ = ["Channel", "free_port", "listens", "quiet", "require_flower", "submit_app", "super_link", "super_node"]
 
 LOOPBACK: Final = "127.0.0.1"
 NAME: Final = "tensorveil"
@@ -54,13 +54,17 @@ EMPTY: Final = '"""Nothing."""\n\nserver = None\nclient = None\n'
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """How clients reach the server: its address, and the certificates that make the way there private.
+    """How clients reach the server: its address, and the certificates that encrypt the connection.
 
     Parameters
     ----------
-    address: host:port of the server.
-    ca: the certificate (PEM) of who vouches for the server; None sends everything in the open, for one machine only.
-    certificate, key: the server's own, where the server is started.
+    address
+        host:port of the server.
+    ca
+        The certificate (PEM) of the authority that vouches for the server; None sends everything unencrypted, which is
+        allowed on one machine only.
+    certificate, key
+        The server's own certificate and key, where the server is started.
     """
 
     address: str
@@ -73,7 +77,7 @@ class Channel:
         if not colon or not host or not port.isdigit():
             raise InputError(f"address must be host:port; got {self.address!r}. Try 127.0.0.1:18000.")
         if self.ca is None and host not in (LOOPBACK, "localhost"):
-            raise InputError("over a network messages need TLS. Give the certificates: --ca, --certificate, --key.")
+            raise InputError("over a network, messages need TLS. Give the certificates: --ca, --certificate, --key.")
 
     @property
     def host(self) -> str:
@@ -93,7 +97,7 @@ class Channel:
 
 @dataclass(frozen=True, kw_only=True)
 class Started:
-    """A process of Flower's that runs: where its workers reach it, and the secret by which it knows them."""
+    """A running Flower process: where its workers reach it, and the secret by which it recognises them."""
 
     address: str
     secret: bytes
@@ -101,18 +105,18 @@ class Started:
 
     @property
     def alive(self) -> bool:
-        """Tell whether it still runs."""
+        """Tell whether the process is still running."""
         return self.process.poll() is None
 
 
 def require_flower() -> None:
-    """Say how to get Flower where it is missing."""
+    """Raise an error that says how to install Flower if it is missing."""
     if find_spec("flwr") is None:
         raise MissingDependencyError("federated runs need Flower: pip install 'tensorveil[federated]'")
 
 
 def free_port() -> int:
-    """Give a port of this machine that nobody uses now."""
+    """Return a port of this machine that is not in use."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -120,7 +124,7 @@ def free_port() -> int:
 
 
 def listens(address: str) -> bool:
-    """Tell whether somebody listens at an address."""
+    """Tell whether something listens at an address."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=2):
@@ -130,12 +134,12 @@ def listens(address: str) -> bool:
 
 
 def quiet() -> dict[str, str]:
-    """Give the settings by which Flower and ray report nothing to anybody."""
+    """Return the settings that stop Flower and ray from reporting usage."""
     return {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Give the environment of Flower's processes: nothing is reported, looked up or installed."""
+    """Return the environment of Flower's processes: nothing is reported, looked up or installed."""
     own = str(Path(sys.executable).parent)
     return {
         **os.environ,
@@ -147,27 +151,27 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def super_link(channel: Channel, log: Path) -> Iterator[Started]:
-    """Start a SuperLink, which runs nothing itself."""
+    """Start a SuperLink, which runs no app itself."""
     with _scratch() as home:
         command = ["flower-superlink", "--host", channel.host, "--port", channel.port, "--isolation", "process"]
         command += ["--disable-runtime-dependency-installation", *_server_tls(channel)]
-        with _running(command, home, log, channel.address) as started:
+        with _run(command, home, log, channel.address) as started:
             yield started
 
 
 @contextlib.contextmanager
 def super_node(channel: Channel, log: Path) -> Iterator[Started]:
-    """Start a SuperNode that is connected to the server, and runs nothing itself."""
+    """Start a SuperNode that is connected to the server and runs no app itself."""
     with _scratch() as home:
         address = f"{LOOPBACK}:{free_port()}"
         command = ["flower-supernode", "--superlink", channel.address, "--isolation", "process"]
         command += ["--host", LOOPBACK, "--port", address.rpartition(":")[2]]
         command += ["--insecure"] if channel.ca is None else ["--root-certificates", str(channel.ca)]
-        with _running(command, home, log, address) as started:
+        with _run(command, home, log, address) as started:
             yield started
 
 
-def submitted(channel: Channel, log: Path) -> None:
+def submit_app(channel: Channel, log: Path) -> None:
     """Submit the empty app, which makes the SuperLink offer a task to the server's worker."""
     with _scratch() as home:
         tls = "insecure = true" if channel.ca is None else f'root-certificates = "{channel.ca.resolve()}"'
@@ -188,7 +192,7 @@ def submitted(channel: Channel, log: Path) -> None:
                 check=False,
             )
         if done.returncode:
-            raise AbandonedError(f"the SuperLink did not take the run; {log} says why.")
+            raise AbandonedError(f"the SuperLink did not accept the run; {log} says why.")
 
 
 def _server_tls(channel: Channel) -> list[str]:
@@ -202,7 +206,7 @@ def _server_tls(channel: Channel) -> list[str]:
 
 @contextlib.contextmanager
 def _scratch() -> Iterator[Path]:
-    """Give a folder for Flower's own files, which is gone afterwards."""
+    """Make a folder for Flower's own files, and remove it afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="tensorveil-flower-"))
     try:
         yield folder
@@ -211,8 +215,8 @@ def _scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _running(command: Sequence[str], home: Path, log: Path, address: str) -> Iterator[Started]:
-    """Run a process until the block ends; it ends with this process, however that ends."""
+def _run(command: Sequence[str], home: Path, log: Path, address: str) -> Iterator[Started]:
+    """Run a process until the block ends, or until this process ends, for whatever reason."""
     secret = secrets.token_bytes(32)
     path = home / "worker.secret"
     path.touch(mode=0o600)
@@ -243,15 +247,15 @@ def _dies_with_parent() -> Callable[[], None] | None:
 
 
 def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, patience: float = 60.0) -> None:
-    """Wait until somebody listens."""
+    """Wait until the process listens at its address."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise AbandonedError(f"a process of Flower's ended at once; {log} says why.")
+            raise AbandonedError(f"a Flower process ended at once; {log} says why.")
         if listens(address):
             return
         time.sleep(0.1)
-    raise AbandonedError(f"a process of Flower's does not listen; {log} may say why.")
+    raise AbandonedError(f"a Flower process does not listen; {log} may say why.")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -268,5 +272,7 @@ def _tool(name: str) -> str:
     own = Path(sys.executable).parent / name
     found = str(own) if own.exists() else shutil.which(name)
     if found is None:
-        raise MissingDependencyError(f"Flower is there, but not its command {name}. Install it into this environment.")
+        raise MissingDependencyError(
+            f"Flower is installed, but its command {name} is missing. Install it into this environment."
+        )
     return found

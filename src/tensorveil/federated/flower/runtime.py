@@ -26,9 +26,9 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-__all__ = ["Place", "body_of", "claim", "claimed_grid", "message_with", "reply_with", "serve_task"]
+__all__ = ["Place", "body_of", "claim", "claim_grid", "message_with", "reply_with", "serve_task"]
 
-# What Flower and its libraries tell of every request is long, and none of ours.
+# Flower and its libraries log every request at length.
 for _name in ("flwr", "httpx", "httpcore", "alembic"):
     logging.getLogger(_name).setLevel(logging.ERROR)
 
@@ -40,7 +40,7 @@ POLL: Final = 0.1  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a SuperLink or SuperNode offers work: address, certificates (None: plain), the secret of its workers."""
+    """Where a SuperLink or SuperNode offers tasks: address, certificates (None: no TLS), the secret of its workers."""
 
     address: str
     certificates: bytes | None
@@ -65,7 +65,7 @@ class Place:
 
 
 def claim(client: RuntimeHttpClient, kind: str) -> str | None:
-    """Claim the next task of a kind, and give the token for it; None if there is none."""
+    """Claim the next task of a kind, and return its token; None if there is no task."""
     found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[kind]))
     return str(found.token) if found.HasField("task") and found.token else None
 
@@ -78,7 +78,7 @@ def message_with(body: bytes, node: int) -> Message:
 
 
 def body_of(message: Message) -> bytes | None:
-    """Give the bytes that a message carries, or None for errors and whatever else it may be."""
+    """Return the bytes that a message carries, or None for errors and anything else."""
     if not message.has_content():
         return None
     record = message.content.get(RECORD)
@@ -87,7 +87,7 @@ def body_of(message: Message) -> bytes | None:
 
 
 def reply_with(body: bytes | None, message: Message) -> Message:
-    """Pack bytes into a reply, or the news that there is none."""
+    """Pack bytes into a reply; None becomes an error."""
     content: Any = Error(REFUSED, "refused") if body is None else RecordDict({RECORD: ConfigRecord({"body": body})})
     return Message(content, reply_to=message)
 
@@ -97,7 +97,7 @@ def serve_task(place: Place, token: str, answer: Callable[[bytes], bytes | None]
     client = place.client(token)
     try:
         with _heartbeat(client):
-            message, context, _, _ = pull_task_input(client)  # the submitted app comes with it, and is left alone
+            message, context, _, _ = pull_task_input(client)  # the submitted app comes with it, and is ignored
             body = body_of(message)
             reply = None if body is None else answer(body)
             push_message(client, reply_with(reply, message), context)
@@ -107,8 +107,8 @@ def serve_task(place: Place, token: str, answer: Callable[[bytes], bytes | None]
 
 
 @contextlib.contextmanager
-def claimed_grid(place: Place, patience: float) -> Iterator[HttpGrid]:
-    """Claim the server's task that was submitted to the SuperLink, and give the grid that reaches the nodes."""
+def claim_grid(place: Place, patience: float) -> Iterator[HttpGrid]:
+    """Claim the server's task that was submitted to the SuperLink, and yield the grid that reaches the nodes."""
     claimer = place.client()
     deadline = time.monotonic() + patience
     try:
@@ -136,14 +136,14 @@ def claimed_grid(place: Place, patience: float) -> Iterator[HttpGrid]:
             yield grid
             status = SubStatus.COMPLETED
     finally:
-        with contextlib.suppress(Exception):  # the result is ours by now; Flower only keeps its books
+        with contextlib.suppress(Exception):  # we have the result by now; this only updates Flower's records
             client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         grid.close()
 
 
 @contextlib.contextmanager
 def _heartbeat(client: RuntimeHttpClient) -> Iterator[None]:
-    """Tell that the task is being worked on."""
+    """Signal that the task is being worked on."""
     sender = HeartbeatSender(make_task_heartbeat_fn_http(client))
     sender.start()
     try:

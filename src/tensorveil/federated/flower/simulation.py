@@ -1,4 +1,4 @@
-"""Flower's simulation engine: the same server and clients, with ray's workers in place of machines. For trials only."""
+"""Flower's simulation engine: the same server and clients, with ray workers in place of machines. For trials only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tensorveil.errors import MissingDependencyError, TensorveilError
 from tensorveil.federated.client import Client
 from tensorveil.federated.flower.processes import quiet
-from tensorveil.federated.flower.server import FlowerTransport
+from tensorveil.federated.flower.server_app import FlowerTransport
 from tensorveil.federated.server import Outcome, run_server
 
 if TYPE_CHECKING:
@@ -25,9 +25,12 @@ def serve_simulated(clients: int, make_client: Callable[[int], Client], **option
 
     Parameters
     ----------
-    clients: how many there are.
-    make_client: makes the client of a place in the roster; it is called in a worker, so it must read its data there.
-    options: those of `run_server`, but for the transport.
+    clients
+        The number of clients.
+    make_client
+        Makes the client at a position in the roster; it is called in a worker, so it must read its data there.
+    options
+        Those of `run_server`, except the transport.
     """
     if find_spec("flwr") is None or find_spec("ray") is None:
         raise MissingDependencyError("simulation needs ray: pip install 'tensorveil[simulation]'")

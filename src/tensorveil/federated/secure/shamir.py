@@ -1,7 +1,7 @@
-"""Shamir's sharing of 32-byte secrets: any ``threshold`` shares give the secret back, fewer tell nothing about it.
+"""Shamir's sharing of 32-byte secrets: any ``threshold`` shares recover the secret, fewer reveal nothing about it.
 
 A secret is the value at 0 of a random polynomial over the integers modulo the prime 2^521 - 1; a share is its value at
-the holder's place, which is 1 + the holder's index.
+1 + the holder's index.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ SHARE: Final = 66  # bytes
 
 
 def split(secret: bytes, holders: int, threshold: int) -> list[bytes]:
-    """Cut a secret into one share per holder."""
+    """Split a secret into one share per holder."""
     if not 1 <= threshold <= holders:
         raise InputError(f"threshold must lie between 1 and the number of holders; got {threshold}.")
     if len(secret) != SECRET:
-        raise InputError(f"a secret has {SECRET} bytes.")
+        raise InputError(f"secret must have {SECRET} bytes.")
     coefficients = [int.from_bytes(secret, "little"), *(secrets.randbelow(PRIME) for _ in range(threshold - 1))]
-    return [_value(coefficients, holder + 1).to_bytes(SHARE, "little") for holder in range(holders)]
+    return [_evaluate(coefficients, holder + 1).to_bytes(SHARE, "little") for holder in range(holders)]
 
 
-def _value(coefficients: list[int], x: int) -> int:
+def _evaluate(coefficients: list[int], x: int) -> int:
     total = 0
     for coefficient in reversed(coefficients):
         total = (total * x + coefficient) % PRIME
@@ -35,7 +35,7 @@ def _value(coefficients: list[int], x: int) -> int:
 
 
 def join(shares: Mapping[int, bytes]) -> bytes | None:
-    """Give the secret of these holders' shares, or None where they belong to no secret of the right length."""
+    """Return the secret of these holders' shares, or None if they do not belong to a secret of the right length."""
     total = 0
     for holder, share in shares.items():
         weight, divisor = 1, 1

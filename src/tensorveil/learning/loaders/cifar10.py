@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from tensorveil.errors import DataNotFoundError, MissingDependencyError
-from tensorveil.learning.loaders.parts import Parts, damaged
+from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -30,10 +30,10 @@ def _batch(path: Path) -> Samples:
         raise DataNotFoundError(f"{path.name} is expected in {path.parent.name}/. Put the file there.")
     content = np.frombuffer(path.read_bytes(), dtype=np.uint8)
     if len(content) == 0 or len(content) % RECORD:
-        raise damaged(path)
+        raise damage_error(path)
     rows = content.reshape(-1, RECORD)
     if rows[:, 0].max() > 9:
-        raise damaged(path)
+        raise damage_error(path)
     return Samples(x=rows[:, 1:].reshape(-1, 3, 32, 32), y=rows[:, 0].astype(np.int64), classes=10)
 
 
@@ -55,9 +55,9 @@ def read_subset(folder: Path) -> Parts:
                 picture = np.asarray(Image.open(io.BytesIO(archive.read(name))).convert("RGB"))
                 found[part].append((np.moveaxis(picture, -1, 0), NAMES.index(kind)))
     except (zipfile.BadZipFile, OSError, KeyError, ValueError):
-        raise damaged(path) from None
+        raise damage_error(path) from None
     if not found["train"] or not found["test"]:
-        raise damaged(path)
+        raise damage_error(path)
     parts = [
         Samples(x=np.stack([x for x, _ in found[name]]), y=np.array([y for _, y in found[name]]), classes=10)
         for name in ("train", "test")

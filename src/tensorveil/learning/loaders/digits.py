@@ -1,4 +1,4 @@
-"""scikit-learn's digits: 1,797 grey images of 8 x 8, 0 to 16; ships with that package, so nothing is fetched."""
+"""scikit-learn's digits: 1,797 grey images of 8 x 8, 0 to 16; ships with that package, so nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEST = 450
 
 
 def read(_: Path) -> Parts:
-    """Read them; every fourth record is for tests, in a fixed order."""
+    """Read the digits; 450 of them, chosen once and for all, are for tests."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:

@@ -1,6 +1,6 @@
 """IMDB reviews: the official folders aclImdb/train/pos/*.txt, or one packed CSV with columns split, label and text.
 
-Words become numbers by a public hash, so that no vocabulary is read off private reviews. 0 pads.
+Words become numbers by a public hash, so that no vocabulary is taken from private reviews. 0 is padding.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorveil.learning.loaders.parts import Parts, damaged
+from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
 
-WORDS = 4096  # numbers that words can have, 0 for none included
+WORDS = 4096  # possible numbers of words, including 0 for none
 LENGTH = 500  # words of a review that are kept, as in Yuan et al.
 TOKEN = re.compile(r"[a-z0-9']+|[!?]")
 
@@ -34,7 +34,7 @@ def read(folder: Path) -> Parts:
         rows[part].append(word_numbers(text))
         labels[part].append(label)
     if not rows["train"] or not rows["test"]:
-        raise damaged(folder)
+        raise damage_error(folder)
     train, test = (Samples(x=np.stack(rows[name]), y=np.array(labels[name]), classes=2) for name in ("train", "test"))
     return Parts(train=train, test=test, bounds=(0.0, WORDS - 1.0))
 
@@ -63,7 +63,7 @@ def _from_csv(path: Path) -> Iterator[tuple[str, int, str]]:
             for row in csv.DictReader(stream):
                 yield row["split"], int(row["label"]), row["text"]
     except (lzma.LZMAError, EOFError, KeyError, ValueError, csv.Error):
-        raise damaged(path) from None
+        raise damage_error(path) from None
 
 
 def _from_folders(folder: Path) -> Iterator[tuple[str, int, str]]:

@@ -1,4 +1,4 @@
-"""MNIST: the four idx files, packed or not. Big-endian: 0, 0, kind, dimensions, sizes of 4 bytes, then the numbers."""
+"""MNIST: the four idx files, gzipped or not. Big-endian: 0, 0, type, dimensions, sizes of 4 bytes, then the numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import DataNotFoundError
-from tensorveil.learning.loaders.parts import Parts, damaged
+from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
 
-BYTES = 8  # the kind of unsigned bytes
+BYTES = 8  # the type code of unsigned bytes
 
 
 def read(folder: Path) -> Parts:
@@ -26,7 +26,7 @@ def read(folder: Path) -> Parts:
 def _part(folder: Path, name: str) -> Samples:
     images, labels = read_idx(folder / f"{name}-images-idx3-ubyte"), read_idx(folder / f"{name}-labels-idx1-ubyte")
     if images.ndim != 3 or labels.shape != (len(images),):
-        raise damaged(folder / f"{name}-images-idx3-ubyte")
+        raise damage_error(folder / f"{name}-images-idx3-ubyte")
     return Samples(x=images, y=labels.astype(np.int64), classes=10)
 
 
@@ -40,8 +40,8 @@ def read_idx(path: Path) -> NDArray[Any]:
         zero, kind, dimensions = struct.unpack_from(">HBB", content)
         sizes = struct.unpack_from(f">{dimensions}I", content, 4)
     except (OSError, EOFError, zlib.error, struct.error):
-        raise damaged(path) from None
+        raise damage_error(path) from None
     start = 4 + 4 * dimensions
     if zero != 0 or kind != BYTES or len(content) != start + int(np.prod(sizes)):
-        raise damaged(path)
+        raise damage_error(path)
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(sizes)

@@ -1,4 +1,4 @@
-"""What a loader gives, and how it refuses a damaged file."""
+"""What a loader returns, and the error for a damaged file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tensorveil.learning.samples import Samples
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parts:
-    """Training and test records, and the range in which numbers lie by the format: bytes, for images."""
+    """Training and test records, and the range of numbers that the format allows, such as bytes for images."""
 
     train: Samples
     test: Samples
     bounds: tuple[float, float]
 
 
-def damaged(path: Path) -> InputError:
-    """Make the error for a file that is not what its name says."""
+def damage_error(path: Path) -> InputError:
+    """Return the error for a file whose content is not what its name says."""
     return InputError(f"{path.name} is damaged or has another format. Fetch the file again.")

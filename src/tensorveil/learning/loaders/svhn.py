@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tensorveil.errors import DataNotFoundError
-from tensorveil.learning.loaders.parts import Parts, damaged
+from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
 
 
@@ -23,8 +23,8 @@ def _part(path: Path) -> Samples:
         raise DataNotFoundError(f"{path.name} is expected in {path.parent.name}/. Put the file there.")
     found = load_variables(path)
     if "X" not in found or "y" not in found or found["X"].ndim != 4 or found["X"].shape[:3] != (32, 32, 3):
-        raise damaged(path)
+        raise damage_error(path)
     images, labels = np.moveaxis(found["X"], (3, 2), (0, 1)), np.asarray(found["y"]).reshape(-1).astype(np.int64)
     if len(labels) != len(images) or labels.min() < 1 or labels.max() > 10:
-        raise damaged(path)
+        raise damage_error(path)
     return Samples(x=images.astype(np.uint8), y=labels % 10, classes=10)

@@ -38,7 +38,7 @@ BUNDLED = Source(path=covid19.DATA, inside=None)
 
 
 def list_datasets(folder: str | Path | None = None) -> tuple[DatasetInfo, ...]:
-    """All named datasets: one line each, licence, citation, and whether the file is in the data folder."""
+    """Return all named datasets: a line each, licence, citation, home, and whether the file is in the data folder."""
     where = data_folder(folder)
     return tuple(
         DatasetInfo(
@@ -47,6 +47,7 @@ def list_datasets(folder: str | Path | None = None) -> tuple[DatasetInfo, ...]:
             licence=entry.licence,
             citation=entry.citation,
             present=not entry.places or find(where, entry.places) is not None,
+            home=entry.home,
         )
         for entry in ENTRIES
     )
@@ -58,7 +59,7 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
     Options depend on the dataset: `part` ("all", "ua.base", "ua.test", "ub.base", ..., "u5.test") and
     `time` (None, "day", or a number of equal time slices) for ml-100k; `time` for ml-1m and ml-10m;
     `zeros` ("missing" or "observed") for the traffic tensors; `measure` for nyc-taxi-2023-01-means.
-    `list_datasets()` tells the names.
+    `list_datasets()` lists the names.
 
     >>> load_dataset("covid19-serology").shape
     (438, 6, 11)
@@ -73,7 +74,7 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
 
 
 def load_side_data(name: str, *, folder: str | Path | None = None) -> Mapping[str, NDArray[Any]]:
-    """Facts about the indices of a dataset's modes, such as the patients' status or station positions.
+    """Return facts about the indices of a dataset's modes, such as the patients' status or station positions.
 
     >>> len(load_side_data("covid19-serology")["status"])
     438

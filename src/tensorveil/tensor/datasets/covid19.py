@@ -19,12 +19,12 @@ DATA = Path(__file__).parent / "data"
 
 
 def load(source: Source) -> ObservedTensor:
-    """Antibody measurements by patient, antigen and receptor, centred by their publishers."""
+    """Read antibody measurements by patient, antigen and receptor, centred by their publishers."""
     return read(DATA / "covid19-serology.npz")
 
 
 def side_data(source: Source) -> Mapping[str, NDArray[Any]]:
-    """Status of every patient, in the order of the patient mode."""
+    """Read the status of every patient, in the order of the patient mode."""
     with (DATA / "covid19-serology-status.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     return {"status": np.array([row["status"] for row in rows], dtype=np.dtypes.StringDType())}

@@ -15,7 +15,7 @@ PARTS = ("all", *(f"{split}.{half}" for split in SPLITS for half in ("base", "te
 
 
 def load(source: Source, part: str = "all", time: str | int | None = None) -> ObservedTensor:
-    """Ratings of one part; users, films and times are numbered over the whole of u.data."""
+    """Read the ratings of one part; users, films and times are numbered over the whole of u.data."""
     choose("part", part, PARTS)
     everything = parse_rows(source.read_bytes(), b"\t")
     rows = everything if part == "all" else parse_rows(source.read_bytes(part), b"\t")
@@ -34,4 +34,5 @@ ENTRY = Entry(
         Place(path="ml-100k.zip", inside="ml-100k/u.data"),
     ),
     load=load,
+    home="https://grouplens.org/datasets/movielens/100k/",
 )

@@ -12,7 +12,7 @@ from tensorveil.tensor.observed import ObservedTensor
 
 
 def load(source: Source, time: str | int | None = None) -> ObservedTensor:
-    """All ratings, users x films that were rated."""
+    """Read all ratings, users x films that were rated."""
     rows = parse_rows(source.read_bytes(), b"::")
     modes = (Mode("user", np.unique(rows[0])), Mode("film", np.unique(rows[1])))
     return ratings_tensor(rows, modes, (0.5, 5.0), time, rows[3])
@@ -30,4 +30,5 @@ ENTRY = Entry(
         Place(path="ml-10m.zip", inside="ml-10M100K/ratings.dat"),
     ),
     load=load,
+    home="https://grouplens.org/datasets/movielens/10m/",
 )

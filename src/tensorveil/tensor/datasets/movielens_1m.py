@@ -13,7 +13,7 @@ from tensorveil.tensor.observed import ObservedTensor
 
 
 def load(source: Source, time: str | int | None = None) -> ObservedTensor:
-    """All ratings, users x films that were rated."""
+    """Read all ratings, users x films that were rated."""
     if source.path.suffix == ".npz":
         if time is not None:
             raise InputError("time needs the official ratings.dat; ratings.npz holds no times. Pass time=None.")
@@ -37,4 +37,5 @@ ENTRY = Entry(
         Place(path="ml-1m/ratings.npz"),
     ),
     load=load,
+    home="https://grouplens.org/datasets/movielens/1m/",
 )

@@ -15,7 +15,7 @@ CITATION = "NYC TLC yellow taxi trip records, January 2023"
 
 
 def load_counts(source: Source) -> ObservedTensor:
-    """Trips per pick-up zone, drop-off zone, day and hour; only cells with trips are listed."""
+    """Read trips per pick-up zone, drop-off zone, day and hour; only cells with trips are listed."""
     arrays = source.read_arrays("pu", "do", "day", "hour", "count")
     columns = [arrays["pu"] - 1, arrays["do"] - 1, arrays["day"] - 1, arrays["hour"]]
     zones = np.arange(1, 266)
@@ -25,7 +25,7 @@ def load_counts(source: Source) -> ObservedTensor:
 
 
 def load_means(source: Source, measure: str = "mean_minutes") -> ObservedTensor:
-    """Mean duration, fare or distance per pick-up zone, drop-off zone and hour; `measure="n"` for trips."""
+    """Read mean duration, fare or distance per pick-up zone, drop-off zone and hour; `measure="n"` for trips."""
     choose("measure", measure, MEASURES)
     arrays = source.read_arrays("pu", "do", "hour", measure)
     zones = np.arange(1, 264)

@@ -35,7 +35,7 @@ def _arrays(source: Source) -> Mapping[str, NDArray[Any]]:
 
 
 def _netcdf_arrays(source: Source) -> Mapping[str, NDArray[Any]]:
-    """The original file, netCDF 3 in spite of its ending."""
+    """Read the original file, which is netCDF 3 in spite of its ending."""
     import scipy.io
 
     data = source.read_bytes()
@@ -50,7 +50,7 @@ def _netcdf_arrays(source: Source) -> Mapping[str, NDArray[Any]]:
 
 
 def _plain(variable: Any) -> NDArray[Any]:
-    """NetCDF text is a matrix of bytes; numbers are big-endian."""
+    """Return a variable as native numbers or text: netCDF text is a matrix of bytes, and numbers are big-endian."""
     array = np.array(variable.data)
     if array.dtype.kind == "S":
         rows = array.reshape(len(array), -1)
@@ -59,13 +59,13 @@ def _plain(variable: Any) -> NDArray[Any]:
 
 
 def load(source: Source) -> ObservedTensor:
-    """Trips by end station, year, month, day of the week and hour; zeros are counts."""
+    """Read trips by end station, year, month, day of the week and hour; zeros are counts."""
     arrays = _arrays(source)
     return ObservedTensor.from_dense(arrays["trips"], modes=[Mode(axis, arrays[axis]) for axis in AXES])
 
 
 def side_data(source: Source) -> Mapping[str, NDArray[Any]]:
-    """Latitude and longitude of the stations."""
+    """Read latitude and longitude of the stations."""
     arrays = _arrays(source)
     return {"lat": arrays["lat"], "lon": arrays["lon"]}
 
@@ -78,4 +78,5 @@ ENTRY = Entry(
     places=(Place(path="oslo-bike/oslo_bike.npz"), Place(path="oslo-bike/oslo_bike.nc4.gz")),
     load=load,
     side_data=side_data,
+    home="https://github.com/tensorly/viz",
 )

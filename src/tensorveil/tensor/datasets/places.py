@@ -36,7 +36,7 @@ class Source:
     inside: str | None
 
     def read_bytes(self, name: str | None = None) -> bytes:
-        """This file; with a name, its sister in the same folder or archive."""
+        """Read this file or, given a name, the file of that name beside it in the folder or archive."""
         if self.inside is None:
             file = self.path if name is None else self.path.with_name(name)
             if file.is_file():
@@ -51,7 +51,7 @@ class Source:
         return data
 
     def read_arrays(self, *names: str) -> Mapping[str, NDArray[Any]]:
-        """The arrays of the file, which must have these names among them."""
+        """Read the arrays of the file, which must have these names among them."""
         arrays = self._load()
         for name in names:
             if name not in arrays:
@@ -59,7 +59,7 @@ class Source:
         return arrays
 
     def _load(self) -> Mapping[str, NDArray[Any]]:
-        """The arrays of an .npz, the array of an .npy (as `tensor`), or the numeric variables of a .mat."""
+        """Load the arrays of an .npz, the array of an .npy (as `tensor`), or the numeric variables of a .mat."""
         if self.path.suffix == ".mat":
             from tensorveil.tensor.files.matlab import load_variables
 
@@ -73,7 +73,7 @@ class Source:
         return arrays
 
     def read_array(self, *names: str) -> NDArray[Any]:
-        """The first of these arrays that the file holds."""
+        """Read the first of these arrays that the file holds."""
         arrays = self.read_arrays()
         for name in names:
             if name in arrays:
@@ -82,7 +82,7 @@ class Source:
 
 
 def data_folder(folder: str | Path | None) -> Path | None:
-    """The folder given, or that of the environment variable."""
+    """Return the folder given, or that of the environment variable."""
     if folder is not None:
         return Path(folder)
     from_environment = os.environ.get(VARIABLE)
@@ -90,7 +90,7 @@ def data_folder(folder: str | Path | None) -> Path | None:
 
 
 def find(folder: Path | None, places: tuple[Place, ...]) -> Source | None:
-    """The first place that exists."""
+    """Return the first place that exists."""
     if folder is None:
         return None
     for place in places:
@@ -100,7 +100,7 @@ def find(folder: Path | None, places: tuple[Place, ...]) -> Source | None:
 
 
 def not_found(name: str, folder: Path | None, places: tuple[Place, ...]) -> DataNotFoundError:
-    """Which file is expected where, and how to say where."""
+    """Return the error that says which file is expected where, and how to name the folder."""
     expected = " or ".join(place.path for place in places)
     if folder is None:
         remedy = f"Set {VARIABLE} to the folder that holds it, or pass folder=..."

@@ -16,7 +16,7 @@ DAY = 86_400
 
 
 def parse_rows(data: bytes, separator: bytes) -> list[NDArray[Any]]:
-    """User, item, rating and time columns."""
+    """Return user, item, rating and time columns."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -37,7 +37,7 @@ def parse_rows(data: bytes, separator: bytes) -> list[NDArray[Any]]:
 
 
 def time_mode(time: str | int, all_times: NDArray[Any]) -> tuple[Mode, Any]:
-    """A mode for the time of a rating and the function that places times in it.
+    """Return a mode for the time of a rating, and the function that places times in it.
 
     "day": the UTC days on which somebody rated, as dates. A number: that many slices of equal length from
     the first rating to the last, unlabelled.
@@ -58,7 +58,7 @@ def ratings_tensor(
     time: str | int | None,
     all_times: NDArray[Any] | None,
 ) -> ObservedTensor:
-    """User x item, or user x item x time."""
+    """Return a tensor of users x items, or of users x items x times."""
     users, items, ratings, times = part
     columns = [modes[0].encode(users), modes[1].encode(items)]
     named = [*modes]

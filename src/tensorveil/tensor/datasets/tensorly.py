@@ -14,6 +14,7 @@ from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
 FOLDER = "tensorly-datasets"
+HOME = "https://github.com/tensorly/tensorly"
 LIGANDS = [
     "IL2 (Mono)",
     "IL15 (Mono)",
@@ -29,7 +30,7 @@ CELLS = [
 
 
 def load_il2(source: Source) -> ObservedTensor:
-    """Response by ligand, time, dose and cell type; NaN cells are missing."""
+    """Read the response by ligand, time, dose and cell type; NaN cells are missing."""
     modes = [
         Mode("ligand", LIGANDS),
         Mode("time", [4, 2, 1, 0.5]),
@@ -41,7 +42,7 @@ def load_il2(source: Source) -> ObservedTensor:
 
 
 def load_kinetic(source: Source) -> ObservedTensor:
-    """Fluorescence by measurement, emission, excitation and time; cells marked as missing are left out."""
+    """Read fluorescence by measurement, emission, excitation and time; cells marked as missing are left out."""
     array = source.read_array("Kinetic")
     observed = ~source.read_array("Kinetic_missing").astype(bool)
     names = ["measurement", "emission", "excitation", "time"]
@@ -49,13 +50,13 @@ def load_kinetic(source: Source) -> ObservedTensor:
 
 
 def load_indian_pines(source: Source) -> ObservedTensor:
-    """Radiance by row, column and spectral band; every cell is observed."""
+    """Read radiance by row, column and spectral band; every cell is observed."""
     array = source.read_array("Indian_pines_corrected", "tensor")
     return ObservedTensor.from_dense(array, modes=["row", "column", "band"])
 
 
 def indian_pines_side_data(source: Source) -> Mapping[str, NDArray[Any]]:
-    """Ground class 0..16 of every pixel."""
+    """Read the ground class 0..16 of every pixel."""
     return {"class": source.read_array("Indian_pines_gt")}
 
 
@@ -70,6 +71,7 @@ ENTRIES = (
             Place(path=f"{FOLDER}/IL2_Response_Tensor.npy"),
         ),
         load=load_il2,
+        home=HOME,
     ),
     Entry(
         name="kinetic",
@@ -78,6 +80,7 @@ ENTRIES = (
         citation="Nikolajsen, Booksh, Hansen & Bro, Analytica Chimica Acta 475, 2003",
         places=(Place(path=f"{FOLDER}/tensorly_kinetic.npz"),),
         load=load_kinetic,
+        home=HOME,
     ),
     Entry(
         name="indian-pines",
@@ -90,5 +93,6 @@ ENTRIES = (
         ),
         load=load_indian_pines,
         side_data=indian_pines_side_data,
+        home=HOME,
     ),
 )

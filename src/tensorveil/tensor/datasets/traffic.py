@@ -9,11 +9,12 @@ from tensorveil.tensor.datasets.places import Place, Source
 from tensorveil.tensor.observed import ObservedTensor
 
 FOLDER = "traffic-tensors"
+TENSORLIB = "https://github.com/tongnie/tensorlib"
 MIT = "MIT (stated by the source repository)"
 
 
 def _dense(variable: str, modes: list[str], zeros: str) -> Callable[..., ObservedTensor]:
-    """A loader; `zeros` is the default reading of zero cells, "missing" or "observed"."""
+    """Return a loader; `zeros` is the default reading of zero cells, "missing" or "observed"."""
     default = zeros
 
     def load(source: Source, zeros: str | None = None) -> ObservedTensor:
@@ -38,6 +39,7 @@ ENTRIES = (
         citation="Chen, Chen & He, Urban Traffic Speed Dataset of Guangzhou, Zenodo, 2018, 10.5281/zenodo.1205229",
         places=_places("tuckerapp_Guangzhou_7days.mat", "TuckerAPP/Guangzhou.mat"),
         load=_dense("dense_tensor", ["road", "slot", "day"], "missing"),
+        home="https://github.com/GongWenwuu/TuckerAPP",
     ),
     Entry(
         name="guangzhou-50",
@@ -46,6 +48,7 @@ ENTRIES = (
         citation="Chen, Chen & He, Urban Traffic Speed Dataset of Guangzhou, Zenodo, 2018, 10.5281/zenodo.1205229",
         places=_places("tensorlib_guangzhou_speed.npz", "tensorlib/Datasets/guangzhou_speed.npy"),
         load=_dense("tensor", ["slot", "road", "day"], "missing"),
+        home=TENSORLIB,
     ),
     Entry(
         name="portland",
@@ -54,6 +57,7 @@ ENTRIES = (
         citation="PORTAL, Portland State University, portal.its.pdx.edu",
         places=_places("tensorlib_portland_volume.npz", "tensorlib/Datasets/portland_volume.npy"),
         load=_dense("tensor", ["slot", "sensor", "day"], "observed"),
+        home=TENSORLIB,
     ),
     Entry(
         name="nyc-taxi",
@@ -62,6 +66,7 @@ ENTRIES = (
         citation="NYC TLC trip records; tensor by X. Chen, transdim",
         places=_places("transdim_NYC.mat", "NYC-data-set/tensor.mat"),
         load=_dense("tensor", ["origin", "destination", "hour"], "observed"),
+        home="https://github.com/xinychen/transdim",
     ),
     Entry(
         name="nyc-yellow",

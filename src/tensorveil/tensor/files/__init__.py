@@ -1,4 +1,4 @@
-"""Tensors in files: one module per format, one table of formats."""
+"""Tensors in files: one module per format, and one table of formats, which is made of them."""
 
 from tensorveil.tensor.files.formats import read, write
 

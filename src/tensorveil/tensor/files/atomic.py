@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name in the same folder that becomes `path` if the block ends well."""
+    """Yield a temporary name in the same folder that becomes `path` if the block ends without an error."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary

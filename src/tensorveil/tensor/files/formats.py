@@ -1,49 +1,65 @@
-"""The public `read` and `write`, and the table that picks a format by the file's name."""
+"""The one table of file formats, and what picks a format by a file's name: for tensors, tables and dense arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import importlib
+import pkgutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.files import images, matlab, npz, parquet, text, tns
 from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.options import FrameOptions
 
-# Endings, longest first where one ends another.
-ENDINGS = {
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".tsv": "tsv",
-    ".tsv.gz": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".tns": "tns",
-    ".tns.gz": "tns",
-    ".npz": "npz",
-    ".mat": "mat",
-    ".png": "png",
-}
-FORMATS = ("csv", "tsv", "parquet", "tns", "npz", "mat", "png")
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """What the caller said about a file's layout."""
+@cache
+def formats() -> Mapping[str, Format]:
+    """Return every format by its name: the modules of this folder that hold one.
 
-    modes: Sequence[str | Mode] | None
-    value: str | None
-    labels: bool
-    index_base: int | None
-    header: bool
-    variable: str | None
-    missing_value: float
+    >>> formats()["csv"].endings
+    ('.csv', '.csv.gz')
+    """
+    from tensorveil.tensor import files  # late, because the folder itself imports this module
+
+    found: dict[str, Format] = {}
+    endings: set[str] = set()
+    for module in pkgutil.iter_modules(files.__path__):
+        for each in _formats_of(importlib.import_module(f"{files.__name__}.{module.name}")):
+            if each.name in found or endings & set(each.endings):
+                raise TypeError(f"module {module.name}: format {each.name!r} or one of its endings exists already.")
+            found[each.name] = each
+            endings |= set(each.endings)
+    return dict(sorted(found.items()))
+
+
+def _formats_of(module: Any) -> tuple[Format, ...]:
+    """Return what a module declares as FORMAT or FORMATS; helper modules declare nothing."""
+    declared: Format | tuple[Format, ...] = getattr(module, "FORMATS", getattr(module, "FORMAT", ()))
+    return (declared,) if isinstance(declared, Format) else declared
+
+
+def _with_ending(path: Path) -> Format | None:
+    """Return the format whose ending the file's name has; the longest ending decides."""
+    lower = path.name.lower()
+    matches = [(len(ending), each) for each in formats().values() for ending in each.endings if lower.endswith(ending)]
+    return max(matches, key=lambda match: match[0])[1] if matches else None
+
+
+def _list_endings(some: Iterable[Format]) -> str:
+    return ", ".join(ending for each in some for ending in each.endings)
+
+
+# Tensors.
 
 
 def read(
@@ -65,9 +81,10 @@ def read(
     ----------
     path
         The file. Text formats may be gzipped.
-    modes, value
-        Mode columns and value column of a table, as in `ObservedTensor.from_frame`; for other formats,
-        `modes` names the modes.
+    modes
+        Mode columns of a table, as in `ObservedTensor.from_frame`; for other formats, names of the modes.
+    value
+        Value column of a table, as in `ObservedTensor.from_frame`.
     format
         "csv", "tsv", "parquet", "tns", "npz", "mat" or "png"; by default it follows from the file's ending.
     labels
@@ -77,18 +94,20 @@ def read(
         The index of the first slice: 0 for tables read with `labels=False`, 1 for .tns and .mat.
     header
         CSV and TSV: whether the first line names the columns; if not, they are called f0, f1, ...
-    variable, missing_value
-        MATLAB: the variable to read, and the value that marks missing cells of a dense array.
+    variable
+        MATLAB: the variable to read.
+    missing_value
+        MATLAB: the value that marks missing cells of a dense array.
     options
         `shape`, `bounds`, `duplicates`, `missing`, `out_of_bounds`, as for `ObservedTensor`.
     """
     file = Path(path)
-    kind = pick_format(file, format)
+    picked = pick_format(file, format)
     if not file.is_file():
         raise InputError("path must be an existing file; there is no file of that name. Check the path.")
     if index_base not in (None, 0, 1):
         raise InputError(f"index_base must be 0 or 1; got {index_base!r}.")
-    source = Source(
+    layout = Layout(
         modes=modes,
         value=value,
         labels=labels,
@@ -97,53 +116,107 @@ def read(
         variable=variable,
         missing_value=missing_value,
     )
-    given: dict[str, Any] = dict(options)
-    match kind:
-        case "csv" | "tsv":
-            table = text.read_table(file, "," if kind == "csv" else "\t", source.header)
-            return parquet.to_tensor(table, source, given)
-        case "parquet":
-            return parquet.read_tensor(file, source, given)
-        case "tns":
-            return tns.read_tensor(file, source, given)
-        case "npz":
-            return npz.read_tensor(file, source, given)
-        case "png":
-            return images.read_tensor(file, source, given)
-        case _:
-            return matlab.read_tensor(file, source, given)
+    assert picked.read is not None  # pick_format takes care of that
+    return picked.read(file, layout, {**options})
 
 
 def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -> None:  # noqa: A002
     """Write a tensor; the file appears complete or not at all."""
     file = Path(path)
-    kind = pick_format(file, format)
+    picked = pick_format(file, format)
     if not file.parent.is_dir():
         raise InputError("path must lie in an existing folder. Make the folder first.")
-    writers = {
-        "csv": text.write_tensor,
-        "tsv": text.write_tensor,
-        "parquet": parquet.write_tensor,
-        "tns": tns.write_tensor,
-        "npz": npz.write_tensor,
-        "mat": matlab.write_tensor,
-        "png": images.write_tensor,
-    }
+    assert picked.write is not None  # whatever reads tensors writes them
     with replacing(file) as temporary:
-        writers[kind](tensor, temporary, file.name)
+        picked.write(tensor, temporary, file.name)
 
 
-def pick_format(path: Path, name: str | None) -> str:
-    """The format that was named, or the one of the file's ending."""
+def pick_format(path: Path, name: str | None = None) -> Format:
+    """Return the format of a tensor file: the one that was named, or the one of the file's ending."""
+    of_tensors = {key: each for key, each in formats().items() if each.read is not None}
     if name is not None:
-        if name not in FORMATS:
-            raise InputError(f"format must be one of {', '.join(FORMATS)}; got {name!r}.")
-        return name
-    lower = path.name.lower()
-    for ending, kind in ENDINGS.items():
-        if lower.endswith(ending):
-            return kind
-    raise InputError(
-        "format cannot be told from the file's ending. "
-        f"Name it, e.g. format='csv'; the formats are {', '.join(FORMATS)}."
-    )
+        if name not in of_tensors:
+            raise InputError(f"format must be one of {', '.join(of_tensors)}; got {name!r}.")
+        return of_tensors[name]
+    found = _with_ending(path)
+    if found is None or found.read is None:
+        raise InputError(
+            "format cannot be inferred from the file's ending. "
+            f"Name it, e.g. format='csv'; the formats are {', '.join(of_tensors)}."
+        )
+    return found
+
+
+# Tables of cells.
+
+
+def table_format(path: Path) -> Format:
+    """Return the format of a table by its file's ending."""
+    found = _with_ending(path)
+    if found is None or not found.is_table:
+        tables = [each for each in formats().values() if each.is_table]
+        raise InputError(f"{path.name} must be a table; its name must end in {_list_endings(tables)}.")
+    return found
+
+
+def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
+    """Read a table of cells.
+
+    Parameters
+    ----------
+    path
+        The file; its ending decides the format.
+    text
+        Names of columns that are text even if they look like numbers: the label "007" must not turn into 7.
+    """
+    import pyarrow as pa
+
+    found = table_format(path)
+    assert found.read_table is not None  # or it would be no table
+    try:
+        return found.read_table(path, text=text)
+    except pa.ArrowException:  # its text may quote the data
+        raise InputError(f"{path.name} cannot be read as {found.name}. It is damaged or has another format.") from None
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table of cells, not compressed; the file appears complete or not at all."""
+    found = table_format(path)
+    if path.name.lower().endswith(".gz"):
+        raise InputError(f"{path.name} must end in {path.with_suffix('').suffix}: tables are written uncompressed.")
+    if not path.parent.is_dir():
+        raise InputError(f"folder not found: {path.parent}. Make it first.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file, such as cells.csv.")
+    assert found.write_table is not None  # whatever reads tables writes them
+    with replacing(path) as temporary:
+        found.write_table(table, temporary)
+
+
+# Dense arrays.
+
+
+def array_format(path: Path) -> Format:
+    """Return the format of a file that holds a dense array, by its ending."""
+    found = _with_ending(path)
+    if found is None or found.read_array is None:
+        arrays = [each for each in formats().values() if each.read_array is not None]
+        raise InputError(f"{path.name} must end in {_list_endings(arrays)}.")
+    return found
+
+
+def read_array(path: Path, variable: str | None = None) -> DenseFile:
+    """Read a dense array of numbers. Nothing is unpickled.
+
+    Parameters
+    ----------
+    path
+        The file; its ending decides the format. An NPY file is memory-mapped.
+    variable
+        NPZ: the array to read, where there are several.
+    """
+    found = array_format(path)
+    if not path.is_file():
+        raise InputError(f"there is no file {path.name}. Check the path.")
+    assert found.read_array is not None  # array_format takes care of that
+    return found.read_array(path, variable)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor.arrays import dense_to_tensor
 from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
-
-if TYPE_CHECKING:
-    from tensorveil.tensor.files.formats import Source
 
 BOUNDS = (0.0, 255.0)
 COLOURS = ("red", "green", "blue")
 _GREY, _COLOUR = ("1", "L", "LA"), ("RGB", "RGBA", "P", "PA")
 
 
-def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
+def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Read a picture of 8 bits; pixels that are wholly transparent are missing."""
     pixels, seen = _read_pixels(path)
     grey = pixels.ndim == 2
-    modes = source.modes or ["row", "column", *([] if grey else [Mode("channel", list(COLOURS))])]
+    modes = layout.modes or ["row", "column", *([] if grey else [Mode("channel", list(COLOURS))])]
     mask = seen if grey else np.repeat(seen[:, :, None], 3, axis=2)
     if not mask.any():
         raise InputError("path must show at least one pixel; all of this picture is transparent.")
@@ -92,6 +90,25 @@ def _read_pixels(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     return (found[..., 0] if found.shape[-1] == 2 else found[..., :3]), seen
 
 
+def read_array(path: Path, variable: str | None) -> DenseFile:
+    """Read the pixels of a picture, grey or in colour; transparency is dropped."""
+    pillow = _pillow()
+    found: NDArray[np.uint8] | None = None
+    with suppress(OSError, ValueError, SyntaxError, pillow.DecompressionBombError), pillow.open(path) as opened:
+        wanted = opened if opened.mode in ("L", "RGB") else opened.convert("RGB" if "RGB" in opened.mode else "L")
+        found = np.array(wanted)
+    if found is None:
+        raise InputError(f"{path.name} cannot be read as an image.")
+    return DenseFile(values=found)
+
+
+def write_array(values: NDArray[Any], path: Path, columns: Sequence[str] | None) -> None:
+    """Write an array as one picture; numbers are rounded and cut to 0 to 255."""
+    if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] != 3):
+        raise InputError("a PNG holds one image, (rows, columns) or (rows, columns, 3). Write .npy instead.")
+    _pillow().fromarray(np.clip(np.rint(values), *BOUNDS).astype(np.uint8)).save(path, format="PNG")
+
+
 def _pillow() -> Any:
     try:
         from PIL import Image
@@ -100,3 +117,14 @@ def _pillow() -> Any:
             'PNG pictures need Pillow, which is not installed. Run: pip install "tensorveil[images]"'
         ) from None
     return Image
+
+
+FORMAT = Format(
+    name="png",
+    endings=(".png",),
+    read=read_tensor,
+    write=write_tensor,
+    read_array=read_array,
+    write_array=write_array,
+    exact=False,
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,46 +16,44 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
 from tensorveil.tensor.arrays import dense_to_tensor
+from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.observed import ObservedTensor
-
-if TYPE_CHECKING:
-    from tensorveil.tensor.files.formats import Source
 
 HDF5_MAGIC = b"\x89HDF"
 
 
-def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
-    """An sptensor-like trio, a matrix of index and value columns, or a dense array."""
+def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
+    """Read an sptensor-like trio, a matrix of index and value columns, or a dense array."""
     variables = load_variables(path)
-    base = 1 if source.index_base is None else source.index_base
-    if source.variable is None and {"subs", "vals"} <= variables.keys():
+    base = 1 if layout.index_base is None else layout.index_base
+    if layout.variable is None and {"subs", "vals"} <= variables.keys():
         size = variables.get("size")
         options.setdefault("shape", None if size is None else size.ravel().tolist())
-        return _from_rows(variables["subs"], variables["vals"], base, source, options)
-    array = _pick(variables, source.variable)
-    if source.value is not None:
-        column = _value_column(source.value, array)
-        return _from_rows(np.delete(array, column, axis=1), array[:, column], base, source, options)
+        return _from_rows(variables["subs"], variables["vals"], base, layout, options)
+    array = _pick(variables, layout.variable)
+    if layout.value is not None:
+        column = _value_column(layout.value, array)
+        return _from_rows(np.delete(array, column, axis=1), array[:, column], base, layout, options)
     unsuited = {"shape", "duplicates", "missing"} & options.keys()
     if unsuited:
         raise InputError(
             f"{', '.join(sorted(unsuited))} does not apply to a dense MATLAB array. Mark missing cells with "
             "missing_value=..., or pass value='last' if the columns are indices and a value."
         )
-    return dense_to_tensor(array, None, source.missing_value, modes=source.modes, **options)
+    return dense_to_tensor(array, None, layout.missing_value, modes=layout.modes, **options)
 
 
 def _from_rows(
-    coords: NDArray[Any], values: NDArray[Any], base: int, source: Source, options: dict[str, Any]
+    coords: NDArray[Any], values: NDArray[Any], base: int, layout: Layout, options: dict[str, Any]
 ) -> ObservedTensor:
     if coords.ndim != 2 or coords.size == 0:
         raise InputError("the index columns must be a matrix with one row per entry; got an empty input.")
     columns = checks.pack_columns([column.astype(np.float64) - base for column in coords.T])
-    return ObservedTensor.from_columns(columns, np.array(values).ravel(), modes=source.modes, **options)
+    return ObservedTensor.from_columns(columns, np.array(values).ravel(), modes=layout.modes, **options)
 
 
 def _value_column(value: str, array: NDArray[Any]) -> int:
-    """'last', 'first' or the number of a column, counted from 0."""
+    """Return the column that 'last', 'first' or a number, counted from 0, names."""
     if array.ndim != 2:
         raise InputError("value names a column, so the variable must be a matrix of index and value columns.")
     if value in ("last", "first"):
@@ -66,7 +64,7 @@ def _value_column(value: str, array: NDArray[Any]) -> int:
 
 
 def _pick(variables: dict[str, NDArray[Any]], name: str | None) -> NDArray[Any]:
-    """The named variable, or the only one."""
+    """Return the named variable, or the only one."""
     if name is not None:
         if name not in variables:
             raise InputError(f"variable must be a numeric variable of the file; there is none called {name!r}.")
@@ -79,7 +77,7 @@ def _pick(variables: dict[str, NDArray[Any]], name: str | None) -> NDArray[Any]:
 
 
 def load_variables(path: Path) -> dict[str, NDArray[Any]]:
-    """All numeric arrays of the file, in MATLAB's axis order."""
+    """Return all numeric arrays of the file, in MATLAB's axis order."""
     with path.open("rb") as file:
         head = file.read(516)
     # Version 7.3 files start with a 512-byte MATLAB banner before the HDF5 mark.
@@ -97,7 +95,7 @@ def _load_version5(path: Path) -> dict[str, NDArray[Any]]:
     with suppress(ValueError, TypeError, OSError, EOFError, NotImplementedError, KeyError, zlib.error, IndexError):
         content = scipy.io.loadmat(path)
     if content is None:
-        raise _damaged()
+        raise _damaged_file()
     return {key: item for key, item in content.items() if isinstance(item, np.ndarray) and _numeric(item)}
 
 
@@ -113,7 +111,7 @@ def _load_hdf5(path: Path) -> dict[str, NDArray[Any]]:
         items = {key: np.asarray(item) for key, item in file.items() if isinstance(item, h5py.Dataset)}
         content = {key: item.T for key, item in items.items() if _numeric(item)}
     if content is None:
-        raise _damaged()
+        raise _damaged_file()
     return content
 
 
@@ -121,12 +119,12 @@ def _numeric(item: NDArray[Any]) -> bool:
     return item.dtype.kind in "iufb" and item.dtype.names is None
 
 
-def _damaged() -> InputError:
+def _damaged_file() -> InputError:
     return InputError("path must be a readable MATLAB .mat file. The file is damaged or has another format.")
 
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
-    """The sptensor trio, in version 5 format. Labels have no place in it, so they are refused."""
+    """Write the sptensor trio, in version 5 format. It has no place for labels, so they are refused."""
     import scipy.io
 
     if any(mode.labels is not None for mode in tensor.modes):
@@ -141,3 +139,6 @@ def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
     }
     with path.open("wb") as file:
         scipy.io.savemat(file, trio, do_compression=True)
+
+
+FORMAT = Format(name="mat", endings=(".mat",), read=read_tensor, write=write_tensor)

@@ -1,6 +1,6 @@
-"""The project's own file: a NumPy archive without pickled objects that keeps the whole tensor.
+"""NumPy's .npz archives without pickled objects: the project's own file, which keeps a whole tensor, and dense arrays.
 
-Members: `about` (UTF-8 JSON: version, shape, bounds, modes), `index_0` ... (smallest unsigned type),
+Members of a tensor's file: `about` (UTF-8 JSON: version, shape, bounds, modes), `index_0` ... (smallest unsigned type),
 `values`, and per labelled mode `labels_k`, or `labels_k_text` with `labels_k_ends` for strings.
 """
 
@@ -9,25 +9,25 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
+from tensorveil.tensor.files.npy import check_numeric
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
-
-if TYPE_CHECKING:
-    from tensorveil.tensor.files.formats import Source
 
 VERSION = 1
 
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
-    """Write all that the tensor knows."""
+    """Write everything that the tensor knows."""
     about = {
         "tensorveil": VERSION,
         "shape": tensor.shape,
@@ -55,8 +55,8 @@ def _label_members(key: str, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
     return {f"{key}_text": np.frombuffer(b"".join(parts), np.uint8), f"{key}_ends": ends}
 
 
-def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
-    """Read and check; names in `source.modes` replace the stored ones."""
+def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
+    """Read and check a tensor; names in `layout.modes` replace the stored ones."""
     facts: dict[str, Any] | None = None
     with suppress(zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, TypeError):
         facts = _read_members(path)
@@ -65,8 +65,8 @@ def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> Observed
             "path must be a tensorveil .npz file. The file is damaged, or another program wrote it: load "
             "its arrays with numpy and pass them to ObservedTensor or ObservedTensor.from_dense."
         )
-    if source.modes is not None:
-        facts["modes"] = source.modes
+    if layout.modes is not None:
+        facts["modes"] = layout.modes
     facts |= {key: item for key, item in options.items() if key not in facts or item is not None}
     return ObservedTensor.from_columns(facts.pop("columns"), facts.pop("values"), **facts)
 
@@ -100,3 +100,33 @@ def _read_labels(archive: Any, key: str) -> NDArray[Any] | None:
     starts = [0, *ends[:-1]]
     parts = [text[start:end].decode() for start, end in zip(starts, ends, strict=True)]
     return np.array(parts, dtype=np.dtypes.StringDType())
+
+
+def read_array(path: Path, variable: str | None) -> DenseFile:
+    """Read the only array of an archive, or the one named ``variable``."""
+    arrays: dict[str, Array] | None = None
+    with suppress(ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        arrays = dict(np.load(path, allow_pickle=False))
+    if arrays is None:
+        raise InputError(f"{path.name} cannot be read as npz without pickled objects.")
+    if variable is None and len(arrays) == 1:
+        variable = next(iter(arrays))
+    if variable not in arrays:
+        raise InputError(f"{path.name} holds {len(arrays)} arrays. Name one of them with variable='...'.")
+    return DenseFile(values=check_numeric(arrays[variable], path))
+
+
+def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> None:
+    """Write the array as ``values``."""
+    with path.open("wb") as file:
+        np.savez_compressed(file, values=values)
+
+
+FORMAT = Format(
+    name="npz",
+    endings=(".npz",),
+    read=read_tensor,
+    write=write_tensor,
+    read_array=read_array,
+    write_array=write_array,
+)

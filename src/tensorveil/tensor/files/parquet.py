@@ -1,22 +1,24 @@
-"""Parquet: labels are read as dictionaries, so that no string is compared twice."""
+"""Parquet: tensors, tables and matrices. Labels are read as dictionaries, so that no string is compared twice."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tensorveil.errors import InputError
+from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
 from tensorveil.tensor.frames import choose_columns, stored_description, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tensorveil.tensor.files.formats import Source
 
-
-def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
+def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Read only the columns that are needed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -27,29 +29,24 @@ def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> Observed
         schema = pq.read_schema(path)
     if schema is None:
         raise damaged
-    modes, value = source.modes, source.value
+    modes, value = layout.modes, layout.value
     if modes is None and value is None and (stored := stored_description(schema)) is not None:
         modes, value = stored.modes, stored.value
     names, value = choose_columns(schema.names, modes, value)
     text = [name for name in names if _is_text(schema.field(name).type)]
     table = None
     with suppress(pa.ArrowException, OSError):
-        # partitioning=None: folder names like "year=2023" are no columns of the file.
+        # partitioning=None: folder names like "year=2023" are not columns of the file.
         table = pq.read_table(path, columns=[*names, value], read_dictionary=text, memory_map=True, partitioning=None)
     if table is None:
         raise damaged
     # Parquet returns columns in file order.
-    return to_tensor(table.select([*names, value]), source, options)
-
-
-def to_tensor(table: pa.Table, source: Source, options: dict[str, Any]) -> ObservedTensor:
-    """A table's tensor, as the source describes it."""
     return table_to_tensor(
-        table,
-        source.modes,
-        source.value,
-        labels=source.labels,
-        index_base=source.index_base or 0,
+        table.select([*names, value]),
+        layout.modes,
+        layout.value,
+        labels=layout.labels,
+        index_base=layout.index_base or 0,
         **options,
     )
 
@@ -61,7 +58,57 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
-    """Labels (or indices) and the value; shape, bounds and label order go into the schema's metadata."""
+    """Write labels (or indices) and the value; shape, bounds and label order go into the schema's metadata."""
+    write_table(tensor_to_table(tensor), path)
+
+
+def read_table(path: Path, *, text: Collection[str]) -> pa.Table:
+    """Read all columns; the file itself says which of them are text."""
     import pyarrow.parquet as pq
 
-    pq.write_table(tensor_to_table(tensor), path, compression="zstd")
+    return pq.read_table(path)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table, compressed."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, path, compression="zstd")
+
+
+def read_array(path: Path, variable: str | None) -> DenseFile:
+    """Read a table of numbers as a matrix."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+        columns = [np.asarray(column.to_numpy()) for column in table.columns]
+    except (pa.ArrowException, OSError, ValueError):
+        raise InputError(f"{path.name} cannot be read as Parquet.") from None
+    if not columns or any(column.dtype.kind not in "biuf" for column in columns):
+        raise InputError(f"{path.name} must have numeric columns only: a row per tensor or slice, a column per entry.")
+    return DenseFile(values=np.stack(columns, axis=1), columns=tuple(table.column_names))
+
+
+def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> None:
+    """Write a matrix, a column per entry."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if values.ndim != 2:
+        raise InputError("a Parquet file holds a matrix. Write .npy instead.")
+    names = [f"x{k}" for k in range(values.shape[1])] if columns is None else list(columns)
+    pq.write_table(pa.table({name: values[:, k] for k, name in enumerate(names)}), path)
+
+
+FORMAT = Format(
+    name="parquet",
+    endings=(".parquet", ".pq"),
+    read=read_tensor,
+    write=write_tensor,
+    read_table=read_table,
+    write_table=write_table,
+    read_array=read_array,
+    write_array=write_array,
+)

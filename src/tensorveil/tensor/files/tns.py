@@ -8,25 +8,23 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks
-from tensorveil.tensor.files.text import is_gzip, opened
+from tensorveil.tensor.files.file_format import Format, Layout
+from tensorveil.tensor.files.text import is_gzip, open_for_writing
 from tensorveil.tensor.observed import ObservedTensor
-
-if TYPE_CHECKING:
-    from tensorveil.tensor.files.formats import Source
 
 BLOCK = 1 << 24
 TABS = bytes.maketrans(b"\t\r", b"  ")
 
 
-def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> ObservedTensor:
+def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Parse the file in blocks of lines, so that memory holds the arrays and one block of text."""
-    base = 1 if source.index_base is None else source.index_base
+    base = 1 if layout.index_base is None else layout.index_base
     columns: list[list[Any]] = []
     values: list[Any] = []
     for table in _tables(path):
@@ -41,11 +39,11 @@ def read_tensor(path: Path, source: Source, options: dict[str, Any]) -> Observed
     for axis, parts in enumerate(columns):
         np.concatenate(parts, out=packed[axis])
         parts.clear()
-    return ObservedTensor.from_columns(packed, np.concatenate(values), modes=source.modes, **options)
+    return ObservedTensor.from_columns(packed, np.concatenate(values), modes=layout.modes, **options)
 
 
 def _tables(path: Path) -> Iterator[Any]:
-    """The file's blocks as Arrow tables."""
+    """Yield the file's blocks as Arrow tables."""
     width: int | None = None
     damaged = False
     try:
@@ -62,7 +60,7 @@ def _tables(path: Path) -> Iterator[Any]:
 
 
 def _clean_blocks(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
-    """Whole lines with single blanks between the fields; comments and empty lines removed."""
+    """Yield whole lines with single blanks between the fields; comments and empty lines are removed."""
     rest = b""
     while chunk := file.read(BLOCK):
         cut = chunk.rfind(b"\n") + 1
@@ -77,7 +75,7 @@ def _clean_blocks(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def _clean(block: bytes) -> bytes:
-    """Plain files pass through untouched, after a few fast looks."""
+    """Remove comments and superfluous blanks; plain files pass through untouched, after a few fast checks."""
     if b"#" in block:
         block = re.sub(rb"#[^\n]*", b"", block)
     if b"\t" in block or b"\r" in block:
@@ -90,7 +88,7 @@ def _clean(block: bytes) -> bytes:
 
 
 def _has_adjacent_blanks(block: bytes) -> bool:
-    """Whether two separators or line ends touch; numpy sees that three times faster than a text search."""
+    """Return whether two separators or line ends touch; numpy finds that three times faster than a text search."""
     blank = np.frombuffer(block, np.uint8) <= ord(" ")
     return bool((blank[1:] & blank[:-1]).any())
 
@@ -118,7 +116,7 @@ def _parse(block: bytes, width: int) -> Any:
 
 
 def _indices(column: Any, axis: int, base: int) -> Any:
-    """0-based int32 indices of one block."""
+    """Return the 0-based int32 indices of one block."""
     if column.min() < base:
         raise InputError(
             f"coords of mode {axis} must not be negative: .tns indices start at {base}. "
@@ -128,7 +126,7 @@ def _indices(column: Any, axis: int, base: int) -> Any:
 
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
-    """1-based indices and values. The format knows no labels, so labelled tensors are refused."""
+    """Write 1-based indices and values. The format has no labels, so labelled tensors are refused."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -138,9 +136,12 @@ def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
             "tensor.with_modes(None).write(path)."
         )
     options = csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
-    with opened(path, name) as file:
+    with open_for_writing(path, name) as file:
         for start in range(0, tensor.n_entries, BLOCK // 16):
             part = slice(start, start + BLOCK // 16)
             arrays = [pa.array(column[part].astype(np.int64) + 1) for column in tensor.columns]
             arrays.append(pa.array(tensor.values[part]))
             csv.write_csv(pa.table(arrays, names=[str(axis) for axis in range(len(arrays))]), file, options)
+
+
+FORMAT = Format(name="tns", endings=(".tns", ".tns.gz"), read=read_tensor, write=write_tensor)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorveil.learning import (
     Directions,
-    Plan,
+    Network,
     Samples,
     Training,
     predict,
@@ -25,9 +25,9 @@ from tensorveil.learning.features import Extractor
 from tensorveil.learning.loaders import Parts, load_samples
 from tensorveil.local import Basis
 from tensorveil.privacy.gdp import gdp_mu
-from tensorveil_evidence.studies.learning import averaging, reporting
-from tensorveil_evidence.studies.learning.averaging import USERS
-from tensorveil_evidence.studies.learning.noise import DELTA
+from tensorveil_evidence.studies.learning import reports, rounds
+from tensorveil_evidence.studies.learning.mechanisms import DELTA
+from tensorveil_evidence.studies.learning.rounds import USERS
 
 PUBLIC = 400  # digits that play the public data where digits are the private ones too
 IMDB_SPAN = 400_001.0  # Delta for IMDB in table 4 of Yuan et al.
@@ -44,19 +44,19 @@ def _records(name: str, sizes: dict[str, Any], run: int) -> tuple[Samples, Sampl
     return subset(parts.train, sizes["train"], run), subset(parts.test, sizes["test"], 0)
 
 
-def _network(train_on: Samples, test_x: Any, plan: Plan, how: Training, seed: int) -> Any:
+def _network(train_on: Samples, test_x: Any, plan: Network, how: Training, seed: int) -> Any:
     """Train a network and give the classes of the test tensors; far too large numbers are cut so as not to overflow."""
     bounded = train_on.with_x(np.clip(train_on.x, -1e15, 1e15))
     return predict(train(plan.make(seed), bounded, how, seed=seed), test_x)
 
 
-def image_case(name: str, run: int, sizes: dict[str, Any]) -> reporting.Case:
+def image_case(name: str, run: int, sizes: dict[str, Any]) -> reports.Case:
     """Type I: images as they are, in the bounds of their format."""
     low, high = parts_of(name).bounds
     private, test = _records(name, sizes, run)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     entries = int(np.prod(private.shape))
-    plan = Plan(kind="mlp", sizes={"inputs": entries, "classes": private.classes, "hidden": [sizes["hidden"]]})
+    plan = Network(kind="mlp", sizes={"inputs": entries, "classes": private.classes, "hidden": [sizes["hidden"]]})
     how = Training(epochs=sizes["epochs"])
 
     def learn(reports: Samples) -> Any:
@@ -65,7 +65,7 @@ def image_case(name: str, run: int, sizes: dict[str, Any]) -> reporting.Case:
     # Images of handwriting are dark where nothing is written; those of things are grey.
     centre = middle if len(private.shape) == 3 else low
     told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=centre)
-    return reporting.Case(
+    return reports.Case(
         run=run, train=private, test=test, bounds=(low, high), learn=learn, directions=told
     )  # fmt: skip
 
@@ -98,7 +98,7 @@ def extractor_for(shape: tuple[int, ...]) -> Extractor:
     return train_extractor(public, Training(epochs=epochs, batch=32, rate=0.003), seed=0, width=width)
 
 
-def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reporting.Case, Any]:
+def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reports.Case, Any]:
     """Type II: features of a public network; also what that network answers by itself, without private data."""
     low, high = parts_of(name).bounds
     private, test = _records(name, sizes, run)
@@ -111,9 +111,9 @@ def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reporting.
     extractor = extractor_for(private.shape)
     features = private.with_x(extractor(scaled(private.x)))
     seen = test.with_x(extractor(scaled(test.x)))
-    plan = Plan(kind="mlp", sizes={"inputs": extractor.size, "classes": private.classes})
+    plan = Network(kind="mlp", sizes={"inputs": extractor.size, "classes": private.classes})
     how = Training(epochs=sizes["epochs"])
-    case = reporting.Case(
+    case = reports.Case(
         run=run,
         train=features,
         test=seen,
@@ -124,7 +124,7 @@ def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reporting.
     return case, predict(extractor.network, scaled(test.x))
 
 
-def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
+def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
     """Type III on images: a network of one hidden layer, on images of half the side where they are large."""
     low, high = parts_of(name).bounds
     private, test = _records(name, sizes, run)
@@ -135,12 +135,12 @@ def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
         scaled = (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
         return scaled.reshape(-1, side, fold, side, fold).mean(axis=(2, 4))
 
-    plan = Plan(
+    plan = Network(
         kind="mlp", sizes={"inputs": side * side, "classes": private.classes, "hidden": [sizes["hidden"]]}
     )  # fmt: skip
     told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=low)
-    linear = Plan(kind="mlp", sizes={"inputs": sizes["keep"], "classes": private.classes})
-    return averaging.Case(
+    linear = Network(kind="mlp", sizes={"inputs": sizes["keep"], "classes": private.classes})
+    return rounds.Case(
         run=run,
         train=private,
         test=test,
@@ -191,7 +191,7 @@ def groups_for(epsilon: float, most: int) -> int:
     return int(min(max(2 ** math.floor(math.log2(8 * signal**2)), 64), most))
 
 
-def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
+def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
     """Type III on texts: a BiLSTM over the first words; groups of words for the methods that are not recurrent."""
     private, test = _records(name, sizes, run)
     words, length = sizes["words"], sizes["length"]
@@ -204,13 +204,13 @@ def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> averaging.Case:
         groups = groups_for(epsilon, words)
         return uneven_groups(groups), lambda x: bag_of_words(x, groups)
 
-    return averaging.Case(
+    return rounds.Case(
         run=run,
         train=private,
         test=test,
-        network=Plan(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
+        network=Network(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
         rows=lambda x: np.asarray(x)[:, :length],
-        small=Plan(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
+        small=Network(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
         small_rows=rows,
         directions=told,
         told_rows=lambda x: bag_of_words(x, words),

@@ -13,7 +13,7 @@ from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point, pick
 
 if TYPE_CHECKING:
-    from tensorveil_evidence.studies.learning.building import Facts
+    from tensorveil_evidence.studies.learning.template import Facts
 
 CLEARLY = 0.05  # by which one score must be above another to be called so
 
@@ -78,7 +78,7 @@ def _reason(results: Results, facts: Facts) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class Comparison:
     """Our best against the best published method at the same true epsilon."""
 
     budget: float
@@ -96,7 +96,7 @@ class Standing:
         return 2 * math.hypot(self.ours.error or 0.0, self.theirs.error or 0.0)
 
 
-def standings(points: Sequence[Point], panel: str) -> list[Standing]:
+def compare(points: Sequence[Point], panel: str) -> list[Comparison]:
     """Compare ours with what is published at every true epsilon of a panel where both are."""
     own = pick(points, panel=panel)
     out = []
@@ -106,13 +106,13 @@ def standings(points: Sequence[Point], panel: str) -> list[Standing]:
         theirs = [point for point in here if point.method not in OURS]
         if ours and theirs:
             first, second = (max(group, key=lambda point: point.mean or 0.0) for group in (ours, theirs))
-            out.append(Standing(budget=budget, ours=first, theirs=second))
+            out.append(Comparison(budget=budget, ours=first, theirs=second))
     return out
 
 
 def _best(points: Sequence[Point], panel: str) -> str:
     """Say where ours is at least as good as all published ones at the same true epsilon, and by how much it is not."""
-    found = standings(points, panel)
+    found = compare(points, panel)
     good = [each.budget for each in found if each.lead >= 0]
     words = [f"{each.budget:g}: {each.ours.mean or 0:.3f} against {each.theirs.mean or 0:.3f}" for each in found]
     behind = [

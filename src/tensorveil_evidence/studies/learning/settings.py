@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorveil_evidence.studies.learning.building import Facts
+    from tensorveil_evidence.studies.learning.template import Facts
 
 MOBILENET = """The paper trains MobileNet; here a network with one hidden layer stands for it, on fewer records and
 for fewer passes, which two cores can do. All published methods get the same network, so that their order is one of

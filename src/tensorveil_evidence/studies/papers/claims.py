@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensorveil.audit.claim import Claim
+from tensorveil.audit.subject import Subject, holds
 from tensorveil_evidence.studies import drawing, wording
 from tensorveil_evidence.studies.study import CLAIMED, PROVEN, REFUTED, Cell, Results, Row, Settings, Stated, Study
 from tensorveil_evidence.studies.summary import Point, pick, summarise
-from tensorveil_evidence.subjects.catalogue import subjects
-from tensorveil_evidence.subjects.subject import Subject, holds
+from tensorveil_evidence.subjects.catalogue import list_subjects
 
 SEED, CONFIDENCE = 2, 0.999
 BOUND, LEVEL, CEILING, DRAWS = "at least", "claimed", "could show", "draws"
@@ -42,7 +42,7 @@ def cells(runs: int, quick: bool) -> list[Cell]:
     """One cell per mechanism."""
     return [
         Cell(settings={"subject": name, "draws": draws_of(subject, quick)})
-        for name, subject in subjects().items()
+        for name, subject in list_subjects().items()
         if not quick or name not in SLOW
     ]
 
@@ -58,7 +58,7 @@ def draws_of(subject: Subject, quick: bool) -> int:
 
 def compute(settings: Settings) -> Iterator[Row]:
     """Audit one mechanism."""
-    subject = subjects()[settings["subject"]]
+    subject = list_subjects()[settings["subject"]]
     verdict = subject.audit(samples=settings["draws"], confidence=CONFIDENCE, seed=SEED)
     yield from rows_of(subject, verdict.to_json())
 
@@ -141,7 +141,7 @@ def _families(points: Sequence[Point]) -> dict[str, str]:
 
 def page(results: Results) -> str:
     """Give the whole table, and what it shows."""
-    points, known = summarise(results.rows), subjects()
+    points, known = summarise(results.rows), list_subjects()
     notes = {row.method: row.note for row in results.rows}
     parts = [_findings(points, notes), "## Every mechanism\n", LEGEND]
     for prefix, title in _families(points).items():

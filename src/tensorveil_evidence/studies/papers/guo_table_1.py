@@ -113,7 +113,7 @@ def _row(points: Sequence[Point], size: int, method: str) -> list[str]:
         wording.small(measured),
         told,
         wording.small(low_rank),
-        "" if time is None else wording.shown_number(time.mean),
+        "" if time is None else wording.write_number(time.mean),
         "" if seconds is None else f"{seconds:g}",
     ]
 

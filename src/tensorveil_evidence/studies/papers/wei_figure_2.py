@@ -154,7 +154,7 @@ def _chosen(results: Results, kind: str) -> str:
     """Say which mechanism the planner took; it sees public numbers only, so all runs agree."""
     found = {row.x: row.note for row in results.rows if (row.panel, row.method) == (kind, "ours, auto")}
     names = dict.fromkeys(found[epsilon] for epsilon in EPSILONS)
-    return "; ".join(f"{name} at {wording.listed(e for e in EPSILONS if found[e] == name)}" for name in names)
+    return "; ".join(f"{name} at {wording.join_numbers(e for e in EPSILONS if found[e] == name)}" for name in names)
 
 
 def _findings(results: Results) -> str:

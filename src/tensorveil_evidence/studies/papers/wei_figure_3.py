@@ -88,7 +88,7 @@ def _panel(axis: Any, points: Sequence[Point], kind: str, method: str) -> None:
         axis.get_lines()[-1].set_label(f"{missing:.0%} missing")
     drawing.mark_ticks(axis, EPSILONS)
     axis.set(yscale="log", ylim=(0.009, 1.0))
-    axis.set_title(drawing.labelled(method, pick(points, method=method)[0].status), fontsize=10)
+    axis.set_title(drawing.label_method(method, pick(points, method=method)[0].status), fontsize=10)
 
 
 def page(results: Results) -> str:
@@ -138,7 +138,7 @@ def _findings(points: Sequence[Point]) -> str:
         worst = [at(DESCENT_LINE, missing) / at(CONSTANT, missing) for missing in MISSING]
         lines.append(
             f"- {title}: the published descent without noise has {min(worst):.2f} to {max(worst):.2f} times the "
-            f"constant's error: {wording.listed(round(value, 2) for value in worst)} from 10 to 90 % missing."
+            f"constant's error: {wording.join_numbers(round(value, 2) for value in worst)} from 10 to 90 % missing."
         )
     near = [
         mean_at(points, panel(kind, missing), DESCENT_LINE) / mean_at(points, panel(kind, missing), CONSTANT)

@@ -7,7 +7,13 @@ from typing import Any
 
 from tensorveil.completion import CP, PrivateCP, PrivateTucker, Tucker
 from tensorveil.tensor import ObservedTensor, load_dataset
-from tensorveil_evidence.published import GradientPerturbation, InputPerturbation, OutputPerturbation, biscale
+from tensorveil_evidence.published import (
+    GradientPerturbation,
+    InputPerturbation,
+    OutputPerturbation,
+    PublishedDescent,
+    biscale,
+)
 from tensorveil_evidence.studies import drawing, reference, wording
 from tensorveil_evidence.studies.drawing import Style
 from tensorveil_evidence.studies.reference import (
@@ -97,7 +103,7 @@ def _scaled_rows(kind: str, seed: int, train: ObservedTensor, test: ObservedTens
     for name, make in PUBLISHED.items():
         for epsilon in EPSILONS:
             estimator = make(kind, epsilon=epsilon, random_state=seed, verbose=False, **DESCENT[kind])
-            fit = reference.descended(estimator, known)
+            fit = reference.fit_unless_divergent(estimator, known)
             yield row(name, estimator.guarantee_.status, fit, epsilon)
 
 
@@ -126,9 +132,8 @@ def _estimator(kind: str) -> Any:
     return {"cp": CP, "tucker": Tucker}[kind]
 
 
-def _descent(kind: str, seed: int) -> Any:
-    options = {"solver": "sgd", "schedule": "published", "baseline": "none", "sweeps": 100, "tol": 0.0, "threads": 1}
-    return _estimator(kind)(RANK, random_state=seed, **options, **DESCENT[kind])
+def _descent(kind: str, seed: int) -> PublishedDescent:
+    return reference.plain_descent(kind, RANK, seed, DESCENT[kind])
 
 
 def _ours(kind: str, epsilon: float, seed: int, method: str) -> Any:

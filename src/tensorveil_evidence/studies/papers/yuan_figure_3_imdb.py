@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tensorveil_evidence.studies.learning.building import Facts, learning_study
 from tensorveil_evidence.studies.learning.sizes import QUICK, ROUNDS
+from tensorveil_evidence.studies.learning.template import Facts, learning_study
 
 STUDY = learning_study(
     Facts(

@@ -111,9 +111,8 @@ def caption(results: Results) -> Stated:
         shown=(
             "Expected norm of the error of one report of a 28 x 28 image of bytes, at the worst image, by the epsilon "
             "that really holds for the whole image; a curve joins the nominal budgets "
-            f"{wording.listed(EPSILONS)}. At the right edge: no finite epsilon holds; at the left: 0.00001 or less. "
-            f"The "
-            "image itself has error 0 and no protection."
+            f"{wording.join_numbers(EPSILONS)}. At the right edge: no finite epsilon holds; at the left: 0.00001 or "
+            "less. The image itself has error 0 and no protection."
         ),
         unit="tensor (the whole image is replaced; local, nobody is trusted)",
         epsilon="horizontal axis, what is true; nominal along the curves",
@@ -134,7 +133,7 @@ def draw(results: Results) -> Any:
         stroke = "none" if x[0] == NOWHERE else drawing.STROKES[statuses[0]]
         axis.plot(
             x, [point.mean for point in errors], marker=style.marker, color=style.colour, linewidth=style.width,
-            linestyle=stroke, markersize=5, label=drawing.labelled(method, ", then ".join(statuses)),
+            linestyle=stroke, markersize=5, label=drawing.label_method(method, ", then ".join(statuses)),
         )  # fmt: skip
     middle = mean_at(points, "", MIDDLE, SHOWN, ERROR)
     axis.axhline(middle, color=drawing.GREY, linestyle=(0, (6, 2)), label=f"{MIDDLE}, epsilon 0 (proven)")
@@ -154,7 +153,7 @@ def page(results: Results) -> str:
     rows = [_table_row(points, method) for method in methods]
     head = ["method", "guarantee", PRINTED, ERROR, MEASURED, "true epsilon, whole image", "true epsilon, one entry"]
     by_epsilon = [
-        [method, *(wording.shown_number(mean_at(points, "", method, e, ERROR), 4) for e in EPSILONS)]
+        [method, *(wording.write_number(mean_at(points, "", method, e, ERROR), 4) for e in EPSILONS)]
         for method in methods
     ]
     return f"""## Settings
@@ -180,7 +179,7 @@ def _table_row(points: Sequence[Point], method: str) -> list[str]:
     own = {point.metric: point for point in pick(points, method=method) if point.x == SHOWN}
 
     def cell(metric: str) -> str:
-        return wording.shown_number(own[metric].mean, 4) if metric in own else ""
+        return wording.write_number(own[metric].mean, 4) if metric in own else ""
 
     truth = cell(TRUE)
     if "pure epsilon" in own and own["pure epsilon"].mean is not None:

@@ -14,7 +14,13 @@ from sklearn.base import clone
 import tensorveil as tv
 from tensorveil.privacy import Guarantee
 from tensorveil_evidence import published
-from tensorveil_evidence.published import GradientPerturbation, InputPerturbation, OutputPerturbation, explain
+from tensorveil_evidence.published import (
+    GradientPerturbation,
+    InputPerturbation,
+    OutputPerturbation,
+    PublishedDescent,
+    explain,
+)
 
 HUGE = 1e15
 PASSES = 5
@@ -29,16 +35,9 @@ def make(name, model="cp", rank=2, epsilon=20.0, **options):
     return OutputPerturbation(model, rank, epsilon=epsilon, **{"lipschitz": 1.0, **options})
 
 
-def plain(tensor, model="cp", rank=2, **options):
-    """The published descent without noise, through the estimators that everyone uses."""
-    estimator = tv.CP if model == "cp" else tv.Tucker
-    if model == "tucker":
-        options = {"core_regularization": 0.0001, **options}
-    fit = estimator(
-        rank, solver="sgd", schedule="published", baseline="none", sweeps=PASSES, tol=0.0, learning_rate=0.005,
-        regularization=0.01, random_state=3, **options,
-    )  # fmt: skip
-    return fit.fit(tensor).model_
+def plain(tensor, model="cp", rank=2):
+    """The published descent without noise."""
+    return PublishedDescent(model, rank, passes=PASSES, random_state=3).fit(tensor).model_
 
 
 @pytest.fixture(scope="module", params=[2, 3, 4], ids=lambda order: f"order {order}")
@@ -263,6 +262,33 @@ def test_equal_values_have_no_range():
 def test_divergence_is_an_error_with_a_remedy(tensor):
     with pytest.raises(tv.InputError, match="Try a tenth of learning_rate"):
         make("gradient", learning_rate=50.0, passes=20).fit(tensor)
+    with pytest.raises(tv.InputError, match=r"learning_rate .* diverged\. Try a tenth"):
+        PublishedDescent("cp", 3, learning_rate=1e6, random_state=0).fit(tensor)
+
+
+def test_the_plain_descent_claims_nothing_and_writes_nothing(tensor, tmp_path):
+    fit = PublishedDescent("tucker", (2, 3, 2), passes=PASSES, random_state=3)
+    assert clone(fit).get_params() == fit.get_params()
+    fit.fit(tensor)
+    assert not hasattr(fit, "guarantee_")
+    for write in (fit.save, fit.write_release, fit.model_.save):
+        with pytest.raises(published.ReleaseRefusedError, match="write no release"):
+            write(tmp_path / "release")
+    assert len(fit.history_) == fit.n_iter_ == PASSES
+    assert fit.history_[-1].train_rmse < fit.history_[0].train_rmse
+
+
+def test_published_settings_do_not_beat_the_constant():
+    """The papers' descent with their settings, on their reference case, without any noise."""
+    errors, constants = [], []
+    for seed in range(6):
+        problem = tv.paper_problem("cp", random_state=seed)
+        truth = problem.clean_at(problem.held_out.coords)
+        prediction = PublishedDescent("cp", 3, random_state=seed).fit(problem.train).predict(problem.held_out)
+        errors.append(np.sqrt(np.mean((prediction - truth) ** 2)))
+        constants.append(np.sqrt(np.mean((problem.train.values.mean() - truth) ** 2)))
+    assert np.mean(errors) == pytest.approx(0.070, abs=0.013)
+    assert np.mean(errors) > 0.9 * np.mean(constants)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +298,7 @@ def test_docstrings(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-PAGE = Path(__file__).parents[3] / "docs" / "published.md"
+PAGE = Path(__file__).parents[4] / "docs" / "published.md"
 
 
 def test_the_page_runs_and_holds_what_guarantees_point_to(tensor):

@@ -28,7 +28,7 @@ from tensorveil_evidence.published import (
     hutchinson_diagonal,
     table5,
 )
-from tensorveil_evidence.published.array_kinds import mirrored
+from tensorveil_evidence.published.array_kinds import mirror
 from tensorveil_evidence.published.truth import laplace_epsilon
 
 MNIST = {"shape": (28, 28), "bounds": (0, 255), "span": 256}
@@ -189,7 +189,7 @@ def test_weights_lower_the_chance_to_keep():
 
 
 def test_symmetric_tensors_stay_symmetric():
-    x = mirrored(np.random.default_rng(0).uniform(-1, 1, size=(5, 5, 5)))
+    x = mirror(np.random.default_rng(0).uniform(-1, 1, size=(5, 5, 5)))
     for made in (
         TLDP(
             noise="laplace", reading="algorithm", epsilon=1.0, shape=(5, 5, 5), bounds=(-1, 1), span=2, symmetric=True

@@ -102,7 +102,7 @@ def test_it_is_the_dense_method_on_perturbed_values(planted, solver):
     else:
         want = dense.sor(Y / scale, mask, 3, 40)
     np.testing.assert_allclose(found.model_.dense(), scale * want, atol=1e-8)
-    kept = found.kept(tensor)
+    kept = found.complete(tensor)
     np.testing.assert_array_equal(kept[mask], found.perturbed_)
     np.testing.assert_allclose(kept[~mask], (scale * want)[~mask], atol=1e-8)
     assert found.n_iter_ == 40

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tensorveil.errors import InputError
-from tensorveil_evidence.studies import publishing
-from tensorveil_evidence.studies.catalogue import find_study, studies
+from tensorveil_evidence.studies import publication
+from tensorveil_evidence.studies.catalogue import find_study, list_studies
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.study import STATUSES
 
-DOCS = Path(__file__).parents[3] / "docs" / "studies"
-NAMES = sorted(studies())
+DOCS = Path(__file__).parents[4] / "docs" / "studies"
+NAMES = sorted(list_studies())
 WRITTEN = [name for name in NAMES if (DOCS / f"{name}.parquet").exists()]
 
 
@@ -35,7 +35,7 @@ def test_names():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_cells_have_their_own_names_and_can_be_written(name):
-    study = studies()[name]
+    study = list_studies()[name]
     full = study.cells(study.runs[1], False)
     quick = study.cells(study.runs[0], True)
     for cells in (full, quick):
@@ -52,7 +52,7 @@ OWN_QUICK_CELLS = {"claims", "yuan-table-5", *(name for name in NAMES if name.st
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OWN_QUICK_CELLS])
 def test_a_quick_run_is_a_part_of_the_full_one(name):
-    study = studies()[name]
+    study = list_studies()[name]
     full = {study.digest(cell, "1") for cell in study.cells(study.runs[1], False)}
     assert {study.digest(cell, "1") for cell in study.cells(study.runs[0], True)} <= full
 
@@ -66,10 +66,10 @@ def test_the_page_stands_in_the_docs(name):
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_page_is_the_one_that_its_results_give(name):
     """A page that was edited, or whose text changed, asks for `tensorveil study NAME --redraw -o docs/studies`."""
-    study, page = studies()[name], (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    study, page = list_studies()[name], (DOCS / f"{name}.md").read_text(encoding="utf-8")
     results = read_results(study, DOCS)
     assert not results.quick
-    assert page == publishing.page_of(study, results)
+    assert page == publication.write_page(study, results)
     assert {row.status for row in results.rows} <= set(STATUSES)
     caption = re.search(r"^\*(.*)\*$", page, re.MULTILINE)[1]
     for word in ("Unit: ", "psilon", "elta: ", "Runs", "Guarantees: "):

@@ -49,7 +49,9 @@ def test_a_diverging_descent_is_no_number_and_keeps_its_status(case):
     (row,) = case.published([INPUT], [0.1])
     assert (row.value, row.status) == (None, "claimed")
     with pytest.raises(InputError, match="rank"):
-        reference.descended(InputPerturbation("cp", 0, epsilon=1.0, bounds=(0, 1), verbose=False), case.clipped)
+        reference.fit_unless_divergent(
+            InputPerturbation("cp", 0, epsilon=1.0, bounds=(0, 1), verbose=False), case.clipped
+        )
 
 
 def test_the_same_cell_gives_the_same_rows():

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from tensorveil_evidence.studies import drawing
-from tensorveil_evidence.studies.catalogue import studies
+from tensorveil_evidence.studies.catalogue import list_studies
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.summary import summarise
 
-DOCS = Path(__file__).parents[3] / "docs" / "studies"
-NAMES = [name for name in sorted(studies()) if (DOCS / f"{name}.parquet").exists()]
+DOCS = Path(__file__).parents[4] / "docs" / "studies"
+NAMES = [name for name in sorted(list_studies()) if (DOCS / f"{name}.parquet").exists()]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_figure(name, tmp_path):
-    study = studies()[name]
+    study = list_studies()[name]
     results = read_results(study, DOCS)
     figure = study.draw(results)
     body, foot = figure.subfigs

@@ -7,10 +7,10 @@ import pytest
 
 from tensorveil.privacy.gdp import gdp_epsilon
 from tensorveil_evidence.studies.catalogue import find_study
-from tensorveil_evidence.studies.learning import findings, names, presenting
-from tensorveil_evidence.studies.learning.building import Facts, learning_study
-from tensorveil_evidence.studies.learning.noise import DELTA, MAKERS, nominal_for, worth
+from tensorveil_evidence.studies.learning import findings, names, presentation
+from tensorveil_evidence.studies.learning.mechanisms import DELTA, MAKERS, nominal_for, worth
 from tensorveil_evidence.studies.learning.sizes import FEATURES, IMAGES, QUICK, ROUNDS
+from tensorveil_evidence.studies.learning.template import Facts, learning_study
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point, mean_at, summarise
@@ -60,7 +60,7 @@ def test_figure_and_page_are_made_of_results(made, kind):
     assert "none finite" in page
     assert "By nominal epsilon, TLDP-L is more than 0.05 above" in page
     figure = study.draw(results)
-    assert len(figure.subfigs[0].axes) == len(presenting.panels_of(facts))
+    assert len(figure.subfigs[0].axes) == len(presentation.panels_of(facts))
     for word in ("Unit: ", "Delta: ", "Guarantees: "):
         assert word in str(study.caption(results))
 
@@ -95,7 +95,7 @@ def test_a_quick_run_is_one_small_cell_with_every_panel():
     (cell,) = study.cells(1, True)
     assert cell.settings["train"] < sizes["train"]
     rows = list(study.compute(cell.settings))
-    assert {row.panel for row in rows} == {"", *presenting.panels_of(facts)}
+    assert {row.panel for row in rows} == {"", *presentation.panels_of(facts)}
     assert {row.x for row in rows if row.panel == names.NOMINAL} == {10.0, 1000.0}
     page = study.page(Results(rows=rows, quick=True))
     assert f"train {QUICK['digits']['train']}" in page
@@ -114,14 +114,14 @@ def test_ours_is_compared_with_the_best_published_method_at_each_epsilon():
         point("Gaussian", 0.2, 0.3), point(names.PRIVUNIT, 0.5, 0.0, x=2.0), point("Laplace", 0.1, 0.0, x=2.0),
         point(names.PRIVUNIT, 0.9, 0.0, x=4.0), point("Laplace", 0.9, 0.0, panel=names.TRUE, x=8.0),
     ]  # fmt: skip
-    first, second = findings.standings(points, names.SAME)
+    first, second = findings.compare(points, names.SAME)
     assert (first.ours.method, first.theirs.method) == (names.PRIVUNIT, "Laplace")
     assert first.lead == pytest.approx(-0.01)
     assert first.band == pytest.approx(2 * math.sqrt(2) * 0.01)
     assert (second.budget, second.lead) == (2.0, pytest.approx(0.4))
 
 
-DOCS = Path(__file__).parents[3] / "docs" / "studies"
+DOCS = Path(__file__).parents[4] / "docs" / "studies"
 STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 
 
@@ -129,7 +129,7 @@ STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 def test_in_the_stored_results_ours_loses_to_no_published_method(name):
     """On the mean over runs, at every true epsilon and for every unit; what is within two standard errors is a tie."""
     points = summarise(read_results(find_study(name), DOCS).rows)
-    found = [each for panel in (names.SAME, names.USER, names.RECORD) for each in findings.standings(points, panel)]
+    found = [each for panel in (names.SAME, names.USER, names.RECORD) for each in findings.compare(points, panel)]
     assert len(found) >= 5
     assert all(each.ours.runs >= 3 and each.theirs.runs >= 3 for each in found)
     for each in found:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from study_cases import doubled, row, study
 
 from tensorveil.errors import InputError
-from tensorveil_evidence.studies.store import cells_in_results, finished, keep_cell, read_results, write_results
+from tensorveil_evidence.studies.store import cells_in_results, find_finished, keep_cell, read_results, write_results
 from tensorveil_evidence.studies.study import as_json, as_row
 
 
@@ -47,15 +47,15 @@ def test_cells_of_a_larger_run_stay(tmp_path):
     (tmp_path / "cells" / "made-up" / ".number=1.json.0f.tmp").write_text("{")
     write_results(made, tmp_path, done[:2], quick=False)
     assert [path.name for path in (tmp_path / "cells" / "made-up").iterdir()] == ["number=2.json"]
-    assert len(finished(made, tmp_path)) == 3
+    assert len(find_finished(made, tmp_path)) == 3
 
 
 def test_finished_results_are_known_cells(tmp_path):
     made = study()
     done = kept(made, tmp_path)
-    before = finished(made, tmp_path)
+    before = find_finished(made, tmp_path)
     write_results(made, tmp_path, done, quick=False)
-    assert finished(made, tmp_path) == before
+    assert find_finished(made, tmp_path) == before
     assert cells_in_results(made, tmp_path) == 2
 
 
@@ -65,7 +65,7 @@ def test_cells_of_other_settings_are_not_known(tmp_path, change):
     kept(made, tmp_path)
     other = replace(made, **change)
     wanted = {other.digest(cell, "0.1.0") for cell in other.cells(2, False)}
-    assert not wanted & set(finished(made, tmp_path))
+    assert not wanted & set(find_finished(made, tmp_path))
     cell = made.cells(1, False)[0]
     assert made.digest(cell, "0.1.0") != made.digest(cell, "0.1.1")
 
@@ -76,7 +76,7 @@ def test_rows_that_were_changed_are_not_believed(tmp_path):
     path = tmp_path / "made-up.parquet"
     table = pq.read_table(path)
     pq.write_table(table.slice(1), path)
-    assert finished(made, tmp_path) == {}
+    assert find_finished(made, tmp_path) == {}
     with pytest.raises(InputError, match="no finished results of made-up"):
         read_results(made, tmp_path)
 
@@ -90,7 +90,7 @@ def test_rows_survive_json(value, x):
 def test_numbers_are_kept_to_the_last_bit(tmp_path):
     made = study()
     values = [found.value for cell in kept(made, tmp_path) for found in cell.rows]
-    again = [found.value for cell in finished(made, tmp_path).values() for found in cell.rows]
+    again = [found.value for cell in find_finished(made, tmp_path).values() for found in cell.rows]
     assert sorted(values) == sorted(again)
     assert 0.1 + 1 / 3 in again
     assert list(doubled({"number": 1}))[1].value == 0.1 + 1 / 3

@@ -78,7 +78,7 @@ def test_tables_repeat_lines_at_every_place():
 
 def test_text_is_broken_into_lines_and_tables_are_not():
     words = "word " * 60
-    page = wording.filled(f"# Title\n\n{words}\n\n- {words}\n- short\n\n| {words} |\n\n    {words}\n")
+    page = wording.fill(f"# Title\n\n{words}\n\n- {words}\n- short\n\n| {words} |\n\n    {words}\n")
     title, text, items, table, code = page.rstrip("\n").split("\n\n")
     assert title == "# Title"
     assert max(map(len, text.splitlines())) <= 120

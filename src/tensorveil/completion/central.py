@@ -1,0 +1,132 @@
+"""Units "value" and "entry": the planner chooses a mechanism, which releases a whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+import numpy as np
+
+from tensorveil.completion import settings as rules
+from tensorveil.completion.estimator import Model, Predictor
+from tensorveil.completion.job import Promise, Released
+from tensorveil.completion.methods import check_method
+from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.private_settings import CentralSettings
+from tensorveil.errors import InputError
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.data import Form, Outcome, PrivateData
+from tensorveil.mechanisms.method import Method
+from tensorveil.mechanisms.planner import Plan, plan
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.noise import NoiseSource
+from tensorveil.privacy import Budget, Event, Unit, gaussian_mu
+from tensorveil.solvers.task import Solution
+from tensorveil.tensor import Mode, ObservedTensor
+
+Build = Callable[[Solution, Sequence[Mode], tuple[float, float]], Model]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentralJob(Generic[Model]):
+    """One run of a mechanism over all data; ``build`` makes the estimator's model of the solution."""
+
+    method: Method
+    plan: Plan
+    promise: Promise
+    form: Form
+    spend: Spend
+    build: Build[Model]
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return self.spend.event
+
+    def run(self, tensor: ObservedTensor) -> Released[Model]:
+        """Clip the values to the declared bounds and run the mechanism.
+
+        Guarantee: that of the mechanism, for the promised budget and unit (docs/guarantees.md).
+        """
+        bounds = self.promise.bounds
+        data = PrivateData(
+            columns=tensor.columns,
+            values=np.clip(tensor.values.astype(np.float64), *bounds),
+            shape=tensor.shape,
+            bounds=bounds,
+        )
+        outcome = self.method.run(data, self.form, self.spend)
+        # In unit "entry" labels would tell who is in the data.
+        public = self.promise.unit.kind == "value"
+        modes = tensor.modes if public else tuple(Mode(mode.name) for mode in tensor.modes)
+        model = self.build(outcome.solution, modes, bounds)
+        return Released(model=model, parts=outcome.parts, holds=self._holds(outcome))
+
+    def _holds(self, outcome: Outcome) -> tuple[str, ...]:
+        holds = ["factors of every mode", "offset"]
+        if self.form.core:
+            holds.append("core")
+        if outcome.solution.biases is not None:
+            holds.append("biases of every mode")
+        return tuple(holds)
+
+
+class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSettings, Generic[Model]):
+    """What PrivateCP, PrivateTucker and PrivateLowRankMatrix have in common."""
+
+    def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def _core(self) -> bool:
+        raise NotImplementedError
+
+    def _model(self, solution: Solution, modes: Sequence[Mode], bounds: tuple[float, float]) -> Model:
+        raise NotImplementedError
+
+    def _unit(self) -> Unit:
+        unit = Unit.parse(self.unit)
+        if unit.kind not in ("value", "entry"):
+            raise InputError(
+                f'unit must be "value" or "entry" here; got {str(unit)!r}. To protect all that one user did, try '
+                "UserLevelCP, UserLevelTucker or UserLevelMatrix."
+            )
+        return unit
+
+    def _choose(self, tensor: ObservedTensor, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
+        form = self._form(tensor)
+        chosen = self._plan(tensor, form, promise)
+        return CentralJob(
+            method=METHODS[chosen.method],
+            plan=chosen,
+            promise=promise,
+            form=form,
+            spend=_spend(promise.budget, chosen.noise, source),
+            build=self._model,
+        )
+
+    def _form(self, tensor: ObservedTensor) -> Form:
+        rules.whole_number("sweeps", self.sweeps, 1, 100)
+        rules.whole_number("restarts", self.restarts, 1, 1)
+        return Form(
+            ranks=self._ranks(tensor.shape), core=self._core(), sweeps=self.sweeps, restarts=self.restarts,
+            threads=self.threads, seed=self._seed(),
+        )  # fmt: skip
+
+    def _plan(self, tensor: ObservedTensor, form: Form, promise: Promise) -> Plan:
+        unit = promise.unit
+        check_method(self.method, unit.kind)
+        # The number of entries is public in unit "value" only.
+        n = tensor.n_entries if unit.kind == "value" else None
+        return plan(
+            shape=tensor.shape, n_entries=n, bounds=promise.bounds, ranks=form.ranks, core=form.core,
+            budget=promise.budget, unit=unit, method=self.method,
+        )  # fmt: skip
+
+
+def _spend(budget: Budget, noise: str, source: NoiseSource) -> Spend:
+    """Return what may be spent: a pure epsilon for Laplace noise, or the exact mu for Gaussian noise."""
+    if noise == "laplace":
+        return Spend(source=source, epsilon=budget.epsilon)
+    return Spend(source=source, mu=gaussian_mu(budget.epsilon, budget.delta))

@@ -1,0 +1,65 @@
+"""The settings that the estimators without privacy share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorveil.completion.params import Params
+from tensorveil.solvers.task import Baseline
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class FitSettings(Params):
+    """How to fit a model without privacy.
+
+    Parameters
+    ----------
+    solver
+        "bayes" (variational, most accurate, no tuning), "als" (alternating least squares, fast), or "sgd" (stochastic
+        gradient descent, fastest per pass on many millions of entries).
+    baseline
+        "mean" (default), "none", or "biases": a mean plus one bias per index of every mode, as for ratings.
+    sweeps
+        At most so many passes over the data; default 100 (bayes, sgd) or 50 (als).
+    regularization
+        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01).
+    learning_rate
+        For "sgd": the first step size (default 0.005).
+    noise_variance
+        For "bayes": variance of noise that is known to have been added to the values.
+    tol
+        Stop when the relative change of error (or evidence bound) is at most this.
+    validation_fraction, patience
+        Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
+    restarts
+        Fit from so many starts and keep the best. The second start of "bayes" is the spectrum of the data, the others
+        are random.
+    shape
+        Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.
+    dtype
+        "float32" or "float64"; default: that of the values.
+    threads
+        Number of threads; default: all processors this process may use.
+    random_state
+        Seed of starting points and shuffles. It never seeds noise.
+    verbose
+        Show a progress bar.
+    """
+
+    solver: str = "bayes"
+    baseline: Baseline = "mean"
+    sweeps: int | None = None
+    regularization: float | None = None
+    learning_rate: float | None = None
+    noise_variance: float | None = None
+    tol: float | None = None
+    validation_fraction: float = 0.0
+    patience: int = 5
+    restarts: int = 1
+    shape: Sequence[int] | None = None
+    dtype: Any = None
+    threads: int | None = None
+    random_state: Any = None
+    verbose: bool = False

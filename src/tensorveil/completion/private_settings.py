@@ -1,0 +1,86 @@
+"""The settings that the private estimators share. What a guarantee rests on has no default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorveil.completion.params import Params
+from tensorveil.privacy import Ledger, Unit
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSettings(Params):
+    """What to promise, and how a private fit is charged.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget. With delta=0 noise is Laplace and norm-shaped and epsilon is pure; with a delta noise may be
+        Gaussian.
+    bounds
+        Lowest and highest possible value: declared, never read off the data. Values outside are clipped.
+    method
+        "auto" chooses from public quantities alone; or the name of one method of the unit, as listed in
+        `tensorveil.mechanisms.names.BY_UNIT`.
+    ledger, purpose
+        A `Ledger` or its path: the fit is charged there, for this purpose, before anything is computed.
+    threads
+        Number of threads; default: all processors this process may use.
+    random_state
+        Seed of starting points. It never seeds noise.
+    noise_seed
+        For tests and studies only: seeded noise, and a guarantee that says NOT PRIVATE.
+    """
+
+    epsilon: float
+    delta: float
+    unit: str | Unit
+    bounds: Sequence[float]
+    shape: Sequence[int] | None
+    method: str = "auto"
+    ledger: str | os.PathLike[str] | Ledger | None = None
+    purpose: str = "private completion"
+    threads: int | None = None
+    random_state: Any = None
+    noise_seed: int | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CentralSettings(PrivateSettings):
+    """What single values or entries need besides.
+
+    Parameters
+    ----------
+    unit
+        "value": neighbours differ in one value, and positions (who has rated what) are public. "entry": neighbours
+        differ by one entry, and positions are private; ``shape`` must be declared, and labels are not released. To
+        protect all that one user did, use `UserLevelCP`, `UserLevelTucker` or `UserLevelMatrix`.
+    shape
+        Shape of the tensor; required for unit "entry".
+    sweeps, restarts
+        Of the solver: post-processing, so any number costs the same budget.
+    """
+
+    shape: Sequence[int] | None = None
+    sweeps: int = 100
+    restarts: int = 3
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class UserLevelSettings(PrivateSettings):
+    """What whole users need besides.
+
+    Parameters
+    ----------
+    unit
+        "slice:user" or `Unit.slice("user")`: neighbours differ by all entries of one index of the mode "user". With
+        `Unit.slice("user", contributions=50)` fifty entries of one user count in full; by default their number follows
+        from the budget.
+    epsilon, delta
+        The budget. Noise is Gaussian, so delta must be above 0.
+    shape
+        Declared shape of the tensor; for the protected mode, an upper bound.
+    """

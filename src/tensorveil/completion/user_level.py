@@ -1,0 +1,165 @@
+"""Private estimators for whole users: all that one user did is protected, and nothing of any user is released."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorveil.completion.job import Promise
+from tensorveil.completion.methods import check_method
+from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.private_matrix import planned_ranks
+from tensorveil.completion.private_settings import UserLevelSettings
+from tensorveil.completion.settings import cp_ranks, tucker_ranks
+from tensorveil.completion.slices import RoundsJob, make_recipe
+from tensorveil.errors import InputError
+from tensorveil.models import CPModel, TuckerModel
+from tensorveil.noise import NoiseSource
+from tensorveil.privacy import Unit
+from tensorveil.rounds import SharedModel
+from tensorveil.solvers.loss import rmse
+from tensorveil.solvers.task import Array
+from tensorveil.tensor import ObservedTensor
+
+
+class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
+    """What the estimators for whole users have in common: a released `SharedModel`, from which people are served."""
+
+    def _recipe_rank(self, shape: Sequence[int]) -> int | tuple[int, ...]:
+        """Return one number for CP, one per mode for Tucker."""
+        raise NotImplementedError
+
+    def _unit(self) -> Unit:
+        unit = Unit.parse(self.unit)
+        if unit.kind != "slice":
+            raise InputError(
+                f'unit must be "slice" here, with the name of the protected mode; got {str(unit)!r}. Try '
+                'unit="slice:user", or PrivateCP, PrivateTucker or PrivateLowRankMatrix for units "value" and "entry".'
+            )
+        return unit
+
+    def _choose(self, tensor: ObservedTensor, promise: Promise, source: NoiseSource) -> RoundsJob:
+        check_method(self.method, promise.unit.kind)
+        recipe = make_recipe(
+            tensor, promise, rank=self._recipe_rank(tensor.shape), method=self.method, seed=self._seed()
+        )
+        return RoundsJob(recipe=recipe, source=source, threads=self.threads)
+
+    def personalise(self, entries: ObservedTensor) -> CPModel | TuckerModel:
+        """Compute people's own parts from their entries; see `SharedModel.personalise`. The result is not private."""
+        return self._fitted().personalise(entries)
+
+    def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
+        """Predict for people from their own entries; see `SharedModel.predict_for`."""
+        return self._fitted().predict_for(entries, coords)
+
+    def rmse_for(self, entries: ObservedTensor, tensor: ObservedTensor) -> float:
+        """Return the error on a tensor when everybody is served from their own entries."""
+        return rmse(self.predict_for(entries, tensor), tensor.values)
+
+
+@dataclass(eq=False, repr=False)
+class UserLevelCP(UserLevelCompletion):
+    """Complete a tensor by a CP model while protecting all that one user did (user-level privacy).
+
+    What `model_` holds may be published with `guarantee_`. It is the part that all users share: nothing in it belongs
+    to any one of them. A person's own part is computed from the person's entries, by `predict_for` or `personalise`,
+    and is for this person alone (joint differential privacy).
+
+    Parameters
+    ----------
+    rank
+        Number of components: public, chosen without looking at the data. Fewer are released where noise would drown
+        them.
+    **settings
+        The keyword arguments of `PrivateSettings` and `UserLevelSettings`.
+
+    Attributes
+    ----------
+    model_
+        The `SharedModel`.
+    guarantee_
+        The `Guarantee`: print it for one plain sentence.
+    plan_
+        What was run.
+    release_id_
+        Names the release in the ledger, from the moment it is charged.
+
+    Guarantee: (epsilon, delta) joint differential privacy for ``unit``, within ``bounds`` (docs/guarantees.md#slice).
+
+    Examples
+    --------
+    >>> import tensorveil as tv
+    >>> ratings = tv.synthetic_cp((30, 20), 2, random_state=0).train.with_modes(("user", "film"))
+    >>> promise = {"epsilon": 5.0, "delta": 1e-6, "unit": "slice:user", "bounds": (-0.5, 1.5), "shape": (30, 20)}
+    >>> fitted = tv.UserLevelCP(rank=2, **promise).fit(ratings)
+    >>> fitted.guarantee_.status, fitted.predict_for(ratings, [[0, 3], [29, 7]]).shape
+    ('proven', (2,))
+    """
+
+    rank: int
+
+    def _recipe_rank(self, shape: Sequence[int]) -> int:
+        return cp_ranks(self.rank, shape)[0]
+
+
+@dataclass(eq=False, repr=False)
+class UserLevelTucker(UserLevelCompletion):
+    """Complete a tensor by a Tucker model while protecting all that one user did (user-level privacy).
+
+    Parameters
+    ----------
+    rank
+        One number for all modes, or one per mode: public, chosen without looking at the data.
+    **settings
+        The keyword arguments of `PrivateSettings` and `UserLevelSettings`.
+
+    The attributes are those of `UserLevelCP`; the core is released and perturbed like the factors.
+
+    Guarantee: (epsilon, delta) joint differential privacy for ``unit``, within ``bounds`` (docs/guarantees.md#slice).
+
+    Examples
+    --------
+    >>> import tensorveil as tv
+    >>> ratings = tv.synthetic_cp((30, 20, 5), 2, random_state=0).train.with_modes(("user", "film", "day"))
+    >>> promise = {"epsilon": 5.0, "delta": 1e-6, "unit": "slice:user", "bounds": (-0.5, 1.5), "shape": (30, 20, 5)}
+    >>> tv.UserLevelTucker(rank=2, **promise).fit(ratings).model_.shape
+    (30, 20, 5)
+    """
+
+    rank: int | Sequence[int]
+
+    def _recipe_rank(self, shape: Sequence[int]) -> tuple[int, ...]:
+        return tucker_ranks(self.rank, shape)
+
+
+@dataclass(eq=False, repr=False)
+class UserLevelMatrix(UserLevelCompletion):
+    """Complete a matrix while protecting all that one user did (user-level privacy).
+
+    Parameters
+    ----------
+    rank
+        Number of components, at most the smaller side: public, chosen without looking at the data. Or "auto", for an
+        ordinary one.
+    **settings
+        The keyword arguments of `PrivateSettings` and `UserLevelSettings`.
+
+    The attributes are those of `UserLevelCP`.
+
+    Guarantee: (epsilon, delta) joint differential privacy for ``unit``, within ``bounds`` (docs/guarantees.md#slice).
+
+    Examples
+    --------
+    >>> import tensorveil as tv
+    >>> ratings = tv.synthetic_cp((30, 20), 2, random_state=0).train.with_modes(("user", "film"))
+    >>> promise = {"epsilon": 5.0, "delta": 1e-6, "unit": "slice:user", "bounds": (-0.5, 1.5), "shape": (30, 20)}
+    >>> tv.UserLevelMatrix(rank="auto", **promise).fit(ratings).plan_.ranks
+    (8, 8)
+    """
+
+    rank: int | str
+
+    def _recipe_rank(self, shape: Sequence[int]) -> int:
+        return planned_ranks(self.rank, shape)[0]

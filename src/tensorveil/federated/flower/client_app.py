@@ -1,0 +1,96 @@
+"""A client over Flower: a SuperNode that carries messages, and a loop that answers them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tensorveil.errors import TensorveilError
+from tensorveil.federated import wire
+from tensorveil.federated.client import Client
+from tensorveil.federated.errors import AbandonedError, RefusedError
+from tensorveil.federated.flower.processes import Channel, listens, require_flower, super_node
+
+__all__ = ["work"]
+
+log = logging.getLogger("tensorveil.federated")
+POLL = 0.1  # seconds
+
+GONE = 20.0  # seconds without a server after which it counts as having left
+PATIENCE = 300.0  # seconds to wait for a server that is not there yet
+
+
+def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[str], None] | None = None) -> None:
+    """Answer the server's messages until the agreement's last round is done and the server has left.
+
+    Parameters
+    ----------
+    client
+        The client that answers.
+    channel
+        How to reach the server.
+    logs
+        A folder for Flower's own logs.
+    on_answer
+        Called with the kind of each question that was answered, to show progress.
+    """
+    require_flower()
+    from tensorveil.federated.flower.runtime import CLIENT_TASK, Place, claim, serve_task
+
+    _await(channel)
+    with super_node(channel, logs / "supernode.log") as node:
+        place = Place(address=node.address, certificates=None, secret=node.secret)
+        claimer = place.client()
+        try:
+            while not _is_over(client, channel):
+                if not node.alive:
+                    raise AbandonedError(f"the SuperNode has ended; {logs / 'supernode.log'} may say why.")
+                until = time.monotonic() + 2.0
+                while time.monotonic() < until:
+                    token = claim(claimer, CLIENT_TASK)
+                    if token is None:
+                        time.sleep(POLL)
+                    else:
+                        serve_task(place, token, lambda body: _answer(client, body, on_answer))
+        finally:
+            claimer.close()
+
+
+def _await(channel: Channel) -> None:
+    """Wait for the server, which may start later than its clients."""
+    deadline = time.monotonic() + PATIENCE
+    while not listens(channel.address):
+        if time.monotonic() > deadline:
+            raise AbandonedError(f"nobody listens at {channel.address}. Start the server, or check the address.")
+        time.sleep(0.5)
+
+
+def _is_over(client: Client, channel: Channel) -> bool:
+    """Tell whether the run is over because the server has left. Before the last answer that is an error."""
+    if listens(channel.address):
+        return False
+    if client.finished:
+        return True
+    deadline = time.monotonic() + GONE
+    while time.monotonic() < deadline:
+        if listens(channel.address):
+            return False
+        time.sleep(0.5)
+    raise AbandonedError("the server left before the run was over.")
+
+
+def _answer(client: Client, body: bytes, on_answer: Callable[[str], None] | None) -> bytes | None:
+    """Answer, or log why not: the server learns only that it was refused."""
+    try:
+        reply = client.answer(body)
+    except RefusedError as refused:
+        log.warning("refused: %s", refused)
+        return None
+    except TensorveilError as error:
+        log.error("no answer: %s", error)
+        return None
+    if on_answer is not None:
+        on_answer(wire.decode(reply, len(reply)).kind)
+    return reply

@@ -1,0 +1,76 @@
+"""The server over Flower: a transport on its grid, and a whole run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tensorveil.federated.flower.processes import Channel, require_flower, submit_app, super_link
+from tensorveil.federated.server import Outcome, run_server
+
+if TYPE_CHECKING:
+    from flwr.serverapp import Grid
+
+__all__ = ["FlowerTransport", "serve"]
+
+POLL = 0.1  # seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowerTransport:
+    """Send and receive over Flower, polling faster than Flower's own loop, and giving up at once on nodes that left."""
+
+    grid: Grid
+
+    def nodes(self) -> Sequence[int]:
+        """Return the nodes that are connected."""
+        return sorted(self.grid.get_node_ids())
+
+    def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
+        """Send each node its message, and return the replies that came in time."""
+        from tensorveil.federated.flower.runtime import body_of, message_with
+
+        nodes = list(messages)
+        if not nodes:
+            return {}
+        sent = self.grid.push_messages([message_with(messages[node], node) for node in nodes])
+        waiting = {name: node for name, node in zip(sent, nodes, strict=True) if name}
+        replies: dict[int, bytes] = {}
+        deadline = time.monotonic() + timeout
+        while waiting and time.monotonic() < deadline:
+            for reply in self.grid.pull_messages(list(waiting)):
+                node = waiting.pop(reply.metadata.reply_to_message_id, None)
+                body = body_of(reply)
+                if node is not None and body is not None:
+                    replies[node] = body
+            reachable = set(self.nodes())
+            waiting = {name: node for name, node in waiting.items() if node in reachable}
+            time.sleep(POLL)
+        return replies
+
+
+def serve(channel: Channel, logs: Path, **options: Any) -> Outcome:
+    """Start a SuperLink, run an agreement over it, and end it.
+
+    Parameters
+    ----------
+    channel
+        Where the server listens.
+    logs
+        A folder for Flower's own logs.
+    options
+        Those of `run_server`, except the transport.
+    """
+    require_flower()
+    from tensorveil.federated.flower.runtime import Place, claim_grid
+
+    with contextlib.ExitStack() as stack:
+        link = stack.enter_context(super_link(channel, logs / "superlink.log"))
+        submit_app(channel, logs / "submit.log")
+        place = Place(address=link.address, certificates=channel.trusted, secret=link.secret)
+        grid = stack.enter_context(claim_grid(place, patience=60.0))
+        return run_server(transport=FlowerTransport(grid=grid), **options)

@@ -1,0 +1,103 @@
+"""Which mechanism to use: the one whose report has the least expected squared error at its worst tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tensorveil.local.catalogue import mechanisms
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.local.requirements import Requirements
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A mechanism and its largest expected squared error over the declared tensors."""
+
+    mechanism: LocalMechanism
+    worst_mse: float
+
+    @property
+    def name(self) -> str:
+        """The class's name."""
+        return type(self.mechanism).__name__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The mechanism to use, and what was compared, best first."""
+
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def mechanism(self) -> Any:
+        """The best one."""
+        return self.candidates[0].mechanism
+
+    @property
+    def name(self) -> str:
+        """The best one's name."""
+        return self.candidates[0].name
+
+
+def choose(
+    shape: Any,
+    epsilon: float,
+    unit: Any,
+    *,
+    bounds: tuple[float, float] | None = None,
+    radius: float | None = None,
+    delta: float = 0.0,
+    differ: int | None = None,
+    outside: str = "error",
+) -> Choice:
+    """Recommend a mechanism by predicted error, from public numbers alone.
+
+    What is compared is the expected squared error of one report, summed over entries, at the worst tensor that was
+    declared possible, by closed form; all candidates are unbiased. Every mechanism takes part with its best settings;
+    Gaussian noise takes part if ``delta`` is above 0.
+
+    Parameters
+    ----------
+    shape
+        Shape of one owner's tensor.
+    epsilon
+        The budget, for the unit.
+    unit
+        "tensor" (the whole tensor may differ) or "local entry" (one entry of it may).
+    bounds
+        Declared range of the entries.
+    radius
+        Instead of bounds: the declared largest norm of a tensor (unit tensor only).
+    delta
+        0 for pure mechanisms only.
+    differ
+        Unit tensor with bounds: at most this many entries of an owner's tensor can differ.
+    outside
+        "error" or "clip", for the mechanisms.
+
+    >>> from tensorveil.local import choose
+    >>> choose((28, 28), 4.0, "tensor", bounds=(-1, 1)).name
+    'PrivUnit'
+    """
+    required = Requirements(
+        shape=shape,
+        epsilon=epsilon,
+        unit=unit,
+        bounds=bounds,
+        radius=radius,
+        delta=delta,
+        differ=differ,
+        outside=outside,
+    )
+    best = [candidate for kind in mechanisms().values() if (candidate := _best(kind, required)) is not None]
+    return Choice(candidates=tuple(sorted(best, key=lambda candidate: candidate.worst_mse)))
+
+
+def _best(kind: type[LocalMechanism], required: Requirements) -> Candidate | None:
+    """Return the best settings of one mechanism; None where it cannot do what is required."""
+    found = [
+        Candidate(mechanism=mechanism, worst_mse=mechanism.worst_mse_for(required))
+        for mechanism in kind.candidates(required)
+    ]
+    return min(found, key=lambda candidate: candidate.worst_mse, default=None)

@@ -1,0 +1,79 @@
+"""Amplification by shuffling: reports without names, in random order, hide one another."""
+
+from __future__ import annotations
+
+import math
+
+from tensorveil.errors import InputError
+from tensorveil.local.contract import LocalMechanism
+from tensorveil.privacy import Approximate, Guarantee, Part, Pure, Unit
+from tensorveil.privacy.exact import positive, probability
+
+PROOF = "docs/guarantees.md#shuffling"
+
+
+def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
+    """Return the epsilon, at a delta, of shuffled reports that are each epsilon-locally private; refuse small crowds.
+
+    Feldman, McMillan and Talwar, Hiding among the clones (FOCS 2021), theorem 3.1: if
+    e^eps0 <= n / (16 ln(2 / delta)), it is at most
+    ln(1 + (e^eps0 - 1) / (e^eps0 + 1) (8 sqrt(e^eps0 ln(4 / delta) / n) + 8 e^eps0 / n)).
+
+    >>> from tensorveil.local import shuffled_epsilon
+    >>> round(shuffled_epsilon(1.0, 100_000, 1e-6), 3)
+    0.073
+    """
+    local, delta = positive("epsilon", epsilon), probability("delta", delta)
+    if delta == 0:
+        raise InputError("delta must be above 0: shuffling amplifies up to a delta only. Try delta=1e-6.")
+    if isinstance(users, bool) or not isinstance(users, int) or users < 1:
+        raise InputError(f"users must be a whole number of reports; got {users!r}. Try users=100000.")
+    needed = math.ceil(16 * math.log(2 / delta) * math.exp(min(local, 600.0)))
+    if users < needed:
+        raise InputError(
+            f"users must be at least {needed} for epsilon={local:g} and delta={delta:g}: so few reports do not hide "
+            "each other. The local guarantee still holds."
+        )
+    odds = math.exp(local)
+    spread = 8 * math.sqrt(odds * math.log(4 / delta) / users) + 8 * odds / users
+    found = math.log1p(math.tanh(local / 2) * spread) * (1 + 1e-12)
+    return min(found, local)
+
+
+def shuffle(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
+    """Return the guarantee against anyone who sees only the shuffled reports of users of one pure mechanism.
+
+    Parameters
+    ----------
+    mechanism
+        The same for all users, with the same public parameters; unit tensor, delta 0.
+    users
+        Number of reports, one per user, each about a tensor of their own.
+    delta
+        Above 0.
+
+    Guarantee: (epsilon, delta) for the replacement of one user's tensor, against anyone who sees reports only after a
+    trusted shuffler has removed names, times and order (docs/guarantees.md#shuffling).
+    """
+    if not isinstance(mechanism.event, Pure) or Unit.parse(mechanism.unit).kind != "tensor":
+        raise InputError("mechanism must have a pure epsilon for unit 'tensor'; try PrivUnit or Hybrid.")
+    epsilon = shuffled_epsilon(mechanism.epsilon, users, delta)
+    event = Approximate(epsilon, delta)
+    part = Part(name="shuffled reports", statistic=f"{users} reports by {mechanism.label}", event=event)
+    return Guarantee.prove(
+        unit=Unit.tensor(),
+        event=event,
+        delta=delta,
+        epsilon=epsilon,
+        composition=(part,),
+        released=("reports in random order",),
+        proof=PROOF,
+        secure_noise=True,
+        bounds=mechanism.declared_bounds,
+        mechanism=f"{mechanism.label}, {users} reports shuffled",
+        notes=(
+            f"Each report alone, as the shuffler sees it, has epsilon {mechanism.epsilon:g}.",
+            "Anyone who controls other users' reports can remove them; then only the number of honest users counts.",
+        ),
+        conditions=(*mechanism._conditions(), "a trusted shuffler removes names, times and order of the reports"),
+    )

@@ -1,0 +1,213 @@
+"""What CP and Tucker models share: the baseline, the checks, and everything that users ask of a fitted model."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.models.checks import as_offset, check_biases, check_matrices, check_order, float_arrays
+from tensorveil.models.contract import Floats
+from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_slice
+from tensorveil.models.folding import NewRows, append_labels, append_rows, solve_rows
+from tensorveil.models.indexing import checked_columns, labelled_columns
+from tensorveil.models.link import IDENTITY, Link
+from tensorveil.models.ranking import Ranking, rank_candidates
+from tensorveil.models.storage import StoredModel, write_model
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.checks import as_bounds
+from tensorveil.tensor.modes import checked_modes, find_axis
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MultilinearModel(ABC):
+    """Offset + biases + a part that is linear in each mode's rows; the form of that part is the subclass's.
+
+    A form names itself (`KIND`), checks its ranks, and computes the multilinear part in three ways: at coordinates,
+    as a regression design, and on a grid. Arrays of its own, such as a core, are fields that `_own_arrays` lists.
+    """
+
+    KIND: ClassVar[str]
+
+    factors: tuple[Floats, ...]
+    offset: float = 0.0
+    biases: tuple[Floats, ...] | None = None
+    modes: tuple[Mode, ...] = None  # type: ignore[assignment]
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        check_order(self.factors)
+        own, order = self._own_arrays(), len(self.factors)
+        named: dict[str, Any] = dict(own)
+        named |= {f"factors[{m}]": factor for m, factor in enumerate(self.factors)}
+        named |= {f"biases[{m}]": bias for m, bias in enumerate(self.biases or ())}
+        # All arrays are converted together, because they share one floating type.
+        arrays = list(float_arrays(named).values())
+        for name, array in zip(own, arrays, strict=False):
+            object.__setattr__(self, name, array)
+        factors = tuple(arrays[len(own) : len(own) + order])
+        biases = None if self.biases is None else tuple(arrays[len(own) + order :])
+        check_matrices(factors)
+        self._check_ranks(tuple(factor.shape[1] for factor in factors))
+        shape = tuple(len(factor) for factor in factors)
+        check_biases(biases, shape)
+        object.__setattr__(self, "factors", factors)
+        object.__setattr__(self, "biases", biases)
+        object.__setattr__(self, "offset", as_offset(self.offset))
+        object.__setattr__(self, "modes", checked_modes(self.modes, shape))
+        object.__setattr__(self, "bounds", as_bounds(self.bounds))
+
+    def _own_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that only this form has, by the names of their fields."""
+        return {}
+
+    @abstractmethod
+    def _check_ranks(self, ranks: tuple[int, ...]) -> None:
+        """Refuse numbers of columns that do not make a model of this form."""
+
+    @abstractmethod
+    def multilinear(self, columns: NDArray[np.int32], threads: int | None = None) -> Floats:
+        """Return the multilinear part at checked (order, n) columns, without offset, biases and clipping."""
+
+    @abstractmethod
+    def design(self, columns: NDArray[np.int32], mode: int) -> Floats:
+        """Return (n, rank) such that the multilinear part is design . row of ``mode``."""
+
+    @abstractmethod
+    def grid(self, rows: Sequence[Floats]) -> Floats:
+        """Return the dense multilinear part spanned by one (J, rank) matrix per mode."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int | tuple[int, ...]:
+        """Number of components: one number, or one per mode."""
+
+    @property
+    def link(self) -> Link:
+        """How predictions follow from the linear part: as they are, for models fitted by squared error."""
+        return IDENTITY
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the modes."""
+        return tuple(len(factor) for factor in self.factors)
+
+    @property
+    def order(self) -> int:
+        """Number of modes."""
+        return len(self.factors)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Floating type of all arrays and of predictions."""
+        return self.factors[0].dtype
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of fitted numbers."""
+        return 1 + sum(array.size for array in self._arrays())
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all fitted arrays."""
+        return sum(array.nbytes for array in self._arrays())
+
+    def _arrays(self) -> tuple[Floats, ...]:
+        return (*self._own_arrays().values(), *self.factors, *(self.biases or ()))
+
+    def __repr__(self) -> str:
+        sizes = "x".join(map(str, self.shape))
+        name = type(self).__name__
+        return f"{name}({sizes}, rank={self.rank}, {self.dtype}, {self.n_parameters:,} parameters)"
+
+    def predict(self, coords: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
+        """Predict at (n, order) integer coordinates."""
+        return predict_columns(self, checked_columns(coords, self.shape), clip=clip, threads=threads)
+
+    def predict_labels(self, labels: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
+        """Predict at labels: a frame or mapping with a column per mode, or one sequence per mode."""
+        return predict_columns(self, labelled_columns(labels, self.modes, self.shape), clip=clip, threads=threads)
+
+    def slice(self, given: Mapping[Any, Any], *, clip: bool = True, max_bytes: int = GIBIBYTE) -> Floats:
+        """Predict every cell at ``given`` {mode: index or label}, over the remaining modes in order.
+
+        In a mode with labels the value is a label; an integer in a mode with text labels is an index.
+        """
+        return predict_slice(self, given, clip=clip, max_bytes=max_bytes)
+
+    def dense(self, max_bytes: int = GIBIBYTE, *, clip: bool = True) -> Floats:
+        """Predict every cell; refuses with `MemoryLimitError` above ``max_bytes``."""
+        return predict_slice(self, {}, clip=clip, max_bytes=max_bytes)
+
+    def top(
+        self,
+        n: int = 10,
+        *,
+        given: Mapping[Any, Any],
+        along: str | int,
+        exclude: ObservedTensor | Sequence[int] | None = None,
+        largest: bool = True,
+    ) -> Ranking:
+        """Rank the indices of mode ``along`` at ``given`` {mode: index or label}, best first.
+
+        A mode that is neither given nor ranked along is averaged out: the ranking is by the mean
+        prediction over all its indices. ``exclude`` leaves out indices, or what a tensor has observed
+        at the given indices already.
+        """
+        return rank_candidates(self, n, given, along, exclude, largest)
+
+    def solve_rows(
+        self,
+        tensor: ObservedTensor,
+        mode: str | int,
+        *,
+        regularization: float | None = None,
+        noise_variance: float | None = None,
+    ) -> NewRows:
+        """Compute rows of ``mode`` for the tensor's indices of it, all other modes staying as they are.
+
+        Ridge regression. By default the rows are drawn towards the mean and the spread of the existing
+        rows; with ``regularization`` towards zero, with penalty ``regularization * noise_variance``. The
+        noise variance is estimated when it is not given.
+        """
+        return solve_rows(self, tensor, mode, regularization, noise_variance)
+
+    def fold_in(
+        self,
+        tensor: ObservedTensor,
+        mode: str | int,
+        *,
+        regularization: float | None = None,
+        noise_variance: float | None = None,
+    ) -> Self:
+        """Return a new model with rows appended for the tensor's indices of ``mode``; see `solve_rows`."""
+        position = find_axis(self.modes, mode)
+        named = append_labels(self.modes[position], tensor.modes[position])
+        new = self.solve_rows(tensor, mode, regularization=regularization, noise_variance=noise_variance)
+        biases = self.biases
+        if biases is not None and new.biases is not None:
+            biases = append_rows(biases, position, new.biases)
+        modes = (*self.modes[:position], named, *self.modes[position + 1 :])
+        return replace(self, factors=append_rows(self.factors, position, new.rows), biases=biases, modes=modes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to one file, whole or not at all; read it with `tensorveil.load_model`."""
+        stored = StoredModel(
+            kind=self.KIND,
+            offset=self.offset,
+            bounds=self.bounds,
+            modes=self.modes,
+            factors=self.factors,
+            biases=self.biases,
+            core=self._own_arrays().get("core"),
+        )
+        write_model(path, stored)
+
+    @abstractmethod
+    def to_tensorly(self, *, include_baseline: bool = True) -> Any:
+        """Return TensorLy's tensor of the same form; the baseline becomes part of it, or is left out."""

@@ -1,0 +1,79 @@
+"""Tables of cells: those to predict come in, predicted ones go out, in any format that is a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.models.indexing import labelled_columns
+from tensorveil.tensor import Mode
+from tensorveil.tensor.files.formats import read_table, table_format
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["cells_table", "read_cells"]
+
+
+def read_cells(path: Path, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns."""
+    import pyarrow as pa
+
+    kind = table_format(path).name
+    if not path.is_file():
+        raise InputError(f"at: file not found: {path}.")
+    # Types come from the model: the text label "007" must not turn into the number 7.
+    text = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
+    table = read_table(path, text=text)
+    missing = [mode.name for mode in modes if mode.name not in table.column_names]
+    if missing:
+        raise InputError(f"at: {path.name} must have a column for every mode; missing {missing}.")
+    try:
+        labels = {mode.name: _labels(table.column(mode.name), mode) for mode in modes}
+    except pa.ArrowException as error:  # Arrow's own message may quote the data
+        raise InputError(f"at: {path.name} cannot be read as {kind} with labels of the model's kind.") from error
+    return labelled_columns(labels, modes, shape)
+
+
+def _labels(column: pa.ChunkedArray, mode: Mode) -> NDArray[Any]:
+    """Return one column as labels of the mode's kind."""
+    import pyarrow as pa
+
+    if column.null_count:
+        raise InputError(f"at: column {mode.name!r} has empty cells. Fill them in, or drop those rows.")
+    if mode.labels is None:
+        if not pa.types.is_integer(column.type):
+            raise InputError(f"at: mode {mode.name!r} has no labels, so its column must hold 0-based indices.")
+        return np.asarray(column.to_numpy())
+    if mode.labels.dtype.kind == "T":
+        return np.asarray(column.cast(pa.string()).to_numpy(), dtype=object)
+    return np.asarray(column.cast(pa.from_numpy_dtype(mode.labels.dtype)).to_numpy())
+
+
+def cells_table(columns: NDArray[np.int32], values: NDArray[Any], modes: tuple[Mode, ...], value_name: str) -> pa.Table:
+    """Make a table of cells: a label column per mode, and the predicted value."""
+    import pyarrow as pa
+
+    arrays: dict[str, Any] = {}
+    for mode, column in zip(modes, columns, strict=True):
+        if mode.labels is None:
+            arrays[mode.name] = pa.array(column)
+        elif mode.labels.dtype.kind == "T":
+            labels = pa.array(mode.labels.tolist(), pa.string())
+            arrays[mode.name] = pa.DictionaryArray.from_arrays(pa.array(column), labels)
+        else:
+            arrays[mode.name] = pa.array(mode.labels[column])
+    arrays[_free_name(value_name, modes)] = pa.array(values)
+    return pa.table(arrays)
+
+
+def _free_name(value_name: str, modes: tuple[Mode, ...]) -> str:
+    """Return a name for the value column that no mode has."""
+    names = {mode.name for mode in modes}
+    while value_name in names:
+        value_name = f"predicted_{value_name}"
+    return value_name

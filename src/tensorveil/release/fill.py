@@ -1,0 +1,74 @@
+"""Predictions that go with a release or a result: which cells, and the file that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensorveil.errors import InputError
+from tensorveil.models import CPModel, TuckerModel
+from tensorveil.models.evaluate import predict_columns
+from tensorveil.models.indexing import checked_columns
+from tensorveil.release.cells import cells_table
+from tensorveil.release.names import FILLED_FORMATS, filled_name
+from tensorveil.rounds import SharedModel
+from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.formats import write_table
+from tensorveil.tensor.files.images import check_picture, write_image
+
+__all__ = ["Fill", "write_fill"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fill:
+    """Cells to predict, and the file to write the predictions to.
+
+    Parameters
+    ----------
+    coords
+        (n, order) indices of the cells. In a release they are published, so they must be public: in unit value the
+        cells without an entry may be named, in unit entry all cells or cells chosen without looking at the data.
+    format
+        "parquet", "csv", or "png" for a tensor that is a picture; the file is called ``filled.`` and this.
+    value_name
+        What the column of predictions is called.
+    threads
+        How many threads predict; None for all.
+    """
+
+    coords: Any
+    format: str = "parquet"
+    value_name: str = "value"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.format not in FILLED_FORMATS:
+            raise InputError(f"format must be one of {', '.join(FILLED_FORMATS)}; got {self.format!r}.")
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return filled_name(self.format)
+
+
+def write_fill(
+    path: Path, model: CPModel | TuckerModel | SharedModel, fill: Fill, *, observed: ObservedTensor | None = None
+) -> None:
+    """Predict the cells and write them.
+
+    A picture shows every cell: as observed where ``observed`` says so, which only an open run may pass on, and
+    otherwise as predicted.
+    """
+    if isinstance(model, SharedModel):
+        raise InputError("fill: a model for unit 'slice' predicts for nobody without their entries. Leave it out.")
+    columns = checked_columns(fill.coords, model.shape)
+    if fill.format == "png":
+        check_picture(model.shape)
+        picture = model.dense() if observed is None else observed.to_dense()
+        if observed is not None:
+            picture[tuple(columns)] = predict_columns(model, columns, threads=fill.threads)
+        write_image(picture, path)
+        return
+    values = predict_columns(model, columns, threads=fill.threads)
+    write_table(cells_table(columns, values, model.modes, fill.value_name), path)

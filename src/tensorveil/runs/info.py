@@ -1,0 +1,134 @@
+"""What is in a tensor file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.tensor import ObservedTensor
+
+__all__ = ["EXAMPLES", "FileFacts", "ModeFacts", "TensorFacts", "describe_file", "describe_tensor"]
+
+# Policies under which a file with flaws can still be described, mildest first.
+LENIENT: tuple[dict[str, Any], ...] = (
+    {},
+    {"duplicates": "first"},
+    {"missing": "drop"},
+    {"duplicates": "first", "missing": "drop"},
+)
+EXAMPLES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeFacts:
+    """One mode: its labels, if it has any, and how the entries are spread over its indices."""
+
+    name: str
+    size: int
+    labels: str | None
+    examples: list[str] | None
+    entries_per_index: dict[str, float]
+    empty: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorFacts:
+    """A tensor: its form, its modes, its values."""
+
+    order: int
+    shape: tuple[int, ...]
+    entries: int
+    density: float
+    bounds: tuple[float, float] | None
+    modes: tuple[ModeFacts, ...]
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFacts:
+    """A file, the tensor in it, and the flaws ("duplicates", "missing") that had to be overlooked to read it."""
+
+    tensor: TensorFacts
+    file: str
+    bytes: int
+    flaws: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        facts = dataclasses.asdict(self.tensor)
+        return facts | {"file": self.file, "bytes": self.bytes, "flaws": list(self.flaws)}
+
+
+def describe_file(reading: Reading) -> FileFacts:
+    """Read a file, strictly if possible and else leniently, and describe what is in it."""
+    tensor, flaws = _read_leniently(reading)
+    return FileFacts(
+        tensor=describe_tensor(tensor),
+        file=os.fspath(reading.file),
+        bytes=Path(reading.file).stat().st_size,
+        flaws=flaws,
+    )
+
+
+def _read_leniently(reading: Reading) -> tuple[ObservedTensor, tuple[str, ...]]:
+    first_error: InputError | None = None
+    for policies in LENIENT:
+        try:
+            return read_tensor(replace(reading, **policies)), tuple(policies)
+        except InputError as error:
+            first_error = first_error or error
+    assert first_error is not None
+    raise first_error
+
+
+def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
+    """Gather the facts about a tensor."""
+    values = tensor.values.astype(np.float64)
+    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
+    return TensorFacts(
+        order=tensor.order,
+        shape=tensor.shape,
+        entries=tensor.n_entries,
+        density=tensor.density,
+        bounds=tensor.bounds,
+        modes=tuple(_describe_mode(tensor, m) for m in range(tensor.order)),
+        values={
+            "min": low,
+            "median": middle,
+            "max": high,
+            "mean": float(values.mean()),
+            "std": float(values.std()),
+            "distinct": len(np.unique(values)),
+            "dtype": str(tensor.values.dtype),
+        },
+    )
+
+
+def _describe_mode(tensor: ObservedTensor, m: int) -> ModeFacts:
+    mode, size = tensor.modes[m], tensor.shape[m]
+    counts = np.bincount(tensor.columns[m], minlength=size)
+    return ModeFacts(
+        name=mode.name,
+        size=size,
+        labels=_name_labels(mode.labels),
+        examples=None if mode.labels is None else [str(label) for label in mode.labels[:EXAMPLES]],
+        entries_per_index={
+            "min": int(counts.min()),
+            "median": float(np.median(counts)),
+            "max": int(counts.max()),
+        },
+        empty=int((counts == 0).sum()),
+    )
+
+
+def _name_labels(labels: Any) -> str | None:
+    if labels is None:
+        return None
+    return {"T": "text", "M": "dates", "m": "durations", "b": "true/false"}.get(labels.dtype.kind, "numbers")

@@ -1,0 +1,184 @@
+"""A private completion: charge, fit, release. Nothing that is computed from values is ever told."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tensorveil import __version__
+from tensorveil.completion.private import PrivateCompletion
+from tensorveil.errors import InputError, note_charges
+from tensorveil.mechanisms.planner import Plan
+from tensorveil.privacy import Guarantee, Unit
+from tensorveil.release.diagnostics import check_diagnostics_folder, write_diagnostics
+from tensorveil.release.fill import Fill
+from tensorveil.release.folder import check_folder
+from tensorveil.release.names import CARD, GUARANTEE, MODEL, REPORT
+from tensorveil.release.release import write_release
+from tensorveil.release.result import make_plain
+from tensorveil.runs.cells import Filling, choose_cells
+from tensorveil.runs.estimators import name_estimator
+from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.formats import pick_format
+
+__all__ = ["PrivateRun", "Released", "release_privately"]
+
+# Numbering the labels that occur would make every index depend on which entries there are.
+NEEDS_INDICES = (
+    "this unit needs indices: labels that are read off the data tell who is in them. "
+    "Number the rows by a public list, from 0, and add indices=True."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateRun:
+    """What a private completion is to do.
+
+    Parameters
+    ----------
+    reading
+        The data. Bounds are the estimator's: a reader that is given them would tell whether values lie outside.
+    estimator
+        The private estimator to fit, with its budget, unit, bounds and ledger.
+    output
+        The release folder to make.
+    filling
+        The cells to predict; None writes the model alone. In unit slice there are none: predictions for a person are
+        not part of a release.
+    diagnostics
+        Another folder, for what must not be published.
+    report
+        Whether to write ``report.html``, and the owner's report among the diagnostics.
+    """
+
+    reading: Reading
+    estimator: PrivateCompletion[Any]
+    output: Path
+    filling: Filling | None = None
+    diagnostics: Path | None = None
+    report: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Released:
+    """What a private completion left, all of it public."""
+
+    file: str
+    output: Path
+    files: tuple[str, ...]
+    model: str
+    rank: Any
+    modes: tuple[str, ...]
+    shape: tuple[int, ...]
+    plan: Plan
+    method_chosen_by: str
+    filled: int | None
+    guarantee: Guarantee
+    ledger: str | None
+    release_id: str
+    diagnostics: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return {
+            "tensorveil": __version__,
+            "file": self.file,
+            "output": str(self.output),
+            "files": list(self.files),
+            "model": self.model,
+            "rank": make_plain(self.rank),
+            "modes": list(self.modes),
+            "shape": list(self.shape),
+            "method": self.plan.method,
+            "method_chosen_by": self.method_chosen_by,
+            "expected": [{"method": each.method, "rmse": each.rmse} for each in self.plan.predictions],
+            "filled": self.filled,
+            "guarantee": self.guarantee.to_json(),
+            "ledger": self.ledger,
+            "release_id": self.release_id,
+            "diagnostics": None if self.diagnostics is None else str(self.diagnostics),
+        }
+
+
+def release_privately(run: PrivateRun) -> Released:
+    """Check, read, fit (which charges the ledger first), release.
+
+    Whatever can fail is tried before the charge, which is never given back; an error after it carries the note
+    `tensorveil.errors.CHARGED`. Warnings are kept quiet, because they may follow the data.
+
+    Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
+    """
+    estimator = run.estimator
+    unit = _kind_of(estimator.unit)
+    _check_folders(run.output, run.diagnostics)
+    tensor = _read(replace(run.reading, shape=run.reading.shape or estimator.shape), unit)
+    filling = None if unit == "slice" else run.filling
+    fill = choose_cells(filling, tensor, positions_are_public=unit == "value")
+    before = getattr(estimator, "release_id_", None)
+
+    def is_charged() -> bool:
+        # `fit` names the release right after the charge, so a new name means that there was one.
+        named = getattr(estimator, "release_id_", None)
+        return estimator.ledger is not None and named is not None and named != before
+
+    with note_charges(is_charged), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator.fit(tensor)
+        write_release(estimator, run.output, fill=fill, report=run.report)
+        if run.diagnostics is not None:
+            write_diagnostics(run.diagnostics, estimator, tensor, report=run.report)
+    return _gather_facts(run, fill)
+
+
+def _kind_of(unit: str | Unit) -> str:
+    return unit.kind if isinstance(unit, Unit) else unit.partition(":")[0].strip().lower()
+
+
+def _check_folders(output: Path, diagnostics: Path | None) -> None:
+    check_folder(output)
+    if diagnostics is None:
+        return
+    check_diagnostics_folder(diagnostics)
+    first, second = (Path(os.path.abspath(path)) for path in (output, diagnostics))  # noqa: PTH100 - links stay
+    if first.is_relative_to(second) or second.is_relative_to(first):
+        raise InputError("diagnostics and output must be folders apart: only one of them may be published.")
+
+
+def _read(reading: Reading, unit: str) -> ObservedTensor:
+    """Read the tensor; where positions are private, by indices of a public numbering."""
+    if reading.bounds is not None:
+        raise InputError("reading: bounds are the estimator's in a private run. Leave them out of the reading.")
+    kind = pick_format(Path(reading.file), reading.format)
+    if unit != "value" and kind.is_table and not reading.indices:
+        raise InputError(NEEDS_INDICES)
+    tensor = read_tensor(reading)
+    if unit != "value" and any(mode.labels is not None for mode in tensor.modes):
+        raise InputError(NEEDS_INDICES)
+    return tensor
+
+
+def _gather_facts(run: PrivateRun, fill: Fill | None) -> Released:
+    estimator = run.estimator
+    model: Any = estimator.model_
+    names = [MODEL, GUARANTEE, CARD, *([] if fill is None else [fill.name]), *([REPORT] if run.report else [])]
+    ledger = estimator.ledger
+    return Released(
+        file=os.fspath(run.reading.file),
+        output=run.output,
+        files=tuple(sorted(names)),
+        model=name_estimator(estimator),
+        rank=model.rank,
+        modes=tuple(mode.name for mode in model.modes),
+        shape=tuple(model.shape),
+        plan=estimator.plan_,
+        method_chosen_by="planner" if estimator.method == "auto" else "user",
+        filled=None if fill is None else len(fill.coords),
+        guarantee=estimator.guarantee_,
+        ledger=None if ledger is None else str(getattr(ledger, "path", ledger)),
+        release_id=estimator.release_id_,
+        diagnostics=run.diagnostics,
+    )

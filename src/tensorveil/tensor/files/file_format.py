@@ -1,0 +1,108 @@
+"""What a file format is: how its files are called, and what can be read from and written to them.
+
+A module of this folder that holds a `Format` as `FORMAT` (or several as `FORMATS`) is a format, found by being there.
+Heavy packages are imported by the functions that need them, not by the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.observed import ObservedTensor
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What the caller said about a tensor file's layout; the parameters are those of `read`."""
+
+    modes: Sequence[str | Mode] | None
+    value: str | None
+    labels: bool
+    index_base: int | None
+    header: bool
+    variable: str | None
+    missing_value: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DenseFile:
+    """An array from a file, and the names of its columns if it was a table."""
+
+    values: Array
+    columns: tuple[str, ...] | None = None
+
+
+class TableReader(Protocol):
+    """Reads a table; the columns in ``text`` are read as text even if they look like numbers."""
+
+    def __call__(self, path: Path, *, text: Collection[str]) -> pa.Table:
+        """Read the table of a file."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Format:
+    """A file format. What it cannot do is left out.
+
+    Functions that write get the temporary path to write to, which becomes the file if they succeed.
+
+    Parameters
+    ----------
+    name
+        What ``format=`` and ``--format`` take.
+    endings
+        How file names end, each beginning with a dot: (".csv", ".csv.gz").
+    read
+        Reads a tensor: (path, layout, options of `ObservedTensor`).
+    write
+        Writes a tensor: (tensor, temporary path, name of the file).
+    read_table
+        Reads an Arrow table of cells. A format that has this is a table: its columns may hold labels.
+    write_table
+        Writes an Arrow table: (table, temporary path).
+    read_array
+        Reads a dense array: (path, name of the variable or None).
+    write_array
+        Writes a dense array: (array, temporary path, names of its columns or None).
+    create_array
+        Makes an array of floats on disk, to be filled chunk by chunk: (temporary path, shape).
+    exact
+        Whether numbers come back as they were written; a picture rounds and cuts them.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    read: Callable[[Path, Layout, dict[str, Any]], ObservedTensor] | None = None
+    write: Callable[[ObservedTensor, Path, str], None] | None = None
+    read_table: TableReader | None = None
+    write_table: Callable[[pa.Table, Path], None] | None = None
+    read_array: Callable[[Path, str | None], DenseFile] | None = None
+    write_array: Callable[[Array, Path, Sequence[str] | None], None] | None = None
+    create_array: Callable[[Path, tuple[int, ...]], np.memmap[Any, Any]] | None = None
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.endings or not all(ending.startswith(".") for ending in self.endings):
+            raise TypeError("a Format needs a name, and endings that begin with a dot, such as ('.csv',).")
+        if self.read is None and self.read_table is None and self.read_array is None:
+            raise TypeError(f"format {self.name!r} reads nothing. Give it read, read_table or read_array.")
+        for reader in ("read", "read_table", "read_array"):
+            writer = reader.replace("read", "write")
+            if (getattr(self, reader) is None) != (getattr(self, writer) is None):
+                raise TypeError(f"format {self.name!r} must have both {reader} and {writer}, or neither.")
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its files are tables, whose columns may hold labels."""
+        return self.read_table is not None

@@ -1,0 +1,220 @@
+"""Type III: published noise on averaged parameters, published private gradients, and ours, on the same three users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from tensorveil.learning import (
+    AveragedParameters,
+    ClassContrasts,
+    ClassMoments,
+    Directions,
+    LearningRounds,
+    Network,
+    PrivateGradients,
+    Samples,
+    learn_in_rounds,
+    majority_f1,
+    predict,
+    record_gradients,
+    share_out,
+    weighted_f1,
+)
+from tensorveil.learning.training import put_parameters
+from tensorveil.noise import SeededSource
+from tensorveil.privacy.gdp import gdp_mu
+from tensorveil_evidence.published import DPHSGD, LLAGP
+from tensorveil_evidence.studies.learning.mechanisms import DELTA, MAKERS, SPAN, nominal_for, worth
+from tensorveil_evidence.studies.learning.names import (
+    CLEAN,
+    CONTRASTS,
+    DESCENT,
+    F1,
+    FAMILIES,
+    GUESS,
+    MAJORITY,
+    NOMINAL,
+    RECORD,
+    TRUE,
+    USER,
+)
+from tensorveil_evidence.studies.study import NOT_PRIVATE, PROVEN, Row
+
+USERS: Final = 3
+CLIP: Final = 1.0  # of every parameter, as in table 4 of Yuan et al.
+WIDTH: Final = 2 * CLIP / USERS  # by which one user, replaced, moves an average
+BATCH: Final = 256
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """Three users' records of one run, the network that they train, and what ours tells of a record.
+
+    ``network`` and ``rows`` are for averaged parameters; ``small`` and ``small_rows`` for methods that need a gradient
+    per record, ours with so many ``steps`` of that length (``descent``); ``directions`` and ``told_rows`` for our
+    moments; ``contrasts`` gives both for a user's contrasts, by the true epsilon. Rows are public forms of tensors.
+    """
+
+    run: int
+    train: Samples
+    test: Samples
+    network: Network
+    rows: Callable[[Any], Any]
+    small: Network
+    small_rows: Callable[[Any], Any]
+    directions: Directions
+    told_rows: Callable[[Any], Any]
+    products: bool
+    contrasts: Callable[[float], tuple[Directions, Callable[[Any], Any]]]
+    steps: int
+    descent: float
+    epochs: int
+    span: float = SPAN
+    rate: float = 0.001
+
+    def _row(self, panel: str, method: str, status: str, x: float | None, predicted: Any, note: str = "") -> Row:
+        value = weighted_f1(self.test.y, predicted, self.test.classes)
+        return Row(panel=panel, method=method, status=status, run=self.run, x=x, metric=F1, value=value, note=note)
+
+    def _groups(self, rows: Callable[[Any], Any]) -> list[Samples]:
+        return share_out(self.train.with_x(rows(self.train.x)), USERS, self.run)
+
+    @cached_property
+    def _averaged(self) -> AveragedParameters:
+        """The paper's rounds. What they would promise with our noise is not used here: published noise is added."""
+        return AveragedParameters(
+            epsilon=1.0, delta=DELTA, most_users=USERS, network=self.network, users=USERS, epochs=self.epochs,
+            clip=CLIP, clip_kind="max", rate=self.rate, seed=self.run,
+        )  # fmt: skip
+
+    def lines(self) -> Iterator[Row]:
+        """The most frequent class, a guess, and averaging without noise."""
+        value = majority_f1(self.train.y, self.test.y, self.test.classes)
+        yield Row(panel="", method=MAJORITY, status=NOT_PRIVATE, run=self.run, metric=F1, value=value)
+        guess = np.random.default_rng([self.run, 1]).integers(self.test.classes, size=len(self.test))
+        yield self._row("", GUESS, NOT_PRIVATE, None, guess)
+        yield self._row("", CLEAN, NOT_PRIVATE, None, self._average(lambda mean, _: mean))
+
+    def _average(self, noised: Callable[[Any, int], Any]) -> Any:
+        """Average parameters in rounds, with noise on each average, and give predictions of the test records."""
+        recipe, groups = self._averaged, self._groups(self.rows)
+        state = recipe.start()
+        for number in range(self.epochs):
+            total = np.sum([recipe.contribute(state, group) for group in groups], axis=0)
+            mean = np.clip(total * (recipe.step / USERS), -CLIP, CLIP)
+            # Networks hold 32-bit floats; parameters beyond 1e30 would only overflow.
+            state = state.after(parameters=np.clip(noised(mean, number), -1e30, 1e30))
+        return predict(recipe.finish(state), self.rows(self.test.x))
+
+    def _mechanism(self, method: str, epsilon: float) -> Any:
+        return MAKERS[method]((self._averaged.size,), epsilon, (-CLIP, CLIP), self.span)
+
+    def _perturbed(self, mechanism: Any, number: int) -> Any:
+        def noised(mean: Any, round_: int) -> Any:
+            return mechanism.perturb(mean, random_state=[self.run, number, round_])
+
+        return self._average(noised)
+
+    def published(self, method: str, epsilons: Sequence[float]) -> Iterator[Row]:
+        """A published method at nominal epsilons per round; also at what all rounds are worth for one user."""
+        for number, epsilon in enumerate(epsilons):
+            mechanism = self._mechanism(method, epsilon)
+            found = self._perturbed(mechanism, number)
+            true = worth(mechanism, width=WIDTH, rounds=self.epochs)
+            note = f"{true.note(epsilon)}; record: no better than tensor"
+            status = mechanism.status("tensor")
+            yield self._row(NOMINAL, method, status, epsilon, found, note)
+            if np.isfinite(true.tensor):
+                yield self._row(TRUE, method, status, true.tensor, found, note)
+
+    def at_true(self, family: str, budgets: Sequence[float]) -> Iterator[Row]:
+        """Published noise that is worth the budgets for one user over all rounds."""
+
+        def true_of(mechanism: Any) -> float:
+            return worth(mechanism, width=WIDTH, rounds=self.epochs).tensor
+
+        for number, budget in enumerate(budgets):
+            nominal = nominal_for(lambda e: self._mechanism(FAMILIES[family], e), budget, true_of)
+            mechanism = self._mechanism(FAMILIES[family], nominal)
+            found, status = self._perturbed(mechanism, 100 + number), mechanism.status("tensor")
+            note = f"nominal {nominal:.4g} per round; true for one user {budget:g} at delta {DELTA:g}"
+            yield self._row(USER, family, status, budget, found, note)
+
+    def gradients(self, method: str, budgets: Sequence[float], panel: str) -> Iterator[Row]:
+        """LLAGP or DPHSGD over disjoint batches: a record takes part once per epoch, so epochs compose."""
+        for number, budget in enumerate(budgets):
+            found = _descend(self, method, budget, number)
+            note = f"nominal = true in exact arithmetic: record {budget:g} at delta {DELTA:g}; user: not bounded"
+            yield self._row(panel, method, "claimed", budget, found, note)
+
+    def ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
+        """Ours at true epsilons."""
+        for number, budget in enumerate(budgets):
+            recipe, rows = self._recipe(method, budget)
+            model = recipe.finish(learn_in_rounds(recipe, self._groups(rows), SeededSource(1000 * self.run + number)))
+            test = rows(self.test.x)
+            predicted = predict(model, test) if method == DESCENT else model.predict(test)
+            note = f"nominal = true: {recipe.protect} {budget:g} at delta {DELTA:g}"
+            yield self._row(USER if method == CONTRASTS else RECORD, method, PROVEN, budget, predicted, note)
+            if method == CONTRASTS:
+                yield self._row(TRUE, method, PROVEN, budget, predicted, note)
+
+    def _recipe(self, method: str, budget: float) -> tuple[LearningRounds, Callable[[Any], Any]]:
+        """Give the recipe, and the form of the tensors that it takes."""
+        common: dict[str, Any] = {"epsilon": budget, "delta": DELTA}
+        if method == DESCENT:
+            recipe = PrivateGradients(
+                **common, most_users=10**6, network=self.small, records=len(self.train), steps=self.steps, clip=1.0,
+                rate=self.descent,
+            )  # fmt: skip
+            return recipe, self.small_rows
+        classes = self.train.classes
+        if method == CONTRASTS:
+            directions, rows = self.contrasts(budget)
+            return ClassContrasts(
+                **common, most_users=USERS, users=USERS, directions=directions, classes=classes
+            ), rows  # fmt: skip
+        return ClassMoments(
+            **common, most_users=10**6, directions=self.directions, classes=classes, products=self.products
+        ), self.told_rows  # fmt: skip
+
+
+def _descend(case: Case, method: str, budget: float, number: int) -> Any:
+    """Train by noisy means of gradients, layer by layer, and give predictions of the test records."""
+    network = case.small.make(case.run)
+    rows = case.train.with_x(case.small_rows(case.train.x))
+    layers = len(list(network.parameters()))
+    mu = gdp_mu(budget, DELTA)
+    scale = math.sqrt(case.epochs * (1 if method == "LLAGP" else layers)) / mu
+    batches = math.ceil(len(rows) / BATCH)
+    steps = case.epochs * batches
+    by_layer = LLAGP(clip_norms=(1.0,) * layers, noise_multiplier=scale, steps=steps)
+    by_curvature = DPHSGD(
+        clip_norm=1.0, clip_range=(0.1, 2.0), noise_multiplier=scale, layers=layers, steps=steps
+    )  # fmt: skip
+    rng = np.random.default_rng([case.run, number])
+    parameters = [p.detach().numpy().astype(np.float64) for p in network.parameters()]
+    first: list[float] | None = None
+    now: list[float] = [1.0] * layers
+    step = 0
+    for _ in range(case.epochs):
+        for batch in np.array_split(rng.permutation(len(rows)), batches):
+            step += 1
+            found = record_gradients(network, rows.x[batch], rows.y[batch])
+            if method == "LLAGP":
+                means = by_layer.noisy_means(found, step, rng)
+            else:
+                clips = by_curvature.thresholds(first or now, now)
+                means = by_curvature.noisy_means(found, clips, rng)
+                # The squared gradient stands for the Hessian's diagonal (Gauss and Newton): released numbers only.
+                now = [float(np.mean(np.square(mean))) for mean in means]
+                first = first or now
+            parameters = [p - 0.5 * g for p, g in zip(parameters, means, strict=True)]
+            put_parameters(network, np.concatenate([p.reshape(-1) for p in parameters]))
+    return predict(network, case.small_rows(case.test.x))

@@ -1,0 +1,165 @@
+"""Studies of learning, made of their facts: cells, what to compute for one, figure and page. Torch is imported late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tensorveil_evidence.studies.learning import presentation
+from tensorveil_evidence.studies.learning.names import (
+    AS_PRINTED,
+    BASELINES,
+    CONTRASTS,
+    DESCENT,
+    FAMILIES,
+    GAUSSIAN,
+    GRADIENTS,
+    HYBRID,
+    LAPLACE,
+    MOMENTS,
+    NOMINAL,
+    PRIVUNIT,
+    PUBLIC_ALONE,
+    RECORD,
+    WEIGHTED,
+)
+from tensorveil_evidence.studies.study import NOT_PRIVATE, Cell, Results, Row, Settings, Study, seeds_of
+
+OWN, EQUAL, WHOLE = "lines and ours", "same", "all"  # cells that compute more than one published method
+PAPER = "Yuan, Tang, Huang, Wu and Wang, Local Differential Privacy for Tensors in Distributed Computing Systems"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One panel of a figure.
+
+    Parameters
+    ----------
+    kind: "I", "II" or "III".
+    data: the data set.
+    epsilons: nominal ones.
+    budgets: true ones, for tensors (I, II) or users (III); ``record_budgets`` for records (III).
+    minutes: on one core, quick and in full.
+    """
+
+    name: str
+    title: str
+    figure: int
+    kind: str
+    data: str
+    epsilons: tuple[float, ...]
+    budgets: tuple[float, ...]
+    record_budgets: tuple[float, ...] = ()
+    minutes: tuple[float, float]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Published methods with a nominal epsilon."""
+        weighted = WEIGHTED if self.kind == "I" and self.data in ("mnist", "digits") else ()
+        gradients = GRADIENTS if self.kind == "III" else ()
+        return (*BASELINES, *AS_PRINTED, *weighted, LAPLACE, GAUSSIAN, *gradients)
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """What cells compute, one each; texts take long to read, so that their cells are larger."""
+        if self.data == "imdb":
+            return (OWN, "+".join(BASELINES), "+".join(AS_PRINTED), f"{LAPLACE}+{GAUSSIAN}", "+".join(GRADIENTS),
+                    EQUAL)  # fmt: skip
+        return (OWN, *self.methods, EQUAL)
+
+
+def cells(facts: Facts, runs: int, sizes: Mapping[str, Any]) -> list[Cell]:
+    """One cell per run and piece; a quick run, whose sizes are given, has one per run, as reading takes longest."""
+    if sizes:
+        return [Cell(settings={"run": run, "piece": WHOLE, **sizes}) for run in seeds_of(runs)]
+    return [Cell(settings={"run": run, "piece": piece}) for run in seeds_of(runs) for piece in facts.pieces]
+
+
+def compute(facts: Facts, settings: Settings, sizes: Mapping[str, Any]) -> Iterator[Row]:
+    """Compute a cell; what its settings say of sizes goes before the sizes of the full study."""
+    run, piece = settings["run"], settings["piece"]
+    sizes = {**sizes, **{name: settings[name] for name in settings if name not in ("run", "piece")}}
+    work = _rounds if facts.kind == "III" else _reports
+    if piece == WHOLE:
+        facts = replace(
+            facts, epsilons=facts.epsilons[::2], budgets=facts.budgets[1::2], record_budgets=facts.record_budgets[1::2]
+        )
+        yield from work(facts, run, facts.pieces, dict(sizes))
+    else:
+        yield from work(facts, run, (piece,), dict(sizes))
+
+
+def _reports(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]) -> Iterator[Row]:
+    from tensorveil_evidence.studies.learning import cases
+
+    if facts.kind == "I":
+        case, alone = cases.image_case(facts.data, run, sizes), None
+    else:
+        case, alone = cases.feature_case(facts.data, run, sizes)
+    for piece in pieces:
+        if piece == OWN:
+            yield from case.lines()
+            if alone is not None:
+                yield case.row("", PUBLIC_ALONE, NOT_PRIVATE, None, alone)
+            for method in (PRIVUNIT, HYBRID):
+                yield from case.ours(method, facts.budgets)
+        elif piece == EQUAL:
+            for family in FAMILIES:
+                yield from case.at_true(family, facts.budgets)
+        else:
+            yield from case.published(piece, facts.epsilons)
+
+
+def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]) -> Iterator[Row]:
+    from tensorveil_evidence.studies.learning import cases
+
+    make = cases.text_rounds if facts.data == "imdb" else cases.image_rounds
+    case = make(facts.data, run, sizes)
+    for piece in pieces:
+        if piece == OWN:
+            yield from case.lines()
+            yield from case.ours(CONTRASTS, facts.budgets)
+            yield from case.ours(MOMENTS, facts.record_budgets)
+            # One record's gradient at a time takes long. Where moments are better anyway, two places show it.
+            descents = facts.record_budgets if facts.data == "imdb" else facts.record_budgets[1::3]
+            yield from case.ours(DESCENT, descents)
+        elif piece == EQUAL:
+            for family in FAMILIES:
+                yield from case.at_true(family, facts.budgets)
+        else:
+            yield from _published_rounds(case, piece, facts)
+
+
+def _published_rounds(case: Any, piece: str, facts: Facts) -> Iterator[Row]:
+    for method in piece.split("+"):
+        if method in GRADIENTS:
+            yield from case.gradients(method, facts.epsilons, NOMINAL)
+            yield from case.gradients(method, facts.record_budgets, RECORD)
+        else:
+            yield from case.published(method, facts.epsilons)
+
+
+def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]) -> Study:
+    """Make the study of these facts; a quick run has sizes of its own in place of some."""
+
+    def used(results: Results) -> dict[str, Any]:
+        return {**sizes, **quick} if results.quick else sizes
+
+    def draw(results: Results) -> Any:
+        return presentation.draw(results, facts)
+
+    return Study(
+        name=facts.name,
+        title=facts.title,
+        source=f"{PAPER}, figure {facts.figure}",
+        runs=(1, 3),
+        cells=lambda runs, brief: cells(facts, runs, quick if brief else {}),
+        compute=lambda settings: compute(facts, settings, sizes),
+        draw=draw,
+        page=lambda results: presentation.page(results, facts, used(results)),
+        caption=lambda results: presentation.caption(results, facts),
+        settings={**asdict(facts), "minutes": None, "sizes": sizes},
+        minutes=facts.minutes,
+        dataset=facts.data if facts.data != "digits" else None,
+    )

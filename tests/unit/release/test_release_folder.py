@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tensorveil.errors import InputError
+from tensorveil.release.folder import check_folder, write_folder
+from tensorveil.release.names import RESULT_FILES
+
+
+def fill(folder, text="new"):
+    (folder / "model.npz").write_text(text)
+
+
+def fill_and_fail(folder, error):
+    fill(folder)
+    raise error
+
+
+def test_a_folder_appears_when_everything_is_written(tmp_path):
+    target = tmp_path / "result"
+    with write_folder(target, ours=RESULT_FILES, force=False) as folder:
+        fill(folder)
+        assert not target.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+    assert (target / "model.npz").read_text() == "new"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+def test_a_failure_leaves_nothing(tmp_path, error):
+    with pytest.raises(error), write_folder(tmp_path / "result", ours=RESULT_FILES, force=False) as folder:
+        fill_and_fail(folder, error)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_keeps_what_was_to_be_replaced(tmp_path):
+    target = tmp_path / "result"
+    target.mkdir()
+    fill(target, "old")
+    with pytest.raises(RuntimeError), write_folder(target, ours=RESULT_FILES, force=True) as folder:
+        fill_and_fail(folder, RuntimeError)
+    assert (target / "model.npz").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_force_replaces_the_whole_result(tmp_path):
+    target = tmp_path / "result"
+    target.mkdir()
+    (target / "filled.csv").write_text("old")
+    with write_folder(target, ours=RESULT_FILES, force=True) as folder:
+        fill(folder)
+    assert [path.name for path in target.iterdir()] == ["model.npz"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_empty_folder_may_be_used(tmp_path):
+    (tmp_path / "result").mkdir()
+    with write_folder(tmp_path / "result", ours=RESULT_FILES, force=False) as folder:
+        fill(folder)
+    assert (tmp_path / "result" / "model.npz").exists()
+
+
+def test_targets_that_must_not_be_replaced_are_refused(tmp_path):
+    target = tmp_path / "result"
+    target.mkdir()
+    fill(target)
+    with pytest.raises(InputError, match="force=True"):
+        check_folder(target, ours=RESULT_FILES, force=False)
+    (target / "thesis.docx").write_text("precious")
+    with pytest.raises(InputError, match="other files"):
+        check_folder(target, ours=RESULT_FILES, force=True)
+    with pytest.raises(InputError, match="not a folder"):
+        check_folder(target / "thesis.docx", ours=RESULT_FILES, force=True)
+    with pytest.raises(InputError, match="does not exist"):
+        check_folder(tmp_path / "absent" / "result", ours=RESULT_FILES, force=True)
+    (tmp_path / "link").symlink_to(target)
+    with pytest.raises(InputError, match="not a folder"):
+        check_folder(tmp_path / "link", ours=RESULT_FILES, force=True)
+
+
+def test_a_failed_swap_restores_the_old_result(tmp_path, monkeypatch):
+    target = tmp_path / "result"
+    target.mkdir()
+    fill(target, "old")
+    real = type(target).rename
+
+    def rename(self, other):
+        if self.name.endswith(".part"):
+            raise OSError("no")
+        return real(self, other)
+
+    monkeypatch.setattr(type(target), "rename", rename)
+    with pytest.raises(OSError, match="no"), write_folder(target, ours=RESULT_FILES, force=True) as folder:
+        fill(folder)
+    assert (target / "model.npz").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_verb_may_write_folders_and_replaces_only_its_own(tmp_path):
+    target, ours = tmp_path / "result", ("a.ledger", "inner/*.npz")
+    (target / "inner").mkdir(parents=True)
+    (target / "a.ledger").write_text("")
+    (target / "inner" / "x.npz").write_text("")
+    check_folder(target, force=True, ours=ours)
+    with pytest.raises(InputError, match="other files"):
+        check_folder(target, ours=RESULT_FILES, force=True)
+    for foreign in ("x.npz", "inner/a.ledger", "inner/deeper/x.npz", "other/x.npz"):
+        path = target / foreign
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious")
+        with pytest.raises(InputError, match="other files"):
+            check_folder(target, force=True, ours=ours)
+        path.unlink()
+        if path.parent.name in ("deeper", "other"):
+            path.parent.rmdir()
+    (target / "inner" / "link.npz").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="other files"):
+        check_folder(target, force=True, ours=ours)
+
+
+def test_folders_that_are_never_overwritten(tmp_path):
+    target = tmp_path / "release"
+    with write_folder(target) as folder:
+        fill(folder)
+    for force in (False, True):
+        with pytest.raises(InputError, match="never overwritten"), write_folder(target, force=force):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
+def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    flushed, real = [], os.fsync
+
+    def spy(descriptor):
+        flushed.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        assert (tmp_path / "result").exists() == (flushed[-1] == str(tmp_path))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    with write_folder(tmp_path / "result") as folder:
+        (folder / "inner").mkdir()
+        fill(folder / "inner")
+    names = [path.removeprefix(str(folder)) for path in flushed]
+    assert sorted(names) == sorted(["/inner", "/inner/model.npz", "", str(tmp_path)])
+    assert names[-1] == str(tmp_path)
