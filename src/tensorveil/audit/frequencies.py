@@ -102,8 +102,8 @@ class CodeRatios:
         for index, value in self._single:
 
             def occurs(outputs: Array, index: int = index, value: int = value) -> Array:
-                codes: Array = self._code.function(np.ascontiguousarray(outputs[:, index]))
-                return (codes == value).astype(np.float64)
+                found: Array = self._code.function(np.ascontiguousarray(outputs[:, index])) == value
+                return found.astype(np.float64)
 
             yield index, self._code.word(value), occurs
 

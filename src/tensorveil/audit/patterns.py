@@ -73,7 +73,7 @@ def _view_sides(first: Array, second: Array) -> View:
 
     def order(y: Array) -> Array:
         above = y > middle
-        columns = [np.argmax(y, axis=1), np.argmin(y, axis=1), above.sum(axis=1) % 2]
+        columns = [np.argmax(y, axis=1), np.argmin(y, axis=1), above.sum(axis=1) % 2, (y > 0).sum(axis=1) % 2]
         if weights is not None:
             columns.append(above @ weights)
         return np.stack(columns, axis=1).astype(np.int64)
@@ -82,6 +82,7 @@ def _view_sides(first: Array, second: Array) -> View:
         "the number of the largest output",
         "the number of the smallest output",
         "how many outputs lie above their medians, modulo 2,",
+        "how many outputs are positive, modulo 2,",
         "which outputs lie above their medians, as bits,",
     )
     return View(name=SIDES, function=order, label=lambda k: labels[k])
