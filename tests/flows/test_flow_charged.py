@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from private_cases import SECRET, SHAPE, names, write_table
 
@@ -102,7 +103,9 @@ def test_nothing_is_said_where_nothing_was_charged(tmp_path, capsys, unit):
     assert not was_charged(caught.value)
     ledger = new_ledger(tmp_path, unit)
     dear = PrivateRun(
-        reading=reading, estimator=estimator_of(unit)(2, epsilon=20.0, ledger=ledger, **promise), output=tmp_path / "release"
+        reading=reading,
+        estimator=estimator_of(unit)(2, epsilon=20.0, ledger=ledger, **promise),
+        output=tmp_path / "release",
     )
     with pytest.raises(tv.TensorveilError, match="exceed the budget") as refused:
         release_privately(dear)
@@ -144,3 +147,13 @@ def test_a_run_can_be_called_again_after_a_failure(tmp_path, monkeypatch):
     assert list(released.files) == names(tmp_path / "release")
     assert [charge.status for charge in ledger.entries()] == ["spent, release unknown", "released"]
     json.dumps(released.to_json(), allow_nan=False)
+
+
+@pytest.mark.usefixtures("failing")
+def test_reports_of_single_tensors_say_so_too(tmp_path, capsys):
+    np.save(tmp_path / "mine.npy", np.full((3, 4), 0.5))
+    ledger = new_ledger(tmp_path, "tensor")
+    promise = ["--epsilon", "2", "--unit", "tensor", "--bounds", "0", "1", "--ledger", str(ledger.path)]
+    assert run(["perturb", str(tmp_path / "mine.npy"), str(tmp_path / "report.npy"), *promise]) == 1
+    assert CHARGED in capsys.readouterr().err
+    assert len(ledger.entries()) == 1
