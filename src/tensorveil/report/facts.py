@@ -31,17 +31,24 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Caption:
-    """What every figure says beneath it.
+    """What stands beneath every figure.
 
     Parameters
     ----------
-    text: what there is to see, in a sentence or two.
-    unit: what is protected: "value", "entry", "slice:user"; "none" where nothing is.
-    epsilon: the budget or budgets, as `epsilons` writes them; "infinite" without protection.
-    delta: likewise; a number or text.
-    runs: over how many runs (draws of noise, seeds) the figure speaks; 0 where nothing was run but predicted.
-    methods: all methods in it, each with the standing of its guarantee.
-    small_print: what a careful reader must know besides: "noise was seeded, so that the study can be repeated".
+    text
+        What there is to see, in a sentence or two.
+    unit
+        What is protected: "value", "entry", "slice:user"; "none" where nothing is.
+    epsilon
+        The budget or budgets, as `epsilons` writes them; "infinite" without protection.
+    delta
+        Likewise; a number or text.
+    runs
+        How many runs (draws of noise, seeds) the figure summarises; 0 for a prediction, for which nothing was run.
+    methods
+        All methods in it, each with the standing of its guarantee.
+    small_print
+        What else a careful reader must know: "noise was seeded, so that the study can be repeated".
     """
 
     text: str

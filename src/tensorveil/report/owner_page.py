@@ -70,12 +70,18 @@ def owner_page(
 
     Parameters
     ----------
-    model, guarantee: what was released.
-    tensor: what it was fitted to.
-    held_out: entries that it was not fitted to; then errors and residuals are those of these entries.
-    beside: errors of other methods on the same entries, to compare with.
-    trade_off: errors at other budgets, if they were tried.
-    ledger: the ledger that was charged, to show what is left.
+    model, guarantee
+        What was released.
+    tensor
+        What it was fitted to.
+    held_out
+        Entries that it was not fitted to; then errors and residuals are those of these entries.
+    beside
+        Errors of other methods on the same entries, to compare with.
+    trade_off
+        Errors at other budgets, if they were tried.
+    ledger
+        The ledger that was charged, to show what is left.
     """
     judged = tensor if held_out is None else held_out
     which = "entries it was fitted to" if held_out is None else "held-out entries"
@@ -84,7 +90,7 @@ def owner_page(
     constant = float(np.sqrt(np.mean((judged.values - tensor.values.mean()) ** 2)))
     simple = Measured(name="constant", status=OPEN, error=constant)
     sections = [
-        _measured(sorted([simple, *beside, own], key=lambda each: -each.error), guarantee, which),
+        _measured_section(sorted([simple, *beside, own], key=lambda each: -each.error), guarantee, which),
         None if trade_off is None else _trade_off(trade_off),
         residual_section(model, judged, caption, which=which),
         slice_section(model, caption, tensor),
@@ -117,7 +123,7 @@ def _rmse(model: Model, tensor: ObservedTensor) -> float:
     return float(np.sqrt(np.mean((np.asarray(model.predict(tensor.coords)) - tensor.values) ** 2)))
 
 
-def _measured(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Section:
+def _measured_section(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Section:
     bars = [
         Bar(
             name=f"{each.name}, {OPEN}" if each.status == OPEN else each.name,

@@ -20,7 +20,7 @@ from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Standing
-from tensorveil.report.markup import Markup, joined, tag
+from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.model_parts import (
     AnyModel,
     about,
@@ -117,7 +117,7 @@ def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> M
         (
             "budget",
             f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}",
-            joined(f"{guarantee.mechanism}, ", status_badge(guarantee.status)),
+            join(f"{guarantee.mechanism}, ", status_badge(guarantee.status)),
         ),
     ]
     if explorer is not None:

@@ -1,4 +1,4 @@
-"""What the papers claim of their algorithms, and what is true. The reasons stand in docs/published.md.
+"""What the papers claim of their algorithms, and what is true. The reasons are in docs/published.md.
 
 "Refuted" here rests on the starting factors being known, as everything drawn for the start is in this program: it is
 no noise. With a secret start nothing is proven either, and no finite epsilon is known.
@@ -140,5 +140,5 @@ def _released(core: bool) -> tuple[str, ...]:
 
 
 def explain(guarantee: Guarantee) -> str:
-    """Give the guarantee's sentence, the paper's claim and what is true, one per line."""
+    """Return the guarantee's sentence, the paper's claim and what is true, one per line."""
     return "\n".join((guarantee.sentence(), *guarantee.notes))

@@ -28,10 +28,14 @@ class TensorNoise(ABC):
 
     Parameters
     ----------
-    shape: of one tensor.
-    epsilon: nominal, as the paper means it.
-    bounds: the range in which entries really lie; what is true depends on it.
-    symmetric: give all orders of an index the same noise, so that a symmetric tensor stays symmetric.
+    shape
+        Of one tensor.
+    epsilon
+        Nominal, as the paper means it.
+    bounds
+        The range in which entries really lie; what is true depends on it.
+    symmetric
+        Give all orders of an index the same noise, so that a symmetric tensor stays symmetric.
     """
 
     shape: tuple[int, ...]

@@ -64,7 +64,7 @@ def new_figure(
 
 
 def dress(axis: Any) -> None:
-    """Give an axis the look of all others."""
+    """Make an axis look like all others."""
     axis.grid(color=GRID, linewidth=0.5)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8, colors=INK)

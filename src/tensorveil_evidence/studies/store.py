@@ -1,6 +1,6 @@
 """Files of a study: every finished cell at once; in the end one Parquet file, one JSON file, figures and a page.
 
-A cell is a JSON file in OUTPUT/cells/NAME/ as long as the study is not finished. Then all rows stand in NAME.parquet,
+A cell is a JSON file in OUTPUT/cells/NAME/ as long as the study is not finished. Then all rows are in NAME.parquet,
 NAME.json tells how they came about, and the cells are removed. Files appear whole or not at all, so a study that is
 killed loses only the cells that were being computed.
 """
@@ -164,14 +164,14 @@ def _facts(study: Study, done: Sequence[Done], results: Results, seal: str) -> d
 
 
 def _lines(facts: Mapping[str, Any]) -> str:
-    """Give JSON with one line for every item of a list: short, and good to compare."""
+    """Write JSON with one line per item of a list, which is short and easy to compare."""
 
-    def told(value: Any) -> str:
+    def write(value: Any) -> str:
         if not isinstance(value, list):
             return json.dumps(value, allow_nan=False)
         return "[\n  " + ",\n  ".join(json.dumps(item, allow_nan=False) for item in value) + "\n ]"
 
-    return "{\n " + ",\n ".join(f"{json.dumps(key)}: {told(value)}" for key, value in facts.items()) + "\n}"
+    return "{\n " + ",\n ".join(f"{json.dumps(key)}: {write(value)}" for key, value in facts.items()) + "\n}"
 
 
 def _cells(study: Study, folder: Path) -> Path:

@@ -154,7 +154,7 @@ class _Parties:
 
     def _run(self, answers: list[Answer], bits: NoiseSource) -> Outcome:
         log = logging.getLogger("tensorveil.federated")
-        before, log.disabled = log.disabled, True  # that somebody is missing is no news here
+        before, log.disabled = log.disabled, True  # here it is expected that somebody is missing
         try:
             return run_server(self.agreement, self.server, InProcess(answers=answers), source=bits)
         finally:

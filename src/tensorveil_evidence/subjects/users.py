@@ -73,7 +73,7 @@ def _neighbours(number: int) -> Callable[[], list[tuple[People, People]]]:
 
 
 def _whole_fit(there: bool, rng: np.random.Generator) -> Array:
-    """Run all rounds, with the worst user or without; return what each says about it to who knows all the others."""
+    """Run all rounds with or without the worst user; return what each reveals to an attacker who knows all others."""
     made, noise = _recipe(), source(rng)
     state, ratios = made.start(), []
     for this in made.rounds:

@@ -166,7 +166,7 @@ class Case:
                 yield self._row(TRUE, method, PROVEN, budget, predicted, note)
 
     def _recipe(self, method: str, budget: float) -> tuple[LearningRounds, Callable[[Any], Any]]:
-        """Give the recipe, and the form of the tensors that it takes."""
+        """Return the recipe, and the form of the tensors that it takes."""
         common: dict[str, Any] = {"epsilon": budget, "delta": DELTA}
         if method == DESCENT:
             recipe = PrivateGradients(

@@ -36,11 +36,16 @@ class Facts:
 
     Parameters
     ----------
-    kind: "I", "II" or "III".
-    data: the data set.
-    epsilons: nominal ones.
-    budgets: true ones, for tensors (I, II) or users (III); ``record_budgets`` for records (III).
-    minutes: on one core, quick and in full.
+    kind
+        "I", "II" or "III".
+    data
+        The data set.
+    epsilons
+        Nominal ones.
+    budgets
+        True ones, for tensors (I, II) or users (III); ``record_budgets`` for records (III).
+    minutes
+        On one core, quick and in full.
     """
 
     name: str

@@ -64,7 +64,7 @@ def compute(settings: Settings) -> Iterator[Row]:
 
 
 def rows_of(subject: Subject, facts: dict[str, Any]) -> Iterator[Row]:
-    """Give what an audit found as rows; ``facts`` is a verdict as plain data."""
+    """Yield what an audit found as rows; ``facts`` is a verdict as plain data."""
     family = next(prefix for prefix in FAMILIES if subject.name.startswith(prefix))
     note = facts["verdict"]
     if note == "violated":
@@ -140,7 +140,7 @@ def _families(points: Sequence[Point]) -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    """Give the whole table, and what it shows."""
+    """Write the page: the whole table, and what it shows."""
     points, known = summarise(results.rows), list_subjects()
     notes = {row.method: row.note for row in results.rows}
     parts = [_findings(points, notes), "## Every mechanism\n", LEGEND]

@@ -128,7 +128,7 @@ def _tiny(axis: Any, points: Sequence[Point], kind: str) -> None:
 
 
 def page(results: Results) -> str:
-    """Give the numbers, and what agrees with the paper."""
+    """Write the page: the numbers, and what agrees with the paper."""
     points = summarise(results.rows)
     parts = [SETTINGS_TEXT, "## Numbers\n\nMean ± standard deviation over runs.\n"]
     for kind in KINDS:

@@ -193,7 +193,7 @@ def draw(results: Results) -> Any:
 
 
 def page(results: Results) -> str:
-    """Give the numbers, and what agrees with the paper."""
+    """Write the page: the numbers, and what agrees with the paper."""
     points = summarise(results.rows)
     parts = [SETTINGS_TEXT, "## Numbers\n\nMean ± standard deviation over runs and splits.\n"]
     for kind in KINDS:

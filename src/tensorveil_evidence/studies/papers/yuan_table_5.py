@@ -147,7 +147,7 @@ def draw(results: Results) -> Any:
 
 
 def page(results: Results) -> str:
-    """Give the table, and what agrees with the paper."""
+    """Write the page: the table, and what agrees with the paper."""
     points = summarise(results.rows)
     methods = list(dict.fromkeys(point.method for point in points))
     rows = [_table_row(points, method) for method in methods]
