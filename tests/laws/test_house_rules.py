@@ -34,6 +34,10 @@ ORDER = [
     "cli",
 ]
 
+EVIDENCE = SOURCE.parent / "tensorveil_evidence"
+# The same for the evidence, which may import all of tensorveil.
+EVIDENCE_ORDER = ["kernels", "published", "subjects", "studies", "cli"]
+
 
 def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
@@ -62,9 +66,31 @@ def test_imports_run_downward(path):
                 assert other == "kernels", "kernels import nothing else of ours"
 
 
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_the_library_never_imports_the_evidence(path):
+    """It finds it by entry points. Examples in docstrings count: they run where only the library is."""
+    assert not [name for name in imports(path) if name.split(".")[0] == "tensorveil_evidence"]
+    assert not re.search(r"(import|from) tensorveil_evidence", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", sorted(EVIDENCE.rglob("*.py")), ids=lambda p: str(p.relative_to(EVIDENCE)))
+def test_imports_of_the_evidence_run_downward(path):
+    own = path.relative_to(EVIDENCE).parts[0].removesuffix(".py")
+    rooms = [name.split(".")[1] for name in imports(path) if name.startswith("tensorveil_evidence.")]
+    if own in EVIDENCE_ORDER:
+        late = [other for other in rooms if EVIDENCE_ORDER.index(other) > EVIDENCE_ORDER.index(own)]
+        assert not late, f"{own} must not import {late}"
+
+
+def test_matplotlib_belongs_to_the_evidence():
+    for path in SOURCE.rglob("*.py"):
+        assert "matplotlib" not in {name.split(".")[0] for name in imports(path)}, path
+
+
 def test_every_room_is_in_the_order():
     rooms = {p.name for p in SOURCE.iterdir() if p.is_dir() and any(p.glob("*.py"))}
     assert rooms <= set(ORDER)
+    assert {p.name for p in EVIDENCE.iterdir() if any(p.glob("*.py"))} == set(EVIDENCE_ORDER)
 
 
 def top_level_imports(path, modules):

@@ -105,7 +105,8 @@ def _draw_panel(
 def _shade(counts: NDArray[Any], fullest: int) -> NDArray[np.int64]:
     """Return the shade of every count: equal ratios are equal steps, and a single entry has the lightest."""
     share = np.log(np.maximum(counts, 1)) / math.log(max(fullest, 2))
-    return np.minimum((SHADES * share).astype(np.int64), SHADES - 1)
+    shades: NDArray[np.int64] = np.minimum((SHADES * share).astype(np.int64), SHADES - 1)
+    return shades
 
 
 def _shade_samples(fullest: int) -> list[Sample]:

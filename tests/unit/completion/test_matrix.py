@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_score
 
 import tensorveil as tv
+from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.privacy import Budget, Ledger, epsilon_for
 from tensorveil.release.release import load_release, write_release
 
@@ -230,8 +231,7 @@ def test_private_parameter_errors(planted, changes, message):
 
 @pytest.mark.parametrize("unit", ["value", "entry"])
 def test_every_method_runs(planted, unit):
-    methods = ("mean", "margins", "input", "margins+input", "output", "gradient") if unit == "value" else ("gram",)
-    for method in methods:
+    for method in BY_UNIT[unit]:
         fitted = private(method=method, unit=unit, shape=(60, 50), sweeps=20, restarts=1).fit(planted[1])
         assert fitted.guarantee_.private
         assert fitted.plan_.method == method
