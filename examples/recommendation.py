@@ -18,7 +18,6 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.release.release import write_release
 
 BUDGETS = (1.0, 5.0, 10.0)
 
@@ -48,7 +47,7 @@ def main() -> None:
         ).fit(train)
         print(f"  {f'epsilon {epsilon:g}, {private.plan_.method}':34} {private.rmse(test):.3f}")
         if epsilon == 5.0 and options.output is not None:
-            write_release(private, options.output)
+            tv.write_release(private, options.output)
             print(f"  released: {options.output}\n  {private.guarantee_}")
 
 

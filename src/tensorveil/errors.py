@@ -70,5 +70,10 @@ def note_charges(charged: Callable[[], bool]) -> Iterator[None]:
 
 
 def was_charged(error: BaseException) -> bool:
-    """Tell whether the ledger had been charged when an error was raised."""
-    return CHARGED in getattr(error, "__notes__", ())
+    """Tell whether the ledger had been charged when an error, or the one that it was raised for, was raised."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if CHARGED in getattr(cause, "__notes__", ()):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False

@@ -7,10 +7,10 @@ import tensorveil as tv
 from tensorveil.audit.factor_leak import Leak, recover, residual
 from tensorveil.audit.model_leak import model_leak
 from tensorveil.errors import InputError
+from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.models.cp_algebra import cp_design
 
 RIDGE = 0.05
-METHODS = ("mean", "margins", "input", "margins+input", "output", "gradient")
 
 
 def converged(per_entry, sweeps=4000):
@@ -96,7 +96,7 @@ def test_a_converged_model_gives_every_entry_away(per_entry):
     assert leak.found
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", BY_UNIT["value"])
 def test_private_models_give_none_away(method):
     data = tv.synthetic_cp((20, 15, 10), 2, snr=4.0, random_state=1).train
     fit = tv.PrivateCP(

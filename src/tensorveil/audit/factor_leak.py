@@ -63,12 +63,12 @@ def recover(leak: Leak, bounds: tuple[float, float]) -> float:
     """Return the value, within bounds, at which the rows that the hidden entry touches are most nearly stationary.
 
     >>> import tensorveil as tv
-    >>> from tensorveil_evidence.published import OutputPerturbation
-    >>> data = tv.paper_problem("cp", random_state=0).train
-    >>> fit = OutputPerturbation("cp", 3, epsilon=0.1, lipschitz=0.05, random_state=1, verbose=False).fit(data)
+    >>> data = tv.synthetic_cp((9, 8, 7), 2, snr=4.0, missing=0.3, random_state=0).train
+    >>> fit = tv.CP(2, solver="als", baseline="none", regularization=1e-6, tol=0.0, sweeps=300, random_state=1)
+    >>> fit = fit.fit(data)
     >>> leak = Leak(columns=data.columns, values=data.values, hidden=7, factors=fit.model_.factors,
-    ...             regularization=0.01, per_entry=True, solved=2)
-    >>> bool(abs(recover(leak, (-1.0, 2.0)) - data.values[7]) < 0.2)
+    ...             regularization=0.0, per_entry=False, solved=2)
+    >>> bool(abs(recover(leak, (-3.0, 3.0)) - data.values[7]) < 1e-6)
     True
     """
     size = residual(leak)

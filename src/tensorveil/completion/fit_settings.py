@@ -22,7 +22,7 @@ class FitSettings(Params):
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per index of every mode, as for ratings.
     sweeps
-        At most so many passes over the data; default 100 (bayes, sgd) or 50 (als).
+        Maximum number of passes over the data; default 100 (bayes, sgd) or 50 (als).
     regularization
         Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01).
     learning_rate
@@ -34,7 +34,7 @@ class FitSettings(Params):
     validation_fraction, patience
         Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
     restarts
-        Fit from so many starts and keep the best. The second start of "bayes" is the spectrum of the data, the others
+        Number of starts, of which the best is kept. The second start of "bayes" is the spectrum of the data, the others
         are random.
     shape
         Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.

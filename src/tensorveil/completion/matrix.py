@@ -38,7 +38,7 @@ class LowRankMatrix(Completion[CPModel]):
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per row and column (not "dlnm_qr", not "sor").
     sweeps
-        At most so many passes over the data; default 100 (bayes, sgd, altmin), 50 (als), 400 (dlnm_qr), 500 (sor).
+        Maximum number of passes over the data; default 100 (bayes, sgd, altmin), 50 (als), 400 (dlnm_qr), 500 (sor).
     regularization
         Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, altmin: 1e-6).
     penalty, growth

@@ -33,11 +33,10 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         spends the budget anew. If the method fails after the charge, ``release_id_`` names the charge.
         """
         observed = as_tensor(tensor, values, self.shape)
-        self._forget()
         promise = self._promise(observed)
         source = SecureSource() if self.noise_seed is None else SeededSource(self.noise_seed)
         job = self._choose(observed, promise, source)
-        self.release_id_ = self._charge(job.event, promise.unit, secure=source.secure)
+        self._charge(job.event, promise.unit, secure=source.secure)
         released = job.run(observed)
         self.plan_ = job.plan
         self.n_features_in_ = observed.order
@@ -46,6 +45,11 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         self.guarantee_ = prove(promise, job, released, secure=source.secure)
         return self
 
+    @property
+    def n_entries_(self) -> int | None:
+        """How many entries were fitted, where this is public: in unit "value"; otherwise None."""
+        return self.plan_.n_entries
+
     def _choose(self, tensor: ObservedTensor, promise: Promise, source: NoiseSource) -> Job[ReleasedModel]:
         """Settle what will run; of the tensor only public facts may be used."""
         raise NotImplementedError
@@ -53,11 +57,6 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
     def _unit(self) -> Unit:
         """Return the unit, if this estimator can protect it."""
         raise NotImplementedError
-
-    def _forget(self) -> None:
-        """Drop an earlier fit, so that its model is never taken for that of a later charge."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
 
     def _promise(self, tensor: ObservedTensor) -> Promise:
         """Check everything that the guarantee rests on."""
@@ -79,18 +78,27 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """Draw the seed of public starting points."""
         return int(np.random.default_rng(self.random_state).integers(2**62))
 
-    def _charge(self, event: Event, unit: Unit, *, secure: bool) -> str:
-        """Charge, and return the id of the release; a crash after this may lose the release, but never the charge."""
+    def _charge(self, event: Event, unit: Unit, *, secure: bool) -> None:
+        """Charge the ledger and name the release; a crash after this may lose the release, but never the charge.
+
+        A fit that is refused leaves an earlier one as it was. One that is charged drops it first, so that no model is
+        ever taken for what another charge has paid for.
+        """
         release_id = str(uuid.uuid4())
-        if self.ledger is None:
-            return release_id
-        if not secure:
-            raise InputError("noise_seed must be None with a ledger: seeded noise protects nothing and is not charged.")
-        ledger = self._open_ledger()
-        if ledger.unit != unit:
-            raise InputError(f"the ledger's unit is {str(ledger.unit)!r}, the fit's is {str(unit)!r}. Use one of them.")
-        ledger.charge(event, self.purpose, release_id, delta=self.delta or None)
-        return release_id
+        if self.ledger is not None:
+            if not secure:
+                raise InputError(
+                    "noise_seed must be None with a ledger: seeded noise protects nothing and is not charged."
+                )
+            ledger = self._open_ledger()
+            if ledger.unit != unit:
+                raise InputError(
+                    f"the ledger's unit is {str(ledger.unit)!r}, the fit's is {str(unit)!r}. Use one of them."
+                )
+            ledger.charge(event, self.purpose, release_id, delta=self.delta or None)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        self.release_id_ = release_id
 
     def _open_ledger(self) -> Ledger:
         assert self.ledger is not None

@@ -21,7 +21,7 @@ JOINT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """A method of unit "slice": a recipe with so many sweeps for latent features.
+    """A method of unit "slice": a recipe with a fixed number of sweeps for latent features.
 
     Parameters
     ----------

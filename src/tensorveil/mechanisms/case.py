@@ -73,6 +73,6 @@ class Case:
         return clarity(self.noise, self.n_entries, self.shape, self.ranks, self.input_gain)
 
     def row_gains(self, steps: float) -> float:
-        """Return the gain of the noise on the row sums of all modes if the budget is split over so many steps."""
+        """Return the gain of the noise on the row sums of all modes if the budget is split over ``steps``."""
         noise, shaped = self.part(1 / steps).noise, self.epsilon is not None
         return sum(row_gain(noise, self.n_entries, s, r, shaped) for s, r in zip(self.shape, self.ranks, strict=True))

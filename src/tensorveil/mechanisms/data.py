@@ -64,7 +64,7 @@ class Outcome:
     parts: tuple[Part, ...]
 
 
-def constant_solution(data: PrivateData, form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:
+def make_constant(data: PrivateData, form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:
     """Return a model without interactions: an offset, perhaps biases."""
     factors = tuple(np.zeros((size, rank)) for size, rank in zip(data.shape, form.ranks, strict=True))
     core = np.zeros(form.ranks) if form.core else None

@@ -11,14 +11,14 @@ from tensorveil.models.cp_algebra import cp_design, cp_values
 from tensorveil.models.tucker_algebra import tucker_design, tucker_values
 
 
-def row_design(columns: Array, core: Array | None, factors: Sequence[Array], mode: int) -> Array:
+def make_row_design(columns: Array, core: Array | None, factors: Sequence[Array], mode: int) -> Array:
     """Return (n, rank): the prediction is design . row of ``mode``."""
     if core is None:
         return cp_design(columns, factors, mode)
     return tucker_design(columns, core, factors, mode)
 
 
-def core_design(columns: Array, factors: Sequence[Array]) -> Array:
+def make_core_design(columns: Array, factors: Sequence[Array]) -> Array:
     """Return (n, elements of the core): the prediction is design . core."""
     out: Array = factors[0][columns[0]]
     for factor, column in zip(factors[1:], columns[1:], strict=True):
@@ -26,17 +26,17 @@ def core_design(columns: Array, factors: Sequence[Array]) -> Array:
     return out
 
 
-def predictions(columns: Array, core: Array | None, factors: Sequence[Array], threads: int | None) -> Array:
+def predict_entries(columns: Array, core: Array | None, factors: Sequence[Array], threads: int | None) -> Array:
     """Return the multilinear part at every entry."""
     if core is None:
         return cp_values(columns, factors, threads)
     return tucker_values(columns, core, factors, threads)
 
 
-def public_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Array]]:
+def draw_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Array]]:
     """Return random factors and core of unit mean square. They do not depend on the data."""
     rng = np.random.default_rng(form.seed)
-    factors = [unit_columns(rng.standard_normal(s)) for s in zip(data.shape, form.ranks, strict=True)]
+    factors = [scale_columns(rng.standard_normal(s)) for s in zip(data.shape, form.ranks, strict=True)]
     core = None
     if form.core:
         core = rng.standard_normal(form.ranks)
@@ -44,7 +44,7 @@ def public_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Arra
     return core, factors
 
 
-def unit_columns(factor: Array) -> Array:
+def scale_columns(factor: Array) -> Array:
     """Return the factor with columns of unit mean square; a column of zeros stays as it is."""
     size = np.sqrt(np.mean(factor**2, axis=0))
     scaled: Array = factor / np.where(size > 0, size, 1.0)

@@ -12,7 +12,7 @@ import numpy as np
 from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.method import Method
-from tensorveil.mechanisms.refinement import RowSums, expected_refinement, refine
+from tensorveil.mechanisms.refinement import RowSums, predict_refined_error, refine
 from tensorveil.mechanisms.spend import Spend
 
 PASSES = 4
@@ -45,9 +45,9 @@ def step_rows(before: Array, sums: RowSums) -> Array:
     return moved
 
 
-def expected_error(case: Case) -> float:
+def predict_error(case: Case) -> float:
     """Predict the error of gradient perturbation."""
-    return _BEHIND * expected_refinement(case, PASSES)
+    return _BEHIND * predict_refined_error(case, PASSES)
 
 
 METHOD = Method(
@@ -61,7 +61,7 @@ METHOD = Method(
         "docs/guarantees.md#gradient",
         "docs/guarantees.md#post-processing",
     ),
-    expected=expected_error,
+    expected=predict_error,
     uses_core=True,
     audit_runs=8_000,
 )

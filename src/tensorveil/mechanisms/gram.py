@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import public_start, row_design, unit_columns
+from tensorveil.mechanisms.design import draw_start, make_row_design, scale_columns
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy import Part
@@ -30,12 +30,12 @@ def run_gram(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for_mean, *rest = spend.split(_MEAN_SHARE, *[(1 - _MEAN_SHARE) / steps] * steps)
     center = _mean(data, for_mean)
     parts: list[Part] = [for_mean.part("mean", "sum and number of the entries")]
-    core, factors = public_start(data, form)
+    core, factors = draw_start(data, form)
     reach = max(data.bounds[1] - center, center - data.bounds[0])
     residual = (data.values - center) / reach
     for turn, step in enumerate(rest):
         mode = turn % order
-        factors = [factor if k == mode else unit_columns(factor) for k, factor in enumerate(factors)]
+        factors = [factor if k == mode else scale_columns(factor) for k, factor in enumerate(factors)]
         factors[mode] = _rows(data, core, factors, mode, residual, step) * reach
         parts.append(step.part(f"factor {mode}, sweep {turn // order}", "Gram matrix and right-hand side of every row"))
     solution = Solution(factors=tuple(factors), core=core, offset=center, biases=None)
@@ -56,7 +56,7 @@ def _rows(
     data: PrivateData, core: Array | None, factors: list[Array], mode: int, residual: Array, spend: Spend
 ) -> Array:
     """Return the rows that solve the noisy normal equations."""
-    design = row_design(data.columns, core, factors, mode)
+    design = make_row_design(data.columns, core, factors, mode)
     longest = _longest(core, factors, mode)
     design = design / longest
     rank = design.shape[1]

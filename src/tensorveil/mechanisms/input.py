@@ -165,7 +165,7 @@ def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = 
     return best[1]
 
 
-def expected_start(case: Case) -> float:
+def predict_start_error(case: Case) -> float:
     """Predict the error where the components are found."""
     spreads = input_spreads(case.noise, case.input_gain)
     per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n_entries
@@ -186,10 +186,10 @@ def allow_for_loss(case: Case, error: float, clear: float) -> float:
     return found * error + (1 - found) * min(lost, SIGNAL)
 
 
-def expected_error(case: Case) -> float:
+def predict_error(case: Case) -> float:
     """Predict the error of input perturbation."""
     case = case.part(0.94)  # the rest is for mean, spread and slope
-    return allow_for_loss(case, expected_start(case), _CLEAR) + case.side_noise
+    return allow_for_loss(case, predict_start_error(case), _CLEAR) + case.side_noise
 
 
 METHOD = Method(
@@ -198,6 +198,6 @@ METHOD = Method(
     unit="value",
     run=run_input,
     proofs=PROOFS,
-    expected=expected_error,
+    expected=predict_error,
     fits_values=True,
 )

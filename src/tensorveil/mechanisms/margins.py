@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, constant_solution
+from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, make_constant
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
@@ -81,11 +81,11 @@ def run_margins(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     margins = private_margins(data, spend)
-    solution = constant_solution(data, form, margins.offset, margins.biases)
+    solution = make_constant(data, form, margins.offset, margins.biases)
     return Outcome(solution=solution, parts=margins.parts)
 
 
-def expected_error(case: Case) -> float:
+def predict_error(case: Case) -> float:
     """Predict the error of biases alone: interactions, which are not fitted, and the error of the biases."""
     counts = [np.array([case.n_entries / size]) for size in case.shape]
     # The sums get 0.99 less the share of the mean; the prediction reckons with a little less.
@@ -175,6 +175,6 @@ METHOD = Method(
     unit="value",
     run=run_margins,
     proofs=("docs/guarantees.md#sums",),
-    expected=expected_error,
+    expected=predict_error,
     has_rank=False,
 )

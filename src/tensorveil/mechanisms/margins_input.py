@@ -29,9 +29,9 @@ def run_margins_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     return Outcome(solution=solution, parts=(*first.parts, *rest))
 
 
-def expected_error(case: Case) -> float:
+def predict_error(case: Case) -> float:
     """Predict the error: measured, it is never below that of the better part, whose noise enters every residual."""
-    return 1.1 * min(margins.expected_error(case), perturbation.expected_error(case))
+    return 1.1 * min(margins.predict_error(case), perturbation.predict_error(case))
 
 
 METHOD = Method(
@@ -40,6 +40,6 @@ METHOD = Method(
     unit="value",
     run=run_margins_input,
     proofs=perturbation.PROOFS,
-    expected=expected_error,
+    expected=predict_error,
     fits_values=True,
 )

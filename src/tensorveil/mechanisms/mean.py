@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, constant_solution
+from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, make_constant
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import SIGNAL
@@ -41,10 +41,10 @@ def run_mean(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     """
     offset = private_mean(data, spend)
     parts = (spend.part("mean", "sum of the values"),)
-    return Outcome(solution=constant_solution(data, form, offset), parts=parts)
+    return Outcome(solution=make_constant(data, form, offset), parts=parts)
 
 
-def expected_error(case: Case) -> float:
+def predict_error(case: Case) -> float:
     """Predict the error of a constant: all signal, and the noise on the mean."""
     return SIGNAL + case.mean_noise
 
@@ -55,7 +55,7 @@ METHOD = Method(
     unit="value",
     run=run_mean,
     proofs=("docs/guarantees.md#sums",),
-    expected=expected_error,
+    expected=predict_error,
     has_rank=False,
     audit_runs=1_000_000,
 )

@@ -14,7 +14,7 @@ import numpy as np
 from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
 from tensorveil.mechanisms.method import Method
-from tensorveil.mechanisms.refinement import RowSums, expected_refinement, refine
+from tensorveil.mechanisms.refinement import RowSums, predict_refined_error, refine
 from tensorveil.mechanisms.spend import Spend
 
 SWEEPS = 1
@@ -52,9 +52,9 @@ def solve_rows(before: Array, sums: RowSums) -> Array:
     return moved
 
 
-def expected_error(case: Case) -> float:
+def predict_error(case: Case) -> float:
     """Predict the error of output perturbation."""
-    return expected_refinement(case, SWEEPS)
+    return predict_refined_error(case, SWEEPS)
 
 
 METHOD = Method(
@@ -68,6 +68,6 @@ METHOD = Method(
         "docs/guarantees.md#output",
         "docs/guarantees.md#post-processing",
     ),
-    expected=expected_error,
+    expected=predict_error,
     uses_core=True,
 )

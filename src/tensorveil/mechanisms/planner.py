@@ -50,7 +50,7 @@ class Plan:
     ranks
         The rank of every mode that was planned for. A fit that finds its rank itself may start from another one.
     n_entries
-        The number of entries that was planned for; None in the units where it is private.
+        The number of entries that was planned for, where it is public: in unit "value" only.
     """
 
     method: str

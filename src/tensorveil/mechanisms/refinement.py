@@ -15,8 +15,14 @@ import numpy as np
 
 from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import core_design, drop_weak_components, predictions, rebalance, row_design
-from tensorveil.mechanisms.input import allow_for_loss, expected_start, fit_input, gain_of_input
+from tensorveil.mechanisms.design import (
+    drop_weak_components,
+    make_core_design,
+    make_row_design,
+    predict_entries,
+    rebalance,
+)
+from tensorveil.mechanisms.input import allow_for_loss, fit_input, gain_of_input, predict_start_error
 from tensorveil.mechanisms.mean import private_spread
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import (
@@ -95,11 +101,11 @@ def refine(data: PrivateData, form: Form, spend: Spend, *, sweeps: int, step: Ro
     return Outcome(solution=solution, parts=tuple(parts))
 
 
-def expected_refinement(case: Case, sweeps: int) -> float:
+def predict_refined_error(case: Case, sweeps: int) -> float:
     """Predict the error after steps that follow a start from perturbed values."""
     share = refinement_share(case.input_gain, case.clarity)
     first = case.part(0.93 * (1 - share))
-    start = expected_start(first)
+    start = predict_start_error(first)
     gain = case.part(share).row_gains(sweeps * (len(case.shape) + case.core))
     spreads = best_spreads(gain)
     left = 1 - SIGNAL + start  # variance of the residual from the start, to whose spread noise is scaled
@@ -132,7 +138,7 @@ class _Model:
 
 
 def _target(data: PrivateData, form: Form, start: Solution, for_spread: Spend, step: Spend) -> Target:
-    known = predictions(data.columns, start.core, start.factors, form.threads)
+    known = predict_entries(data.columns, start.core, start.factors, form.threads)
     known = known + _Model.of(start).biases_at(data.columns)
     residual = data.values - start.offset - known
     spread = private_spread(data, start.offset + known, for_spread)
@@ -164,7 +170,7 @@ def _move_rows(
     for mode, size in enumerate(data.shape):
         turn = next(turns)
         core, factors = rebalance(model.core, model.factors, mode)
-        design, rows = row_design(data.columns, core, factors, mode), factors[mode]
+        design, rows = make_row_design(data.columns, core, factors, mode), factors[mode]
         if model.biases is not None:
             design = np.concatenate([np.ones((len(design), 1)), design], axis=1)
             rows = np.concatenate([model.biases[mode][:, None], rows], axis=1)
@@ -188,7 +194,7 @@ def _move_core(
     assert core is not None
     everything = np.zeros(data.n_entries, dtype=np.int64)
     aim = replace(target, known=target.known - model.biases_at(data.columns))
-    moved = step(core.reshape(1, -1), _row_sums(core_design(data.columns, factors), everything, 1, aim, turn))
+    moved = step(core.reshape(1, -1), _row_sums(make_core_design(data.columns, factors), everything, 1, aim, turn))
     parts.append(turn.part(f"{label}: core", "sum of residual times design"))
     return _Model(core=moved.reshape(core.shape), factors=factors, biases=model.biases)
 

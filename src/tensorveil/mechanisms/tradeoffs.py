@@ -56,7 +56,7 @@ def sum_bending(spreads: float) -> float:
 
 
 def clipped_noise(gain: float, spreads: float) -> float:
-    """Return the variance that noise adds to predictions after clipping at so many spreads."""
+    """Return the variance that noise adds to predictions after clipping at ``spreads``."""
     return gain * (2 * spreads / slope(spreads)) ** 2
 
 
@@ -79,7 +79,7 @@ def mean_share(noise: float, n: int) -> float:
 
 
 def input_gain(noise: float, n: int, parameters: float) -> float:
-    """Return the gain of noise on every one of n values, fitted by so many parameters."""
+    """Return the gain of noise on each of n values, to which a model is fitted."""
     return _SEARCH * noise * parameters / n
 
 
@@ -121,7 +121,7 @@ def parameters(shape: tuple[int, ...], ranks: tuple[int, ...], core: bool) -> fl
 
 
 def bias_error(noise: float, counts: Array, order: int) -> float:
-    """Return the error of the biases of one mode, decoded from noisy sums of so many values per index.
+    """Return the error of the biases of one mode, decoded from noisy sums of ``counts`` values per index.
 
     ``noise`` is the variance of the noise on a sum. All indices weigh the same, because missing cells are everywhere.
     """

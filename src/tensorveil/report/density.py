@@ -97,7 +97,7 @@ def _draw_panel(
         y_axis(up, frame, "", numbers=first),
         tag("g", *cells, transform=place, class_="cells"),
         tag("line", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.top, class_="claimed-curve"),
-        x_axis(across, frame, f"true {values}"),
+        x_axis(across, frame, f"true {values}", ticks=[(value, number(value)) for value in up.ticks(4)]),
         label(0, 44, f"predicted {values}") if first else None,
     )
 
@@ -105,7 +105,8 @@ def _draw_panel(
 def _shade(counts: NDArray[Any], fullest: int) -> NDArray[np.int64]:
     """Return the shade of every count: equal ratios are equal steps, and a single entry has the lightest."""
     share = np.log(np.maximum(counts, 1)) / math.log(max(fullest, 2))
-    return np.minimum((SHADES * share).astype(np.int64), SHADES - 1)
+    shades: NDArray[np.int64] = np.minimum((SHADES * share).astype(np.int64), SHADES - 1)
+    return shades
 
 
 def _shade_samples(fullest: int) -> list[Sample]:

@@ -149,6 +149,11 @@ def draw_sample(sample: Sample) -> Markup:
 
 def list_samples(samples: Sequence[Sample]) -> Markup | None:
     """Return the legend of a page's figure: a list of names beside their samples."""
-    size = {"viewBox": f"0 0 {SAMPLE_WIDTH} 12", "width": SAMPLE_WIDTH, "height": 12}
-    items = [tag("li", tag("svg", draw_sample(each), **size, aria_hidden="true"), each.name) for each in samples]
+    items = []
+    for each in samples:
+        drawn = tag(
+            "svg", draw_sample(each), viewBox=f"0 0 {SAMPLE_WIDTH} 12", width=SAMPLE_WIDTH, height=12,
+            aria_hidden="true",
+        )  # fmt: skip
+        items.append(tag("li", drawn, each.name))
     return tag("ul", *items, class_="legend") if items else None

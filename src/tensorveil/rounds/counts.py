@@ -15,7 +15,7 @@ from tensorveil.rounds.sums import Parts, Rows, measure_slices, sum_bounded, sum
 
 Array = NDArray[Any]
 
-# A user's numbers that belong to no row: 1, the mean, and a 1 in one of so many octaves, the one in which the user's
+# A user's numbers that belong to no row: 1, the mean, and a 1 in one of these octaves, the one in which the user's
 # variance lies.
 _OCTAVES = 40
 _OWN = 2 + _OCTAVES

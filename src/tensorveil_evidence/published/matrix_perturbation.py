@@ -77,7 +77,7 @@ class MatrixPerturbation(Published):
 
     def complete(self, tensor: ObservedTensor) -> NDArray[Any]:
         """Return the completed matrix as the paper's tables measure it: perturbed values kept where observed."""
-        out = self._fitted().dense()
+        out: NDArray[Any] = self._fitted().dense()
         out[tuple(tensor.columns)] = self.perturbed_
         return out
 

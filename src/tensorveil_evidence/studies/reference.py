@@ -55,7 +55,8 @@ def rmse(prediction: Any, truth: Any) -> float:
 
 def plain_descent(kind: str, rank: int, seed: int, settings: Mapping[str, float]) -> PublishedDescent:
     """Return the published descent without noise."""
-    return PublishedDescent(kind, rank, random_state=seed, **settings)
+    given: Mapping[str, Any] = settings
+    return PublishedDescent(kind, rank, random_state=seed, **given)
 
 
 def fit_unless_divergent(estimator: Any, tensor: ObservedTensor) -> Any | None:

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from tensorveil.cli import main as entry
+from tensorveil.cli import plugins
 from tensorveil.errors import InputError, MemoryLimitError, MissingDependencyError
 
 VERBS = ["info", "complete", "predict", "demo", "doctor"]
@@ -31,6 +32,47 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert time.perf_counter() - start < 5.0  # generous: other tests may run beside this one
+
+
+class Broken:
+    """An entry point of a package that cannot be imported, or that offers no command."""
+
+    name, value = "study", "nowhere:study"
+
+    def load(self):
+        raise ImportError("no module named nowhere")
+
+
+class NoCommand(Broken):
+    def load(self):
+        return "not a command"
+
+
+def test_verbs_of_other_packages_are_found(capsys):
+    assert entry.run(["--help"]) == 0
+    assert "study" in capsys.readouterr().out
+    assert entry.run(["study", "--help"]) == 0
+    assert "tensorveil study --list" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("point", [Broken(), NoCommand()])
+def test_a_broken_package_spoils_its_own_verb_alone(point, capsys, monkeypatch):
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == plugins.GROUP else [])
+    assert entry.run(["--help"]) == 0
+    assert "(cannot be loaded)" in capsys.readouterr().out
+    assert entry.run(["study", "wei-figure-2", "--quick"]) == 2
+    assert "study cannot be loaded from nowhere:study. Install its package anew." in capsys.readouterr().err
+    assert entry.run(["doctor", "--help"]) == 0
+
+
+def test_without_other_packages_there_are_the_verbs_of_the_library(capsys, monkeypatch):
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [])
+    assert entry.run(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert "complete" in text
+    assert "study" not in text
+    assert entry.run(["study"]) == 2
+    assert "No such command" in capsys.readouterr().err
 
 
 def test_version_is_printed(capsys):
@@ -76,7 +118,7 @@ def test_errors_become_one_message_and_an_exit_code(error, code, words, capsys, 
     def fail():
         raise error
 
-    monkeypatch.setattr("tensorveil.cli.doctor.examine", fail)
+    monkeypatch.setattr("tensorveil.runs.doctor.examine", fail)
     assert entry.run(["doctor"]) == code
     captured = capsys.readouterr()
     assert words in captured.err

@@ -205,8 +205,8 @@ def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp
     assert list(outcome.missing.values()) == [(2,)] * (len(agreement.recipe.rounds) - 1)
     (charge,) = Ledger.open(path).entries()
     assert charge.event == agreement.event
-    folder = release(outcome, tmp_path / "release", ledger=path)
-    assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "guarantee.json", "model.npz"]
+    folder = release_outcome(outcome, tmp_path / "release")
+    assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
     (charge,) = Ledger.open(path).entries()
     assert charge.status == "released"
 

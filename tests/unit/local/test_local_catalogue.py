@@ -13,7 +13,7 @@ import tensorveil.local
 from tensorveil.errors import InputError
 from tensorveil.local import LocalMechanism, choose, mechanism_from_json, mechanism_to_json, names
 from tensorveil.local.catalogue import all_mechanisms, find_mechanism, mechanisms
-from tensorveil_evidence.subjects.catalogue import subjects
+from tensorveil_evidence.subjects.catalogue import list_subjects
 
 TOY = '''
 from __future__ import annotations
@@ -69,8 +69,8 @@ def test_a_new_mechanism_is_stored_chosen_and_audited(toy):
     mechanism = toy(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 1))
     assert type(mechanism_from_json(json.loads(json.dumps(mechanism_to_json(mechanism))))) is toy
     assert "Toy" in {candidate.name for candidate in choose((2,), 1.0, "tensor", bounds=(0, 1)).candidates}
-    assert {"local/toy, epsilon 1", "local/toy, epsilon 6"} <= set(subjects())
-    assert not subjects()["local/toy, epsilon 1"].audit(samples=2_000).violated
+    assert {"local/toy, epsilon 1", "local/toy, epsilon 6"} <= set(list_subjects())
+    assert not list_subjects()["local/toy, epsilon 1"].audit(samples=2_000).violated
 
 
 def test_the_command_knows_a_new_mechanism_and_stays_light(toy, tmp_path):
