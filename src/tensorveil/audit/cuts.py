@@ -14,7 +14,7 @@ from tensorveil.audit.scores import Score
 
 Array = NDArray[Any]
 
-MOST_CUTS = 8
+MOST_CUTS = 6
 _PLACES = 48
 _HINT = 1e-6
 _DOUBT = 0.005  # rates are bounded at this error where cuts are compared, or the luckiest one would win

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _REACH = 4.0  # outputs at unit scale are cut here, or the moments of heavy tails would be all chance
-_PAIRS = 6  # pairs that are examined, for their products and for their sizes
+_PAIRS = 3  # pairs that are examined, for their products and for their sizes
 _ROWS = 256  # outputs whose pairs with all others are compared at a time
 
 
