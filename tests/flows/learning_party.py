@@ -5,6 +5,7 @@ The folder holds agreement.json, a home folder per party, and data-NUMBER.npz fo
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from tensorveil.federated.identity import load_identity
 from tensorveil.learning import Samples
 
 
-def server(folder, address):
+def server(folder: Path, address: Any) -> None:
     agreement = Agreement.load(folder / "agreement.json")
     outcome = serve(
         Channel(address=address), folder / "server", agreement=agreement, key=load_identity(folder / "server")
@@ -26,11 +27,11 @@ def server(folder, address):
     (folder / "guarantee.txt").write_text(outcome.guarantee_.sentence())
 
 
-def client(folder, address, number):
+def client(folder: Path, address: Any, number: Any) -> None:
     agreement = Agreement.load(folder / "agreement.json")
     home = folder / f"client-{number}"
 
-    def data():
+    def data() -> Any:
         found = np.load(folder / f"data-{number}.npz")
         return Samples(x=found["x"], y=found["y"], classes=10)
 

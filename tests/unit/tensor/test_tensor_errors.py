@@ -2,6 +2,8 @@
 
 import gzip
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,7 +24,7 @@ TWO = [[0, INDEX], [1, INDEX]]
 FRAME = pd.DataFrame({"user": [LABEL, "b"], "film": [LABEL, "c"], "value": [VALUE, 1.0]})
 
 
-def with_cell(column, cell):
+def with_cell(column: Any, cell: Any) -> Any:
     return pd.DataFrame({name: [cell, *FRAME[name][1:]] if name == column else FRAME[name] for name in FRAME})
 
 
@@ -190,21 +192,21 @@ CASES = {
 }
 
 
-def assert_no_trace(error):
+def assert_no_trace(error: Any) -> None:
     while error is not None:
         assert not TRACES.search(str(error)), error
         error = error.__cause__ or error.__context__
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rule(name):
+def test_rule(name: str) -> None:
     action, message = CASES[name]
     with pytest.raises(InputError, match=message) as caught:
         action()
     assert_no_trace(caught.value)
 
 
-def write_parquet(path):
+def write_parquet(path: Path) -> None:
     pq.write_table(pa.table({"user": [LABEL], "film": [LABEL], "value": [VALUE]}), path)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + data[-8:])
@@ -244,7 +246,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_file_rule(name, tmp_path):
+def test_file_rule(name: str, tmp_path: Path) -> None:
     make, message = FILES[name]
     make(tmp_path / name)
     with pytest.raises(InputError, match=message) as caught:
@@ -252,7 +254,7 @@ def test_file_rule(name, tmp_path):
     assert_no_trace(caught.value)
 
 
-def test_formats_without_labels_refuse_them(tmp_path):
+def test_formats_without_labels_refuse_them(tmp_path: Path) -> None:
     tensor = ObservedTensor([[0, 1]], [VALUE], modes=[Mode("a", [LABEL]), "b"])
     for ending in ("tns", "mat"):
         with pytest.raises(InputError, match=r"cannot hold labels.*with_modes\(None\)") as caught:
@@ -261,7 +263,7 @@ def test_formats_without_labels_refuse_them(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_missing_package_names_the_command(monkeypatch, tmp_path):
+def test_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -273,7 +275,7 @@ def test_missing_package_names_the_command(monkeypatch, tmp_path):
         ObservedTensor([[0, 1]], [1]).to_polars()
 
 
-def test_data_not_found_says_where(tmp_path, monkeypatch):
+def test_data_not_found_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
     with pytest.raises(DataNotFoundError, match=r"ml-100k/u\.data or .*Set TENSORVEIL_DATA"):
         load_dataset("ml-100k")
