@@ -23,7 +23,7 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import Grid, SeededSource
 from tensorveil.privacy import gaussian_mu
 from tensorveil.tensor import ObservedTensor
-from tensorveil_evidence.subjects.methods import entry_neighbours, released, value_neighbours
+from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solution, value_neighbours
 from tensorveil_evidence.subjects.subject import source
 
 NOISED = ("laplace_mechanism", "gaussian_mechanism", "norm_mechanism", "bounded_values_mechanism")
@@ -66,7 +66,7 @@ def transcript(method, claim, make_source=source, with_model=False):
         finally:
             for name, original in originals.items():
                 setattr(spending, name, original)
-        return np.concatenate([*seen, released(solution)] if with_model else seen)
+        return np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
 
     return mechanism
 
@@ -200,7 +200,7 @@ def grid_of_the_data(patch):
     def sums(self, values, low, high, groups, n_groups):
         grid = original(float(np.max(np.abs(values))) / self._parameter, 4)
         sensitivity = spending.contribution_sensitivity([[low]], [[high]], grid, "l1")
-        ints = spending.grouped_sum(spending.snap(values, grid), groups, n_groups)
+        ints = spending.sum_groups(spending.snap(values, grid), groups, n_groups)
         return self._add(ints, grid, sensitivity, sensitivity)
 
     patch.setattr(Spend, "sums", sums)

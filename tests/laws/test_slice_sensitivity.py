@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tensorveil.kernels import users as compiled
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import LIMIT, Recipe, noise_for
+from tensorveil.rounds import LIMIT, Recipe, draw_noise
 from tensorveil.tensor import ObservedTensor
 from users_reference import add_bounded, entry_norms, no_norms
 
@@ -39,7 +39,7 @@ def states(order=3, seed=0, **changes):
     state, out = made.start(), []
     for this in made.rounds:
         out.append(state)
-        state = made.advance(state, made.contribute(state, data, threads=1) + noise_for(this, source))
+        state = made.advance(state, made.contribute(state, data, threads=1) + draw_noise(this, source))
     return out
 
 

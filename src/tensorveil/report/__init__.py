@@ -1,5 +1,5 @@
-"""Pictures of results, and reports: self-contained HTML pages for releases, runs, studies and audits.
+"""Drawings and reports: SVG files, and self-contained HTML pages for releases, runs and audits.
 
-`release_page` makes the report that is published with a release;
-`owner_page` makes those that are not; `audit_page` and `study_page` make the others from plain facts (`facts`).
+`release_page` makes the report that is published with a release, `owner_page` those that are not, `audit_page` those of
+audits. Pages are made of `page`, `markup` and `facts`; `pictures` writes a drawing as a file of its own.
 """

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.report.drawing import SMALL, Frame, both, label, svg, x_axis, y_axis
-from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
-from tensorveil.report.scales import Axis, number, spanning
+from tensorveil.report.markup import Markup, join, shorten, tag, text_width
+from tensorveil.report.scales import Axis, number, span_axis
 
 __all__ = ["Bar", "bar_plots", "histogram_plots"]
 
@@ -41,16 +41,16 @@ def _draw(bars: Sequence[Bar], summary: str, width: float) -> Markup:
     beside = width > 500
     row = ROW if beside else ROW + 14
     letters = 34 if beside else 40
-    names = [shortened(bar.name, letters) for bar in bars]
+    names = [shorten(bar.name, letters) for bar in bars]
     left = max((text_width(name, SMALL + 1) for name in names), default=0.0) + 14 if beside else 0.0
-    right = width - max((text_width(_told(bar), SMALL + 1) for bar in bars), default=0.0) - 12
+    right = width - max((text_width(_write_value(bar), SMALL + 1) for bar in bars), default=0.0) - 12
     largest = max((max(bar.value, bar.mark or 0.0) for bar in bars), default=0.0) or 1.0
     axis = Axis(low=0.0, high=largest, start=left, end=max(right, left + 60))
     parts = []
     for k, (bar, name) in enumerate(zip(bars, names, strict=True)):
         middle = k * row + row / 2 + (0 if beside else 8)
         named = label(0, middle if beside else middle - 18, name, css="name")
-        parts.append(joined(named, _bar(bar, axis, middle)))
+        parts.append(join(named, _bar(bar, axis, middle)))
     return svg(width, len(bars) * row + 4, summary, *parts)
 
 
@@ -63,10 +63,10 @@ def _bar(bar: Bar, axis: Axis, middle: float) -> Markup:
         at = axis(bar.mark)
         mark = tag("line", x1=at, x2=at, y1=middle - 11, y2=middle + 11, class_="mark-line")
         end = max(long, at - axis.start)
-    return joined(shown, mark, label(axis.start + end + 8, middle, _told(bar), css="name number"))
+    return join(shown, mark, label(axis.start + end + 8, middle, _write_value(bar), css="name number"))
 
 
-def _told(bar: Bar) -> str:
+def _write_value(bar: Bar) -> str:
     return bar.told or number(bar.value)
 
 
@@ -78,7 +78,7 @@ def histogram_plots(values: NDArray[np.float64], *, bins: int, title: str, summa
         height = 260.0 if width > 500 else 220.0
         frame = Frame(left=52.0, right=width - 14.0, top=26.0, bottom=height - 46.0)
         across = Axis(low=float(edges[0]), high=float(edges[-1]), start=frame.left, end=frame.right)
-        up = spanning([0.0, float(counts.max(initial=1))], frame.bottom, frame.top, zero=True)
+        up = span_axis([0.0, float(counts.max(initial=1))], frame.bottom, frame.top, zero=True)
         places = [across(float(edge)) for edge in edges]
         columns = []
         for start, end, count in zip(places[:-1], places[1:], counts.tolist(), strict=True):

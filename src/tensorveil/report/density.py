@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.report.drawing import Frame, Sample, label, svg, x_axis, y_axis
-from tensorveil.report.markup import Markup, joined, tag
+from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.pictures import Picture
 from tensorveil.report.scales import Axis, number
 
@@ -91,13 +91,13 @@ def _draw_panel(
         steps[shades[row, column]].append(f"M{column} {SQUARES - 1 - row}h1v1h-1z")
     place = f"translate({frame.left:g} {frame.top:g}) scale({size:.4f})"
     cells = [tag("path", d="".join(step), class_=f"c{k}") for k, step in enumerate(steps) if step]
-    return joined(
+    return join(
         label(left, 8, panel.name, css="title"),
         label(left, 26, f"RMSE {panel.rmse:.3f}"),
         y_axis(up, frame, "", numbers=first),
         tag("g", *cells, transform=place, class_="cells"),
         tag("line", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.top, class_="claimed-curve"),
-        x_axis(across, frame, f"true {values}"),
+        x_axis(across, frame, f"true {values}", ticks=[(value, number(value)) for value in up.ticks(4)]),
         label(0, 44, f"predicted {values}") if first else None,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorveil.report.facts import Chart
-from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
+from tensorveil.report.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.scales import Axis, number
 
 __all__ = [
@@ -52,7 +52,7 @@ def both(draw: Callable[[float], Markup]) -> tuple[Markup, Markup]:
 
 
 def svg(width: float, height: float, summary: str, *parts: Markup | None) -> Markup:
-    """Give a drawing that a screen reader knows by its summary."""
+    """Return a drawing; screen readers read its summary."""
     return tag(
         "svg",
         *(part for part in parts if part is not None),
@@ -65,12 +65,12 @@ def svg(width: float, height: float, summary: str, *parts: Markup | None) -> Mar
 
 
 def label(x: float, y: float, text: str, *, anchor: str = "start", css: str = "tick") -> Markup:
-    """Give a line of text, centred on y."""
+    """Return a line of text, centred on y."""
     return tag("text", text, x=x, y=y + 0.35 * SMALL, text_anchor=anchor, class_=css)
 
 
 def path(points: Iterable[tuple[float, float]], css: str, *, closed: bool = False) -> Markup:
-    """Give a line through points, or the area that they enclose."""
+    """Return a line through points, or the area that they enclose."""
     steps = " ".join(f"{_short(x)},{_short(y)}" for x, y in points)
     return tag("polygon" if closed else "polyline", points=steps, class_=css)
 
@@ -86,15 +86,15 @@ def x_axis(axis: Axis, frame: Frame, title: str, *, ticks: Sequence[tuple[float,
     marks = [tag("line", x1=axis(v), x2=axis(v), y1=frame.bottom, y2=frame.bottom + 4, class_="axis") for v, _ in shown]
     texts = [label(axis(v), frame.bottom + 15, text, anchor="middle") for v, text in shown]
     line = tag("line", x1=frame.left, x2=frame.right, y1=frame.bottom, y2=frame.bottom, class_="axis")
-    short = shortened(title, int((frame.right - frame.left) / (0.54 * SMALL)))
+    short = shorten(title, int((frame.right - frame.left) / (0.54 * SMALL)))
     named = label((frame.left + frame.right) / 2, frame.bottom + 36, short, anchor="middle", css="title")
-    return joined(line, *marks, *texts, named if title else None)
+    return join(line, *marks, *texts, named if title else None)
 
 
 def y_axis(axis: Axis, frame: Frame, title: str, *, numbers: bool = True) -> Markup:
-    """Draw hairlines across and their numbers at the left; the title stands above, where it can be read.
+    """Draw hairlines across and their numbers at the left; the title is above, where it can be read.
 
-    Without ``numbers`` the hairlines are those of a panel further left.
+    Without ``numbers``, the numbers of a panel further left apply.
     """
     room = max(int((frame.bottom - frame.top) / 46), 2)
     lines, texts = [], []
@@ -103,17 +103,17 @@ def y_axis(axis: Axis, frame: Frame, title: str, *, numbers: bool = True) -> Mar
         lines.append(tag("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="grid"))
         if numbers:
             texts.append(label(frame.left - 8, y, number(value), anchor="end"))
-    short = shortened(title, int(frame.right / (0.54 * SMALL)))
-    return joined(*lines, *texts, label(0, SMALL * 0.6, short, css="title") if title else None)
+    short = shorten(title, int(frame.right / (0.54 * SMALL)))
+    return join(*lines, *texts, label(0, SMALL * 0.6, short, css="title") if title else None)
 
 
 def left_room(axis: Axis, height: float) -> float:
-    """Give the room that the numbers of a vertical axis need."""
+    """Return how much room the numbers of a vertical axis need."""
     return 12 + max((text_width(number(v), SMALL) for v in axis.ticks(max(int(height / 46), 2))), default=20)
 
 
 def slot_of(place: int) -> str:
-    """Give the class that colours and dashes a curve."""
+    """Return the class that colours and dashes a curve."""
     return f"s{place % SLOTS + 1}"
 
 

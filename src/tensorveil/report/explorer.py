@@ -10,11 +10,11 @@ from typing import Any
 from tensorveil.mechanisms.catalogue import COMPARED, METHODS
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.report.drawing import Frame, path
 from tensorveil.report.facts import Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
-from tensorveil.report.markup import Markup, joined, tag
+from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.page import data_table
 from tensorveil.report.scales import Axis, number
 
@@ -49,11 +49,11 @@ class Explorer:
         return self.epsilons[self.at]
 
     def expected(self, place: int) -> float:
-        """Give the error that is expected of what the planner takes at one place of the grid."""
+        """Return the expected error of the mechanism that the planner takes at one place of the grid."""
         return self.errors[self.chosen[place]][place]
 
     def constant(self, place: int) -> float:
-        """Give the error that is expected of a private mean."""
+        """Return the expected error of a private mean."""
         return self.errors["mean"][place]
 
 
@@ -73,10 +73,14 @@ def explore(
 
     Parameters
     ----------
-    shape, n_entries, bounds, ranks, core: what the planner asks for; all of it is public in unit value.
-    epsilon, delta: the budget that was spent, or is thought of.
-    used: the mechanism that it was spent on; None for what the planner takes.
-    released: whether the budget was spent, rather than thought of.
+    shape, n_entries, bounds, ranks, core
+        What the planner asks for; all of it is public in unit value.
+    epsilon, delta
+        The budget that was spent, or that is considered.
+    used
+        The mechanism that it was spent on; None for what the planner takes.
+    released
+        Whether the budget was spent, rather than only considered.
 
     >>> films = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
     >>> found = explore(**films, epsilon=1.0, delta=0.0)
@@ -107,11 +111,11 @@ def explore(
 
 
 def explorer_data(explorer: Explorer) -> tuple[str, dict[str, Any]]:
-    """Give the name and content of the data that the script reads; texts are written here, rounded to the safe side."""
+    """Return the name and content of the data that the script reads; numbers are rounded to the safe side here."""
     content = {
         "epsilons": list(explorer.epsilons),
-        "shown": [shown_at_least(value) for value in explorer.epsilons],
-        "odds": [shown_at_least(math.exp(min(value, 700.0)), 3) for value in explorer.epsilons],
+        "shown": [show_at_least(value) for value in explorer.epsilons],
+        "odds": [show_at_least(math.exp(min(value, 700.0)), 3) for value in explorer.epsilons],
         "chosen": list(explorer.chosen),
         "titles": {name: METHODS[name].title for name in explorer.errors},
         "errors": {name: [float(f"{value:.4g}") for value in row] for name, row in explorer.errors.items()},
@@ -121,7 +125,7 @@ def explorer_data(explorer: Explorer) -> tuple[str, dict[str, Any]]:
 
 
 def explorer_blocks(explorer: Explorer) -> tuple[Markup, ...]:
-    """Give the slider, what it tells, the chart it moves in, and the table that says the same without it."""
+    """Return the slider, its readout, the chart it moves in, and a table that says the same without a script."""
     return (
         tag("div", _controls(explorer), _readout(explorer), _methods(explorer), id="explorer", class_="explorer"),
         chart_figure(
@@ -134,8 +138,8 @@ def explorer_blocks(explorer: Explorer) -> tuple[Markup, ...]:
 
 
 def _controls(explorer: Explorer) -> Markup:
-    """Give the slider; it stays hidden where no script can move anything."""
-    shown = shown_at_least(explorer.epsilon)
+    """Return the slider, which stays hidden where scripts do not run."""
+    shown = show_at_least(explorer.epsilon)
     slider = tag(
         "input", type="range", id="budget", min=0, max=len(explorer.epsilons) - 1, step=1, value=explorer.at,
         aria_describedby="budget-help",
@@ -149,23 +153,23 @@ def _controls(explorer: Explorer) -> Markup:
 def _readout(explorer: Explorer) -> Markup:
     at = explorer.at
     share = explorer.expected(at) / explorer.constant(at)
-    odds = shown_at_least(math.exp(min(explorer.epsilon, 700.0)), 3)
-    plus = f", plus a probability of {shown_at_least(explorer.delta)}" if explorer.delta else ""
+    odds = show_at_least(math.exp(min(explorer.epsilon, 700.0)), 3)
+    plus = f", plus a probability of {show_at_least(explorer.delta)}" if explorer.delta else ""
     facts = (
-        ("epsilon", tag("span", shown_at_least(explorer.epsilon), id="told-epsilon")),
+        ("epsilon", tag("span", show_at_least(explorer.epsilon), id="told-epsilon")),
         ("mechanism", tag("span", METHODS[explorer.chosen[at]].title, id="told-method")),
         ("expected error", tag("span", number(explorer.expected(at)), id="told-error")),
         ("share of a constant's error", tag("span", f"{share:.0%}", id="told-share")),
     )
     rows = (tag("div", tag("dt", name), tag("dd", text)) for name, text in facts)
-    meaning = joined(
+    meaning = join(
         "No outcome is more than ",
         tag("span", odds, id="told-odds"),
         f" times as likely with one value as with another{plus}.",
     )
     # The slider's own text says the numbers; the sentence is what a screen reader adds.
     sentence = tag("p", tag("output", meaning, for_="budget"), class_="meaning")
-    return joined(tag("dl", *rows, class_="readout"), sentence)
+    return join(tag("dl", *rows, class_="readout"), sentence)
 
 
 def _methods(explorer: Explorer) -> Markup:
@@ -205,7 +209,7 @@ def _chart(explorer: Explorer) -> Chart:
             text="What the planner expects of every mechanism, from shape, number of entries, bounds, rank and budget. "
             "The heavy line is what it takes: the best, or the mean where little is to be gained.",
             unit="value",
-            epsilon=f"{shown_at_least(explorer.epsilons[0])} to {shown_at_least(explorer.epsilons[-1])}",
+            epsilon=f"{show_at_least(explorer.epsilons[0])} to {show_at_least(explorer.epsilons[-1])}",
             delta=explorer.delta,
             runs=0,
             methods=methods,
@@ -234,15 +238,15 @@ def _marker(explorer: Explorer, frame: Frame, across: Axis, up: Axis) -> Markup:
         data_low=repr(up.low),
         data_high=repr(up.high),
     )
-    return joined(heavy, mark)
+    return join(heavy, mark)
 
 
 def _table(explorer: Explorer) -> Markup:
-    """Give every fourth budget as a row."""
+    """Return every fourth budget as a row."""
     places = sorted({*range(0, len(explorer.epsilons), 4), explorer.at, len(explorer.epsilons) - 1})
     rows = [
         [
-            shown_at_least(explorer.epsilons[k]),
+            show_at_least(explorer.epsilons[k]),
             explorer.chosen[k],
             *(row[k] for row in explorer.errors.values()),
         ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.report.drawing import SMALL, both, label, svg
-from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
+from tensorveil.report.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.page import data_table
 from tensorveil.report.scales import number
 from tensorveil.tensor import Mode
@@ -38,18 +38,18 @@ class Loadings:
     left_out: int
 
     def labels(self, places: Sequence[int] | NDArray[Any] | None = None) -> list[str]:
-        """Give the labels of these indices, or of all; without labels their numbers."""
+        """Return the labels of these indices, or of all of them; their numbers if they have no labels."""
         return index_labels(self.mode, len(self.columns), None if places is None else np.asarray(places))
 
 
 def index_labels(mode: Mode, size: int, places: NDArray[Any] | None = None) -> list[str]:
-    """Give the labels of a mode's indices, or of some of them."""
+    """Return the labels of a mode's indices, or of some of them."""
     shown = np.arange(size) if places is None else places
     return [str(item) for item in (shown if mode.labels is None else mode.labels[shown])]
 
 
 def mode_loadings(model: Model, mode: int) -> Loadings:
-    """Give bias and strongest components of one mode."""
+    """Return bias and strongest components of one mode."""
     strength = _strength(model, mode)
     order = np.argsort(-strength, kind="stable")
     alive = [int(k) for k in order if strength[k] > _OFF * strength.max(initial=0.0)]
@@ -70,7 +70,7 @@ def mode_loadings(model: Model, mode: int) -> Loadings:
 
 
 def _strength(model: Model, mode: int) -> NDArray[np.float64]:
-    """Give how much each component of a mode moves predictions."""
+    """Return how much each component of a mode contributes to predictions."""
     norms = [np.linalg.norm(np.asarray(factor, dtype=np.float64), axis=0) for factor in model.factors]
     if isinstance(model, CPModel):
         return np.asarray(np.prod(norms, axis=0))
@@ -94,7 +94,7 @@ def _summary(loadings: Loadings) -> str:
 
 def _draw_bars(loadings: Loadings, width: float) -> Markup:
     """Draw one line per index, one field per column, bars to the right for positive numbers."""
-    names = [shortened(name, 22 if width > 500 else 11) for name in loadings.labels()]
+    names = [shorten(name, 22 if width > 500 else 11) for name in loadings.labels()]
     left = max(text_width(name, SMALL) for name in names) + 10
     field = (width - left) / len(loadings.names)
     row, top = 20.0, 26.0
@@ -138,7 +138,7 @@ def _strip(values: NDArray[np.float64], top: float, high: float, width: float) -
         sizes = [max(pick(p), 0.0) if css == "positive" else min(pick(p), 0.0) for p in pieces]
         steps = "".join(f"V{middle - half * size:.1f}h{wide:.3f}" for size in sizes)
         areas.append(tag("path", d=f"M0 {middle:.1f}{steps}V{middle:.1f}z", class_=css))
-    return joined(*areas, tag("line", x1=0.0, x2=width, y1=middle, y2=middle, class_="axis"))
+    return join(*areas, tag("line", x1=0.0, x2=width, y1=middle, y2=middle, class_="axis"))
 
 
 def _ends(loadings: Loadings, order: NDArray[Any], y: float, width: float, by_value: bool) -> Markup:
@@ -146,18 +146,18 @@ def _ends(loadings: Loadings, order: NDArray[Any], y: float, width: float, by_va
     most = 5 if by_value else 1
     for count in range(most, 0, -1):
         left, right = (
-            ", ".join(shortened(name, 20) for name in index_labels(loadings.mode, len(order), places))
+            ", ".join(shorten(name, 20) for name in index_labels(loadings.mode, len(order), places))
             for places in (order[:count], order[-count:])
         )
         if max(text_width(left, SMALL), text_width(right, SMALL)) < 0.48 * width:
             break
     else:
-        left, right = (shortened(text, int(0.06 * width)) for text in (left, right))
-    return joined(label(0, y, left), label(width, y, right, anchor="end"))
+        left, right = (shorten(text, int(0.06 * width)) for text in (left, right))
+    return join(label(0, y, left), label(width, y, right, anchor="end"))
 
 
 def loading_table(loadings: Loadings) -> Markup:
-    """Give the numbers: of short modes all, of long ones the largest of every column."""
+    """Return the numbers: all of a short mode, the largest of every column of a long one."""
     title = f"factors of mode {loadings.mode.name}"
     if len(loadings.columns) <= SHORT:
         rows = [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorveil.errors import InputError
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.privacy.guarantee import STATUSES as GUARANTEE_STATUSES
 from tensorveil.report.scales import number
 
@@ -31,17 +31,24 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Caption:
-    """What every figure says beneath it.
+    """What stands beneath every figure.
 
     Parameters
     ----------
-    text: what there is to see, in a sentence or two.
-    unit: what is protected: "value", "entry", "slice:user"; "none" where nothing is.
-    epsilon: the budget or budgets, as `epsilons` writes them; "infinite" without protection.
-    delta: likewise; a number or text.
-    runs: over how many runs (draws of noise, seeds) the figure speaks; 0 where nothing was run but predicted.
-    methods: all methods in it, each with the standing of its guarantee.
-    small_print: what a careful reader must know besides: "noise was seeded, so that the study can be repeated".
+    text
+        What there is to see, in a sentence or two.
+    unit
+        What is protected: "value", "entry", "slice:user"; "none" where nothing is.
+    epsilon
+        The budget or budgets, as `epsilons` writes them; "infinite" without protection.
+    delta
+        Likewise; a number or text.
+    runs
+        How many runs (draws of noise, seeds) the figure summarises; 0 for a prediction, for which nothing was run.
+    methods
+        All methods in it, each with the standing of its guarantee.
+    small_print
+        What else a careful reader must know: "noise was seeded, so that the study can be repeated".
     """
 
     text: str
@@ -67,7 +74,7 @@ class Caption:
     @property
     def delta_text(self) -> str:
         """Delta in words, never smaller than it is."""
-        return self.delta if isinstance(self.delta, str) else shown_at_least(self.delta)
+        return self.delta if isinstance(self.delta, str) else show_at_least(self.delta)
 
 
 def epsilons(values: Sequence[float]) -> str:
@@ -79,7 +86,7 @@ def epsilons(values: Sequence[float]) -> str:
     known = sorted({float(value) for value in values})
     if not known:
         raise InputError("values must hold at least one epsilon. Try [1.0].")
-    shown = [shown_at_least(value) for value in known]
+    shown = [show_at_least(value) for value in known]
     return ", ".join(shown) if len(shown) <= 4 else f"{shown[0]} to {shown[-1]}"
 
 

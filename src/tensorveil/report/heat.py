@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.report.drawing import SMALL, both, label, svg
-from tensorveil.report.markup import Markup, joined, shortened, tag, text_width
+from tensorveil.report.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.scales import number
 from tensorveil.tensor import Mode, ObservedTensor
 
-__all__ = ["Slice", "chosen_slice", "heat_plots", "observed_in"]
+__all__ = ["Slice", "choose_slice", "gather_observed", "heat_plots"]
 
 LEVELS = 9
 MOST_ROWS, MOST_COLUMNS = 30, 440
@@ -38,7 +38,7 @@ class Slice:
     shown_of: tuple[int, int]
 
 
-def chosen_slice(model: Model) -> Slice:
+def choose_slice(model: Model) -> Slice:
     """Choose a slice by the model alone: the two longest modes, the others where their factor is strongest."""
     sizes = sorted(range(len(model.shape)), key=lambda m: -model.shape[m])
     across, down = sizes[0], sizes[1]
@@ -74,12 +74,12 @@ def _strongest(model: Model, mode: int) -> int:
 
 
 def _spread(size: int, most: int) -> NDArray[np.int64]:
-    """Give all places, or so many at equal distances."""
+    """Return all places, or ``most`` of them at equal distances."""
     return np.unique(np.linspace(0, size - 1, min(size, most)).round().astype(np.int64))
 
 
 def _sorts(mode: Mode) -> bool:
-    """Tell whether an order may be chosen: numbers and dates have their own."""
+    """Tell whether an order may be chosen: numbers and dates have one of their own."""
     return mode.labels is None or mode.labels.dtype.kind == "T"
 
 
@@ -87,8 +87,8 @@ def _order(mode: Mode, means: NDArray[Any]) -> NDArray[np.int64]:
     return np.argsort(means, kind="stable") if _sorts(mode) else np.arange(len(means))
 
 
-def observed_in(part: Slice, tensor: ObservedTensor) -> NDArray[Any]:
-    """Give the observed values of the slice; NaN where there is none. Private."""
+def gather_observed(part: Slice, tensor: ObservedTensor) -> NDArray[Any]:
+    """Return the observed values of the slice; NaN where there is none. Private."""
     inside = np.ones(tensor.n_entries, dtype=bool)
     for mode, index in part.fixed.items():
         inside &= tensor.columns[mode] == index
@@ -114,7 +114,7 @@ def _draw(
     part: Slice, panels: Sequence[tuple[str, NDArray[Any]]], names: Sequence[str], across: str, summary: str,
     width: float,
 ) -> Markup:  # fmt: skip
-    shown = [shortened(name, 16 if width > 500 else 10) for name in names]
+    shown = [shorten(name, 16 if width > 500 else 10) for name in names]
     left = max((text_width(name, SMALL) for name in shown), default=0.0) + 8
     high = min(max(300.0 / len(shown), 8.0), 20.0)
     every = 1 if high >= 13 else 2
@@ -138,7 +138,7 @@ def _draw(
 
 
 def _cells(cells: NDArray[Any], part: Slice) -> list[Markup]:
-    """Give one path per colour, neighbours of one colour drawn as one rectangle."""
+    """Return one path per colour; neighbouring cells of a colour are drawn as one rectangle."""
     known = np.isfinite(cells)
     half = (LEVELS - 1) / 2
     scaled = np.where(known, (cells - part.center) / part.reach * half + half, 0.0)
@@ -165,4 +165,4 @@ def _key(part: Slice, left: float, top: float, width: float, holes: bool) -> Mar
     texts = [label(left + share * LEVELS * wide, top + 22, number(v), anchor=side) for share, side, v in ends]
     beside = left + LEVELS * wide + 24
     empty = tag("rect", x=beside, y=top, width=14.0, height=10.0, class_="missing outlined")
-    return joined(*boxes, *texts, *((empty, label(beside + 20, top + 5, "not observed")) if holes else ()))
+    return join(*boxes, *texts, *((empty, label(beside + 20, top + 5, "not observed")) if holes else ()))

@@ -18,9 +18,9 @@ from tensorveil.report.drawing import (
     y_axis,
 )
 from tensorveil.report.facts import Chart, Series
-from tensorveil.report.markup import Markup, joined, tag
+from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.page import data_table, figure
-from tensorveil.report.scales import Axis, number, spanning
+from tensorveil.report.scales import Axis, number, span_axis
 
 __all__ = ["Extra", "axes", "chart_figure", "chart_height", "draw_chart"]
 
@@ -29,7 +29,7 @@ Extra = Callable[[Frame, Axis, Axis], Markup]
 
 
 def chart_figure(name: str, chart: Chart, *, extra: Extra | None = None, numbers: Markup | None = None) -> Markup:
-    """Give a chart as a figure with legend, caption and numbers (its own table, if none is given)."""
+    """Return a chart as a figure with legend, caption and numbers (its own table, if none is given)."""
     plots = both(lambda width: draw_chart(chart, width, extra=extra))
     table = chart_numbers(chart) if numbers is None else numbers
     return figure(name, chart.title, plots, chart.caption, legend=list_samples(sample_chart(chart)), numbers=table)
@@ -70,10 +70,10 @@ def axes(chart: Chart, width: float, height: float) -> tuple[Frame, Axis, Axis]:
     heights += [level.y for level in chart.levels]
     if chart.most is not None:
         heights = [min(value, chart.most) for value in heights]
-    up = spanning(heights, bottom, top, log=chart.log_y, zero=not chart.log_y)
+    up = span_axis(heights, bottom, top, log=chart.log_y, zero=not chart.log_y)
     frame = Frame(left=left_room(up, bottom - top), right=width - 14.0, top=top, bottom=bottom)
     values = [value for series in chart.series for value in series.x]
-    across = spanning(values, frame.left + 8, frame.right - 8, log=chart.log_x, air=0.0)
+    across = span_axis(values, frame.left + 8, frame.right - 8, log=chart.log_x, air=0.0)
     return frame, across, up
 
 
@@ -93,7 +93,7 @@ def _curve(series: Series, across: Axis, up: Axis, slot: int, markers: bool) -> 
         pieces += [
             tag("circle", cx=across(x), cy=up(y), r=3.2, class_=f"dot {slot_of(slot)}") for x, y, seen in points if seen
         ]
-    return joined(*pieces)
+    return join(*pieces)
 
 
 def _inside(value: float, axis: Axis) -> bool:
@@ -120,7 +120,7 @@ def summary(chart: Chart) -> str:
 
 
 def chart_numbers(chart: Chart) -> Markup:
-    """Give the numbers of all curves: one row per point, a column per curve, bands beside their curve."""
+    """Return the numbers of all curves: one row per point, a column per curve, bands beside their curve."""
     places = sorted({x for series in chart.series for x in series.x})
     if len(places) > 40:
         places = places[:: math.ceil(len(places) / 40)]
@@ -131,14 +131,14 @@ def chart_numbers(chart: Chart) -> Markup:
         )
         columns.append(series.name)
         for place, row in zip(places, rows, strict=True):
-            row.append(_told(at.get(place), series.low is not None))
+            row.append(_write_point(at.get(place), series.low is not None))
     columns += [level.name for level in chart.levels]
     for row in rows:
         row += [number(level.y) for level in chart.levels]
     return data_table(chart.title, columns, rows)
 
 
-def _told(point: tuple[float, float, float] | None, banded: bool) -> str:
+def _write_point(point: tuple[float, float, float] | None, banded: bool) -> str:
     if point is None:
         return "–"
     value, low, high = point

@@ -6,31 +6,31 @@ import html
 import re
 import unicodedata
 
-__all__ = ["Markup", "joined", "shortened", "tag", "text_width"]
+__all__ = ["Markup", "join", "shorten", "tag", "text_width"]
 
 _VOID = frozenset({"meta", "input", "br", "img"})
-# Neither may stand in a page: the first break it, the second turn the writing direction of what follows.
+# Neither may occur in a page: the first break it, the second reverse the writing direction of what follows.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 Attribute = str | int | float | bool | None
 
 
 class Markup(str):
-    """Text that is markup already, and not escaped again. Made by `tag` and `joined`."""
+    """Text that is markup already, and not escaped again. Made by `tag` and `join`."""
 
     __slots__ = ()
 
 
-def escaped(content: object) -> str:
+def escape(content: object) -> str:
     """Escape anything but markup, for text and for attributes."""
-    return content if isinstance(content, Markup) else _quoted(content)
+    return content if isinstance(content, Markup) else _quote(content)
 
 
-def _quoted(content: object) -> str:
+def _quote(content: object) -> str:
     return html.escape(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(content)), quote=True)
 
 
 def tag(name: str, /, *children: object, **attributes: Attribute) -> Markup:
-    """Give an element. ``class_`` means class, other underscores mean hyphens; None and False leave an attribute out.
+    """Return an element. ``class_`` means class, other underscores mean hyphens; None and False leave an attribute out.
 
     >>> tag("p", "1 < 2", class_="note", aria_hidden="true")
     '<p class="note" aria-hidden="true">1 &lt; 2</p>'
@@ -38,7 +38,7 @@ def tag(name: str, /, *children: object, **attributes: Attribute) -> Markup:
     opening = name + "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
         return Markup(f"<{opening}>")
-    return Markup(f"<{opening}>{''.join(escaped(child) for child in children if child is not None)}</{name}>")
+    return Markup(f"<{opening}>{''.join(escape(child) for child in children if child is not None)}</{name}>")
 
 
 def _attribute(key: str, value: Attribute) -> str:
@@ -48,13 +48,13 @@ def _attribute(key: str, value: Attribute) -> str:
     if value is True:
         return f" {key}"
     # Coordinates: a hundredth of a pixel is enough, and keeps pages small.
-    text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else _quoted(value)
+    text = f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else _quote(value)
     return f' {key}="{"0" if text == "-0" else text}"'
 
 
-def joined(*parts: object, by: str = "") -> Markup:
+def join(*parts: object, by: str = "") -> Markup:
     """Put parts one after the other; None is left out."""
-    return Markup(by.join(escaped(part) for part in parts if part is not None))
+    return Markup(by.join(escape(part) for part in parts if part is not None))
 
 
 def text_width(text: str, size: float) -> float:
@@ -63,7 +63,7 @@ def text_width(text: str, size: float) -> float:
     return size * sum(wide if c in "%WMmw@" or unicodedata.east_asian_width(c) in "WF" else 0.64 for c in text)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """Cut a text that is longer than ``most`` characters, and say so by an ellipsis."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

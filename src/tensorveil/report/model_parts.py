@@ -8,11 +8,11 @@ import numpy as np
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
 from tensorveil.report.facts import OPEN, Caption, Standing
-from tensorveil.report.heat import Slice, chosen_slice, heat_plots, observed_in
-from tensorveil.report.markup import Markup, shortened, tag
+from tensorveil.report.heat import Slice, choose_slice, gather_observed, heat_plots
+from tensorveil.report.markup import Markup, shorten, tag
 from tensorveil.report.page import Section, figure
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
@@ -36,13 +36,13 @@ SEEDED = "The noise was drawn from a seed: not private."
 
 
 def release_captions(guarantee: Guarantee, *, also: str = "") -> Captioner:
-    """Give captions of figures that show one private release, with ``also`` in small print."""
+    """Return captions of figures that show one private release, with ``also`` in small print."""
 
     def caption(text: str) -> Caption:
         return Caption(
             text=text,
             unit=str(guarantee.unit),
-            epsilon=shown_at_least(guarantee.epsilon),
+            epsilon=show_at_least(guarantee.epsilon),
             delta=guarantee.delta,
             runs=1,
             methods=(Standing(name=guarantee.mechanism, status=guarantee.status),),
@@ -53,7 +53,7 @@ def release_captions(guarantee: Guarantee, *, also: str = "") -> Captioner:
 
 
 def open_captions(name: str) -> Captioner:
-    """Give captions of figures that show a model without any protection."""
+    """Return captions of figures that show a model without any protection."""
 
     def caption(text: str) -> Caption:
         methods = (Standing(name=name, status=OPEN),)
@@ -75,7 +75,7 @@ def about(model: AnyModel) -> str:
 
 
 def sizes(model: AnyModel) -> str:
-    """Give the sizes of the modes: "943 × 1,682"."""
+    """Return the sizes of the modes: "943 × 1,682"."""
     return " × ".join(f"{size:,}" for size in model.shape)
 
 
@@ -120,11 +120,11 @@ def slice_section(model: AnyModel, caption: Captioner, observed: ObservedTensor 
     """
     if isinstance(model, SharedModel):
         return None
-    part = chosen_slice(model)
+    part = choose_slice(model)
     if observed is None and np.ptp(part.predicted) == 0:
         return None
     after = ("after: every cell predicted", part.predicted)
-    panels = [after] if observed is None else [("before: as observed", observed_in(part, observed)), after]
+    panels = [after] if observed is None else [("before: as observed", gather_observed(part, observed)), after]
     down, across = model.modes[part.down], model.modes[part.across]
     where = ", ".join(
         f"{model.modes[m].name} {index_labels(model.modes[m], 0, np.array([k]))[0]}" for m, k in part.fixed.items()
@@ -147,4 +147,4 @@ def slice_section(model: AnyModel, caption: Captioner, observed: ObservedTensor 
 def _across(part: Slice, name: str) -> str:
     size = part.shown_of[1]
     shown = f"all {size:,}" if len(part.columns) == size else f"{len(part.columns):,} of {size:,}"
-    return f"{shortened(name, 24)}: {shown}"
+    return f"{shorten(name, 24)}: {shown}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee, Ledger
-from tensorveil.privacy.exact import shown_at_least, shown_at_most
+from tensorveil.privacy.exact import show_at_least, show_at_most
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import OPEN, Caption, Chart, Series, Standing
@@ -70,12 +70,18 @@ def owner_page(
 
     Parameters
     ----------
-    model, guarantee: what was released.
-    tensor: what it was fitted to.
-    held_out: entries that it was not fitted to; then errors and residuals are those of these entries.
-    beside: errors of other methods on the same entries, to compare with.
-    trade_off: errors at other budgets, if they were tried.
-    ledger: the ledger that was charged, to show what is left.
+    model, guarantee
+        What was released.
+    tensor
+        What it was fitted to.
+    held_out
+        Entries that it was not fitted to; then errors and residuals are those of these entries.
+    beside
+        Errors of other methods on the same entries, to compare with.
+    trade_off
+        Errors at other budgets, if they were tried.
+    ledger
+        The ledger that was charged, to show what is left.
     """
     judged = tensor if held_out is None else held_out
     which = "entries it was fitted to" if held_out is None else "held-out entries"
@@ -84,7 +90,7 @@ def owner_page(
     constant = float(np.sqrt(np.mean((judged.values - tensor.values.mean()) ** 2)))
     simple = Measured(name="constant", status=OPEN, error=constant)
     sections = [
-        _measured(sorted([simple, *beside, own], key=lambda each: -each.error), guarantee, which),
+        _measured_section(sorted([simple, *beside, own], key=lambda each: -each.error), guarantee, which),
         None if trade_off is None else _trade_off(trade_off),
         residual_section(model, judged, caption, which=which),
         slice_section(model, caption, tensor),
@@ -102,7 +108,7 @@ def owner_page(
 
 
 def _owner_keys(error: float, constant: float, which: str, guarantee: Guarantee) -> Markup:
-    pair = f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}"
+    pair = f"ε = {show_at_least(guarantee.epsilon)}, δ = {show_at_least(guarantee.delta)}"
     share = f"{error / constant:.0%}" if constant else "–"
     return key_list(
         [
@@ -117,7 +123,7 @@ def _rmse(model: Model, tensor: ObservedTensor) -> float:
     return float(np.sqrt(np.mean((np.asarray(model.predict(tensor.coords)) - tensor.values) ** 2)))
 
 
-def _measured(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Section:
+def _measured_section(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Section:
     bars = [
         Bar(
             name=f"{each.name}, {OPEN}" if each.status == OPEN else each.name,
@@ -130,7 +136,7 @@ def _measured(found: Sequence[Measured], guarantee: Guarantee, which: str) -> Se
     caption = Caption(
         text=f"Root mean square error on the {which}; shorter is better.",
         unit=str(guarantee.unit),
-        epsilon=shown_at_least(guarantee.epsilon),
+        epsilon=show_at_least(guarantee.epsilon),
         delta=guarantee.delta,
         runs=1,
         methods=tuple(Standing(name=each.name, status=each.status) for each in found),
@@ -158,9 +164,9 @@ def _ledger_section(ledger: Ledger) -> Section:
     state = ledger.statement()
     rows = [[charge.purpose, charge.time, charge.status] for charge in state.entries]
     spent = (
-        f"Of (epsilon = {shown_at_most(ledger.budget.epsilon)}, delta = {shown_at_most(ledger.budget.delta)}) for unit "
-        f"{ledger.unit}, epsilon = {shown_at_least(state.spent.epsilon)} is spent and "
-        f"{shown_at_most(state.remaining.epsilon)} is left."
+        f"Of (epsilon = {show_at_most(ledger.budget.epsilon)}, delta = {show_at_most(ledger.budget.delta)}) for unit "
+        f"{ledger.unit}, epsilon = {show_at_least(state.spent.epsilon)} is spent and "
+        f"{show_at_most(state.remaining.epsilon)} is left."
     )
     return Section(
         name="ledger",

@@ -16,12 +16,13 @@ from typing import Any
 from tensorveil import __version__
 from tensorveil.errors import InputError
 from tensorveil.report.facts import Caption, Cell, TableOf, cell_text
-from tensorveil.report.markup import Markup, joined, tag
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.report.markup import Markup, join, tag
+from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Page", "Section", "caption_list", "data_table", "figure", "image_figure", "render", "save_page"]
 
 _NUMERIC = re.compile(r"[−≥≤±]? ?[\d.,]+(e−?\d+)?%?($| )|–$|infinite$")
+_WIDE_TABLE = 6  # columns beyond which a table takes the whole width, and its caption stands below
 DO_NOT_PUBLISH = "Do not publish"
 MAY_BE_PUBLISHED = "May be published"
 NOT_PRIVATE = "Not private"
@@ -98,7 +99,7 @@ def save_page(path: str | os.PathLike[str], page: Page) -> None:
     place = Path(path)
     if not place.parent.is_dir():
         raise InputError(f"the folder {place.parent} does not exist. Make it first.")
-    with replacing(place) as temporary:
+    with replace_file(place) as temporary:
         temporary.write_text(render(page), encoding="utf-8")
 
 
@@ -108,7 +109,7 @@ def read_asset(name: str) -> str:
 
 
 def _fingerprint(text: str) -> str:
-    """Give what the policy knows a style or script by."""
+    """Return the hash by which the policy recognises a style or script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -121,7 +122,7 @@ def _data_block(name: str, content: Any) -> Markup:
 def _warning(page: Page) -> Markup | None:
     if not page.warning:
         return None
-    text = joined(tag("strong", f"{page.mark}."), " ", page.warning)
+    text = join(tag("strong", f"{page.mark}."), " ", page.warning)
     return tag("aside", tag("p", text), class_="warning", aria_label="Warning")
 
 
@@ -164,7 +165,7 @@ def figure(
     name: str, title: str, plots: Sequence[Markup], caption: Caption, *, legend: Markup | None = None,
     numbers: Markup | None = None,
 ) -> Markup:  # fmt: skip
-    """Give a figure: its heading, its drawings for wide and narrow screens, its caption, its numbers to unfold."""
+    """Return a figure: heading, drawings for wide and narrow screens, caption, and numbers in a table to unfold."""
     drawn = tag(
         "div",
         tag("h3", title, id=f"{name}-title"),
@@ -192,7 +193,7 @@ def image_figure(name: str, title: str, image: bytes, *, alt: str, caption: Capt
 
 
 def caption_list(caption: Caption) -> Markup:
-    """Give a caption: the text, then unit, epsilon, delta, runs, and the standing of every method."""
+    """Return a caption: the text, then unit, epsilon, delta, runs, and the standing of every method."""
     facts = (
         ("unit", caption.unit),
         ("epsilon", caption.epsilon),
@@ -208,12 +209,12 @@ def caption_list(caption: Caption) -> Markup:
 
 
 def status_badge(status: str) -> Markup:
-    """Give the standing of a guarantee as a word with a colour."""
+    """Return the standing of a guarantee as a word with a colour."""
     return tag("span", status, class_=f"status {status.replace(' ', '-')}")
 
 
 def data_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Markup:
-    """Give a table that scrolls sideways where it is too wide, also by keyboard."""
+    """Return a table; where it is too wide it scrolls sideways, by keyboard too."""
     numeric = [all(not isinstance(row[k], str) or _looks_numeric(row[k]) for row in rows) for k in range(len(columns))]
     classes = ["number" if flag and k else None for k, flag in enumerate(numeric)]
     head = tag("tr", *(tag("th", name, scope="col", class_=css) for name, css in zip(columns, classes, strict=True)))
@@ -234,11 +235,12 @@ def _looks_numeric(cell: Cell) -> bool:
 
 
 def table_figure(name: str, table: TableOf) -> Markup:
-    """Give a table with its caption, as a figure."""
+    """Return a table with its caption, as a figure."""
     drawn = tag(
         "div",
         tag("h3", table.title, id=f"{name}-title"),
         data_table(table.title, table.columns, table.rows),
         class_="drawn",
     )
-    return tag("figure", drawn, caption_list(table.caption), id=name, aria_labelledby=f"{name}-title")
+    whole = "whole" if len(table.columns) > _WIDE_TABLE else None
+    return tag("figure", drawn, caption_list(table.caption), id=name, class_=whole, aria_labelledby=f"{name}-title")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Axis", "number", "spanning"]
+__all__ = ["Axis", "number", "span_axis"]
 
 MOST_DECADES = 15  # what lies further below the highest number stands at the lower end
 
@@ -22,11 +22,11 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Give the place of a number, kept within the axis."""
+        """Return the place of a number, kept within the axis."""
         return self.start + (self.end - self.start) * min(max(self.share(value), 0.0), 1.0)
 
     def share(self, value: float) -> float:
-        """Give how far along the axis a number stands; below 0 or above 1 it lies outside."""
+        """Return how far along the axis a number lies, from 0 to 1; outside of it, below 0 or above 1."""
         if self.log and value <= 0:
             return -math.inf
         if self.log:
@@ -34,14 +34,14 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Give round numbers to write beside the axis."""
+        """Return round numbers to write beside the axis."""
         return _log_ticks(self.low, self.high, most) if self.log else _ticks(self.low, self.high, most)
 
 
-def spanning(
+def span_axis(
     values: Iterable[float], start: float, end: float, *, log: bool = False, zero: bool = False, air: float = 0.04
 ) -> Axis:
-    """Give an axis that holds all the numbers, with a little air; ``zero`` lets it begin at 0."""
+    """Return an axis that holds all the numbers, with a little air; ``zero`` lets it begin at 0."""
     known = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
     low, high = min(known, default=0.1 if log else 0.0), max(known, default=1.0)
     if log:
@@ -67,7 +67,7 @@ def _ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Give 1, 2, 5 of every decade, or only its beginnings, as there is room."""
+    """Return 1, 2 and 5 of every decade, or fewer numbers if there is no room."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
     for factors in ((1, 2, 5), (1, 3), (1,)):
         found = [f * 10.0**d for d in decades for f in factors if low * (1 - 1e-9) <= f * 10.0**d <= high * (1 + 1e-9)]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from tensorveil import __version__
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, note_charges
 from tensorveil.local import Basis, LocalMechanism, choose, mechanism_to_json, project
 from tensorveil.local.catalogue import find_mechanism
 from tensorveil.privacy import Guarantee, Ledger, Unit
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile
 from tensorveil.tensor.files.formats import array_format, read_array
 
@@ -151,9 +151,10 @@ def perturb_file(request: PerturbRequest) -> PerturbResult:
         notes=() if array_format(request.target).exact else (CLIPPED,),
     )
     ledger = _charge(request, result)
-    _write(given, result)
-    if ledger is not None:
-        ledger.confirm(result.release_id)
+    with note_charges(lambda: ledger is not None):
+        _write(given, result)
+        if ledger is not None:
+            ledger.confirm(result.release_id)
     return result
 
 
@@ -261,7 +262,7 @@ def _write(given: DenseFile, result: PerturbResult) -> None:
     """Write the reports, chunk by chunk where the format allows it. The guarantee appears first."""
     target = array_format(result.target)
     text = json.dumps(result.describe_reports(), indent=2, allow_nan=False) + "\n"
-    with replacing(result.target) as temporary:
+    with replace_file(result.target) as temporary:
         if target.create_array is not None:
             out = target.create_array(temporary, given.values.shape)
             result.mechanism.perturb(given.values, out=out)
@@ -270,5 +271,5 @@ def _write(given: DenseFile, result: PerturbResult) -> None:
         else:
             assert target.write_array is not None  # whatever reads arrays writes them
             target.write_array(result.mechanism.perturb(given.values), temporary, given.columns)
-        with replacing(guarantee_path(result.target)) as beside:
+        with replace_file(guarantee_path(result.target)) as beside:
             beside.write_text(text, encoding="utf-8")

@@ -75,10 +75,14 @@ class LLAGP:
 
     Parameters
     ----------
-    clip_norms: C_l, one per layer.
-    noise_multiplier: z.
-    steps: T.
-    kappa: between 0 and 1.
+    clip_norms
+        C_l, one per layer.
+    noise_multiplier
+        Z.
+    steps
+        T.
+    kappa
+        Between 0 and 1.
 
     Guarantee (in exact arithmetic, not for this noise): each step is 1/z-GDP for adding or removing one example where
     the number of examples, by which the sum is divided, is public; the shares sum to 1. Sampling is not counted.
@@ -138,11 +142,16 @@ class DPHSGD:
 
     Parameters
     ----------
-    clip_norm: C_0.
-    clip_range: (C_min, C_max).
-    noise_multiplier: z.
-    layers: their number L.
-    steps: how many steps will be made.
+    clip_norm
+        C_0.
+    clip_range
+        (C_min, C_max).
+    noise_multiplier
+        Z.
+    layers
+        Their number L.
+    steps
+        How many steps will be made.
 
     Guarantee (in exact arithmetic, not for this noise): each step is sqrt(L)/z-GDP for adding or removing one example,
     if the number of examples is public and curvatures come from released noisy gradients or public data.

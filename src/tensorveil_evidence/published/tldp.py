@@ -24,14 +24,19 @@ class TLDP(TensorNoise):
 
     Parameters
     ----------
-    noise: "laplace" (b = span / epsilon) or "gaussian" (sigma^2 = span^2 / (2 epsilon)).
-    reading: "algorithm": the exponent of Algorithm 1, epsilon - span / b = 0 for Laplace noise, and
+    noise
+        "laplace" (b = span / epsilon) or "gaussian" (sigma^2 = span^2 / (2 epsilon)).
+    reading
+        "algorithm": the exponent of Algorithm 1, epsilon - span / b = 0 for Laplace noise, and
         -span^2 / (2 sigma^2) = -epsilon for Gaussian noise; "proof": the exponent of the proofs and of Algorithm 2,
         epsilon - I span / b or epsilon - I span^2 / (2 sigma^2), which is (1 - I) epsilon for both.
-    span: what the paper calls Delta; 256 for bytes there.
-    weights: None, an array in [0, 1] of the tensor's shape or of its leading modes' (Algorithm 2), or "data": the
+    span
+        What the paper calls Delta; 256 for bytes there.
+    weights
+        None, an array in [0, 1] of the tensor's shape or of its leading modes' (Algorithm 2), or "data": the
         values themselves, scaled to [0, 1] by the bounds, as in the paper's experiment with MNIST.
-    others: as for `TensorNoise`.
+    others
+        As for `TensorNoise`.
 
     Guarantee: none. A kept entry is an atom: seeing the exact value, probability p under this value and 0 under any
     other, so no finite epsilon holds; see `truth` and docs/published.md#tldp.

@@ -22,12 +22,18 @@ class Truth:
 
     Parameters
     ----------
-    unit: "tensor" or "local entry".
-    pure: the smallest epsilon with delta 0; infinite where there is none.
-    delta, epsilon: at this delta, this epsilon holds (an upper bound, tight up to the grid of a convolution).
-    least_delta: below this delta no finite epsilon holds: the chance that some differing entry is kept.
-    noisy: the pure epsilon given that no entry is kept: what is left where keeping is next to impossible.
-    mu: the same as a mu of Gaussian differential privacy, where the noise is Gaussian.
+    unit
+        "tensor" or "local entry".
+    pure
+        The smallest epsilon with delta 0; infinite where there is none.
+    delta, epsilon
+        At this delta, this epsilon holds (an upper bound, tight up to the grid of a convolution).
+    least_delta
+        Below this delta no finite epsilon holds: the chance that some differing entry is kept.
+    noisy
+        The pure epsilon given that no entry is kept: what is left where keeping is next to impossible.
+    mu
+        The same as a mu of Gaussian differential privacy, where the noise is Gaussian.
     """
 
     unit: Unit

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorveil.errors import MissingDependencyError
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil_evidence.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED
 from tensorveil_evidence.studies.summary import Point, pick
 
@@ -64,7 +64,7 @@ def new_figure(
 
 
 def dress(axis: Any) -> None:
-    """Give an axis the look of all others."""
+    """Make an axis look like all others."""
     axis.grid(color=GRID, linewidth=0.5)
     axis.set_axisbelow(True)
     axis.tick_params(labelsize=8, colors=INK)
@@ -152,7 +152,7 @@ def save(figure: Any, folder: Path, name: str, formats: Sequence[str] = ("svg", 
     with _repeatable(name, fonttype="none"):
         for ending in formats:
             path = folder / f"{name}.{ending}"
-            with replacing(path) as temporary:
+            with replace_file(path) as temporary:
                 figure.savefig(temporary, format=ending, metadata={"Date": None} if ending == "svg" else None)
             paths.append(path)
     return paths

@@ -1,8 +1,9 @@
-"""From measured numbers to the tables and captions of a study's page: means and ranges over runs, by method."""
+"""From measured numbers to the tables and captions of a study's page: means and deviations over runs, by method."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -73,7 +74,7 @@ def tabulate(
     ... ]
     >>> (table,) = tabulate(rows, Conditions(unit="value", epsilon="1, 4", delta=0.0))
     >>> table.columns, table.rows
-    (('method', 'epsilon 1', 'epsilon 4'), (('input', '2 (1 to 3)', '1.25 (0.25 to 2.25)'),))
+    (('method', 'epsilon 1', 'epsilon 4'), (('input', '2 ± 1', '1.25 ± 1'),))
     """
     if not rows:
         raise InputError("rows must hold at least one number.")
@@ -84,10 +85,12 @@ def tabulate(
     for (panel, metric), group in groups.items():
         several = len({other for place, other in groups if place == panel}) > 1
         title = metric if not panel else f"{panel}: {metric}" if several else panel
-        text = f"{metric}: mean over the runs, with the range from lowest to highest."
-        caption = make_caption(group, conditions, text)
-        make = _table if all(row.x is None for row in group) else _grid
-        tables.append(make(title, group, axis, caption))
+        text = f"{metric}: mean and standard deviation over the runs."
+        if all(row.x is None for row in group):
+            text = f"{metric}: mean over the runs, lowest and highest."
+            tables.append(_table(title, group, make_caption(group, conditions, text)))
+        else:
+            tables.append(_grid(title, group, axis, make_caption(group, conditions, text)))
     return tuple(tables)
 
 
@@ -131,7 +134,7 @@ def _mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
-def _table(title: str, group: Sequence[Measurement], axis: str, caption: Caption) -> TableOf:
+def _table(title: str, group: Sequence[Measurement], caption: Caption) -> TableOf:
     """Make the table of methods that have no place on an axis: mean, range, runs, standing."""
     rows: list[tuple[Cell, ...]] = []
     for method in _methods(group):
@@ -158,7 +161,7 @@ def _write_cell(values: Sequence[float]) -> str | None:
     if not values:
         return None
     mean = number(_mean(values))
-    return f"{mean} ({number(min(values))} to {number(max(values))})" if len(values) > 1 else mean
+    return f"{mean} ± {number(statistics.stdev(values), 2)}" if len(values) > 1 else mean
 
 
 def _standings(rows: Sequence[Measurement]) -> tuple[Standing, ...]:

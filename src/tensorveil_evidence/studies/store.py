@@ -1,6 +1,6 @@
 """Files of a study: every finished cell at once; in the end one Parquet file, one JSON file, figures and a page.
 
-A cell is a JSON file in OUTPUT/cells/NAME/ as long as the study is not finished. Then all rows stand in NAME.parquet,
+A cell is a JSON file in OUTPUT/cells/NAME/ as long as the study is not finished. Then all rows are in NAME.parquet,
 NAME.json tells how they came about, and the cells are removed. Files appear whole or not at all, so a study that is
 killed loses only the cells that were being computed.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from tensorveil import __version__
 from tensorveil.errors import InputError
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil_evidence.studies.study import Cell, Results, Row, Study, as_json, as_row
 from tensorveil_evidence.studies.summary import summarise
 
@@ -65,7 +65,7 @@ def write_results(study: Study, folder: Path, done: Sequence[Done], *, quick: bo
 
     folder.mkdir(parents=True, exist_ok=True)
     table = _table(done)
-    with replacing(folder / f"{study.name}.parquet") as temporary:
+    with replace_file(folder / f"{study.name}.parquet") as temporary:
         pq.write_table(table, temporary, compression="zstd")
         seal = _seal(temporary)
     results = _results(done, quick)
@@ -164,14 +164,14 @@ def _facts(study: Study, done: Sequence[Done], results: Results, seal: str) -> d
 
 
 def _lines(facts: Mapping[str, Any]) -> str:
-    """Give JSON with one line for every item of a list: short, and good to compare."""
+    """Write JSON with one line per item of a list, which is short and easy to compare."""
 
-    def told(value: Any) -> str:
+    def write(value: Any) -> str:
         if not isinstance(value, list):
             return json.dumps(value, allow_nan=False)
         return "[\n  " + ",\n  ".join(json.dumps(item, allow_nan=False) for item in value) + "\n ]"
 
-    return "{\n " + ",\n ".join(f"{json.dumps(key)}: {told(value)}" for key, value in facts.items()) + "\n}"
+    return "{\n " + ",\n ".join(f"{json.dumps(key)}: {write(value)}" for key, value in facts.items()) + "\n}"
 
 
 def _cells(study: Study, folder: Path) -> Path:
@@ -183,5 +183,5 @@ def _seal(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")

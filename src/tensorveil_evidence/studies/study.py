@@ -82,18 +82,30 @@ class Study:
 
     Parameters
     ----------
-    name, title: what `tensorveil study` takes; one line.
-    source: the paper, and which figure or table of it.
-    runs: seeds per point in a quick run, and in full.
-    cells: the cells for so many runs; the second argument is True for a quick run.
-    compute: a cell's settings to its rows; a pure function of them.
-    draw: results to a matplotlib figure.
-    page: results to the text of docs/studies/NAME.md between the figure and the way to repeat it.
-    caption: results to the paragraph under the figure.
-    settings: everything else that the rows depend on; cells computed under others are not used.
-    minutes: about how long it takes on one core, quick and in full.
-    dataset: the named dataset that it needs, if any.
-    axis: what rows' places on the horizontal axis are.
+    name, title
+        What `tensorveil study` takes; one line.
+    source
+        The paper, and which figure or table of it.
+    runs
+        Seeds per point in a quick run, and in full.
+    cells
+        The cells for so many runs; the second argument is True for a quick run.
+    compute
+        A cell's settings to its rows; a pure function of them.
+    draw
+        Results to a matplotlib figure.
+    page
+        Results to the text of docs/studies/NAME.md between the figure and the way to repeat it.
+    caption
+        Results to the paragraph under the figure.
+    settings
+        Everything else that the rows depend on; cells computed under others are not used.
+    minutes
+        About how long it takes on one core, quick and in full.
+    dataset
+        The named dataset that it needs, if any.
+    axis
+        What rows' places on the horizontal axis are.
     """
 
     name: str
@@ -117,7 +129,7 @@ class Study:
 
 
 def as_json(row: Row) -> dict[str, Any]:
-    """Give a row as plain data."""
+    """Return a row as plain data."""
     return asdict(row)
 
 

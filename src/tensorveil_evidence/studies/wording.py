@@ -72,13 +72,13 @@ def fill(text: str, width: int = 120) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Give a Markdown table."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *rows)]
     return "\n".join(lines) + "\n"
 
 
 def mean_and_spread(point: Point, digits: int = 3) -> str:
-    """Give a mean and its standard deviation over runs, or say that runs diverged."""
+    """Write a mean and its standard deviation over runs, or say that runs diverged."""
     if point.mean is None:
         return f"diverges ({point.diverged} of {point.runs})"
     spread = "" if point.deviation is None else f" ± {point.deviation:.{digits}f}"
@@ -86,14 +86,14 @@ def mean_and_spread(point: Point, digits: int = 3) -> str:
 
 
 def small(point: Point) -> str:
-    """Give a mean with its deviation where errors span many orders of magnitude."""
+    """Write a mean with its deviation, where errors span many orders of magnitude."""
     if point.mean is None or (point.mean and point.mean < 1e-4):
         return mean_and_spread(point) if point.mean is None else f"{point.mean:.0e}"
     return mean_and_spread(point, 4)
 
 
 def join_numbers(values: Iterable[float]) -> str:
-    """Give numbers with commas."""
+    """Write numbers, separated by commas."""
     return ", ".join(f"{value:g}" for value in values)
 
 
@@ -104,14 +104,14 @@ def at_epsilons(values: Iterable[float]) -> str:
 
 
 def write_number(value: float | None, digits: int = 3) -> str:
-    """Give a number in few digits; None and infinity in words."""
+    """Write a number in few digits; None and infinity in words."""
     if value is None or math.isinf(value):
         return "none"
     return f"{value:.{digits}g}"
 
 
 def curves_table(points: Sequence[Point], digits: int = 3) -> str:
-    """Give all methods of one panel, a row each, by the places of the curves; lines have one number throughout."""
+    """Return a Markdown table of one panel: a row per method, a column per place; lines have one number throughout."""
     places = sorted({point.x for point in points if point.x is not None})
     rows = []
     for method, status in methods_of(points).items():

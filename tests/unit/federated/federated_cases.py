@@ -6,7 +6,7 @@ from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
 from tensorveil.federated.identity import make_identity, public_hex
 from tensorveil.federated.transport import InProcess
-from tensorveil.federated.trust import Trust, planned_epsilon
+from tensorveil.federated.trust import Trust, plan_epsilon
 from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
 
@@ -38,7 +38,7 @@ def agreed(tmp_path, trust, epsilon=5.0, delta=1e-5, sweeps=0, shape=SHAPE):
         modes=("user", "film", "day"),
         protect="user",
         bounds=(1, 5),
-        epsilon=planned_epsilon(epsilon, delta, trust),
+        epsilon=plan_epsilon(epsilon, delta, trust),
         delta=delta,
         sweeps=sweeps,
     )

@@ -12,7 +12,7 @@ from scipy import stats
 
 import chance
 from tensorveil.errors import InputError
-from tensorveil.federated.trust import ALLOWANCE, Trust, charged_mu, part_deviation, planned_epsilon
+from tensorveil.federated.trust import ALLOWANCE, Trust, charged_mu, part_deviation, plan_epsilon
 from tensorveil.noise import SeededSource, rounded_gaussian
 from tensorveil.privacy import Composed, Gaussian, epsilon_for, gaussian_mu, split_gaussian
 from tensorveil.privacy.exact import exactly
@@ -55,7 +55,7 @@ def test_counted_parts_are_those_that_no_lie_removes():
 def test_a_plan_costs_no_more_than_was_promised(kind, epsilon):
     every = [Trust(kind=kind, clients=n) for n in (1, 3, 50) if n > 1 or kind != "secure"]
     for trust in every + (list(trusts()) if kind == "secure" else []):
-        planned = planned_epsilon(epsilon, 1e-5, trust)
+        planned = plan_epsilon(epsilon, 1e-5, trust)
         spent = split_gaussian(gaussian_mu(planned, 1e-5), [1, 2, 3])
         cost = epsilon_for(Composed(Gaussian(charged_mu(a_round(mu), trust)) for mu in spent), 1e-5)
         assert 0.9999 * epsilon < cost <= epsilon

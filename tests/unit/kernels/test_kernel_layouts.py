@@ -10,7 +10,7 @@ from kernel_reference import problem, tile_entries
 
 from tensorveil.kernels.padded import pad, unpad
 from tensorveil.kernels.rows import build_all_rows, build_rows
-from tensorveil.kernels.threads import balanced, ranges
+from tensorveil.kernels.threads import cut_evenly, ranges
 from tensorveil.kernels.tiles import build_tiles
 
 
@@ -110,5 +110,5 @@ def test_padding_is_undone_and_aligned():
 @given(counts=st.lists(st.integers(0, 9), min_size=1, max_size=30), parts=st.integers(1, 12))
 def test_pieces_cover_all_rows_in_order(counts, parts):
     pointers = np.concatenate([[0], np.cumsum(counts)])
-    for pieces in (balanced(pointers, parts), ranges(len(counts), parts)):
+    for pieces in (cut_evenly(pointers, parts), ranges(len(counts), parts)):
         assert [i for a, b in pieces for i in range(a, b)] == list(range(len(counts)))

@@ -13,12 +13,12 @@ from tensorveil.noise import (
     SeededSource,
     contribution_sensitivity,
     exact_sum,
-    grouped_sum,
     rounded_sensitivity,
     snap,
-    snapped_sum,
+    snap_and_sum,
     sqrt_up,
     stochastic_round,
+    sum_groups,
 )
 
 finite = st.floats(-1e6, 1e6)
@@ -109,13 +109,13 @@ def test_sums_that_might_overflow_are_refused():
 def test_grouped_sums():
     rows = np.arange(12).reshape(6, 2) * 2**40
     groups = np.array([0, 2, 0, 2, 2, 3])
-    sums = grouped_sum(rows, groups, 5)
+    sums = sum_groups(rows, groups, 5)
     assert sums.dtype == np.int64
     for g in range(5):
         assert (sums[g] == rows[groups == g].sum(axis=0)).all()
-    assert grouped_sum([1, 2, 3], [1, 1, 0], 2).tolist() == [3, 3]
+    assert sum_groups([1, 2, 3], [1, 1, 0], 2).tolist() == [3, 3]
     with pytest.raises(InputError, match="could leave"):
-        grouped_sum([2**61, 2**61], [0, 1], 2)
+        sum_groups([2**61, 2**61], [0, 1], 2)
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**36])  # sums below and above what floats hold exactly
@@ -123,18 +123,18 @@ def test_snapped_sums_are_sums_of_snapped_rows(scale):
     rng = np.random.default_rng(0)
     rows, times, groups = rng.normal(size=(60, 3)) * scale, rng.normal(size=60), rng.integers(5, size=60)
     grid = Grid(2.0**-15)
-    sums = snapped_sum(rows, grid, groups, 6)
+    sums = snap_and_sum(rows, grid, groups, 6)
     assert sums.dtype == np.int64
-    assert np.array_equal(sums, grouped_sum(snap(rows, grid), groups, 6))
-    multiplied = snapped_sum(rows, grid, groups, 6, times=times)
-    assert np.array_equal(multiplied, grouped_sum(snap(rows * times[:, None], grid), groups, 6))
-    assert np.array_equal(snapped_sum(rows[:0], grid, groups[:0], 2), np.zeros((2, 3)))
+    assert np.array_equal(sums, sum_groups(snap(rows, grid), groups, 6))
+    multiplied = snap_and_sum(rows, grid, groups, 6, times=times)
+    assert np.array_equal(multiplied, sum_groups(snap(rows * times[:, None], grid), groups, 6))
+    assert np.array_equal(snap_and_sum(rows[:0], grid, groups[:0], 2), np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 2.0**60])
 def test_snapped_sums_refuse_what_has_no_place(bad):
     with pytest.raises(InputError, match=r"finite|too large"):
-        snapped_sum(np.array([[0.5, bad]]), Grid(0.25), [0], 1)
+        snap_and_sum(np.array([[0.5, bad]]), Grid(0.25), [0], 1)
 
 
 @given(st.fractions(0, 10**12))

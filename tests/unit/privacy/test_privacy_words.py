@@ -22,7 +22,7 @@ from tensorveil.privacy import (
     SampledGaussian,
     Unit,
 )
-from tensorveil.privacy.exact import at_least, at_most, exactly, root_at_least, shown_at_least, shown_at_most
+from tensorveil.privacy.exact import at_least, at_most, exactly, root_at_least, show_at_least, show_at_most
 
 UNITS = [Unit.value(), Unit.entry(), Unit.slice("user"), Unit.tensor(), Unit.local_entry()]
 positive = st.floats(1e-9, 1e9)
@@ -102,12 +102,12 @@ def test_rounding_keeps_its_side(exact):
 
 @given(st.floats(1e-12, 1e12), st.integers(2, 6))
 def test_shown_numbers_keep_their_side(number, digits):
-    assert float(shown_at_least(number, digits)) >= number >= float(shown_at_most(number, digits))
-    assert float(shown_at_least(number, digits)) <= number * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
+    assert float(show_at_least(number, digits)) >= number >= float(show_at_most(number, digits))
+    assert float(show_at_least(number, digits)) <= number * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
 
 
 def test_shown_numbers():
-    assert [shown_at_least(x) for x in (1.0, 0.1, 0, math.inf, 1e-5, 0.99999, 1234567.0)] == [
+    assert [show_at_least(x) for x in (1.0, 0.1, 0, math.inf, 1e-5, 0.99999, 1234567.0)] == [
         "1", "0.1", "0", "infinite", "1e-5", "1", "1235000",
     ]  # fmt: skip
 

@@ -15,11 +15,11 @@ from tensorveil.report.bars import Bar, bar_plots, histogram_plots
 from tensorveil.report.drawing import NARROW, WIDE
 from tensorveil.report.factors import SHOWN, loading_plots, mode_loadings
 from tensorveil.report.facts import Caption, Chart, Level, Series, Standing, TableOf, epsilons
-from tensorveil.report.heat import LEVELS, MOST_COLUMNS, MOST_ROWS, chosen_slice, heat_plots, observed_in
+from tensorveil.report.heat import LEVELS, MOST_COLUMNS, MOST_ROWS, choose_slice, gather_observed, heat_plots
 from tensorveil.report.lines import axes, draw_chart
-from tensorveil.report.markup import Markup, joined, shortened, tag
+from tensorveil.report.markup import Markup, join, shorten, tag
 from tensorveil.report.page import data_table
-from tensorveil.report.scales import Axis, number, spanning
+from tensorveil.report.scales import Axis, number, span_axis
 
 CAPTION = Caption(
     text="t", unit="value", epsilon="1", delta=0.0, runs=3, methods=(Standing(name="m", status="proven"),)
@@ -29,7 +29,7 @@ CAPTION = Caption(
 @given(st.text())
 def test_any_text_stays_text(text):
     """Parsed again, a page has the elements that were asked for, and the text that was given."""
-    page = Reader(tag("p", text, title=text, id=text or None) + tag("div", joined(text, Markup("<br>"))))
+    page = Reader(tag("p", text, title=text, id=text or None) + tag("div", join(text, Markup("<br>"))))
     assert [name for name, _ in page.elements] == ["p", "div", "br"]
     seen = page.elements[0][1]["title"]
     assert "\x00" not in seen
@@ -51,7 +51,7 @@ NASTY_ESCAPED = (
 
 @given(st.text(), st.integers(2, 40))
 def test_shortened_texts_keep_their_length(text, most):
-    assert len(shortened(text, most)) <= most
+    assert len(shorten(text, most)) <= most
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300))
@@ -71,7 +71,7 @@ def test_linear_ticks_are_round_few_and_inside(low, width, most):
 
 @given(st.floats(-12, 6), st.floats(0.1, 12), st.integers(2, 9))
 def test_logarithmic_ticks_are_few_and_inside(low, decades, most):
-    axis = spanning([10**low, 10 ** (low + decades)], 0.0, 1.0, log=True)
+    axis = span_axis([10**low, 10 ** (low + decades)], 0.0, 1.0, log=True)
     ticks = axis.ticks(most)
     assert 1 <= len(ticks) <= max(most, 2)
     assert all(-1e-6 <= axis.share(tick) <= 1 + 1e-6 for tick in ticks)
@@ -157,8 +157,8 @@ def painted(group, shape):
 def test_heat_maps_paint_every_cell_once_in_its_colour():
     model = cp_model((12, 40, 5), kinds=("text", "none", "numbers"))
     tensor = observed(model)
-    part = chosen_slice(model)
-    before = observed_in(part, tensor)
+    part = choose_slice(model)
+    before = gather_observed(part, tensor)
     assert part.predicted.shape == (12, 40)
     dense = tensor.to_dense()
     (fixed,) = part.fixed.items()
@@ -175,7 +175,7 @@ def test_heat_maps_paint_every_cell_once_in_its_colour():
 
 
 def test_large_slices_are_thinned():
-    part = chosen_slice(cp_model((3, 70, 2000), rank=1, kinds=("none",)))
+    part = choose_slice(cp_model((3, 70, 2000), rank=1, kinds=("none",)))
     assert part.predicted.shape == (MOST_ROWS, MOST_COLUMNS)
     assert (part.down, part.across) == (1, 2)
     assert len(set(part.columns.tolist())) == MOST_COLUMNS

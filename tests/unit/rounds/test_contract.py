@@ -8,7 +8,7 @@ import pytest
 
 from tensorveil.errors import InputError
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import LIMIT, Recipe, Round, State, noise_for, parts_of, run_recipe, sums
+from tensorveil.rounds import LIMIT, Recipe, Round, State, describe_parts, draw_noise, run_recipe, sums
 from tensorveil.tensor import ObservedTensor
 
 
@@ -30,7 +30,7 @@ def states(made, tensor, groups, seed=1):
     """Every state of a run over these groups, with the same noise whatever the groups."""
     source, state, out = SeededSource(seed), made.start(), []
     for this in made.rounds:
-        total = sum(made.contribute(state, group, threads=1) for group in groups) + noise_for(this, source)
+        total = sum(made.contribute(state, group, threads=1) for group in groups) + draw_noise(this, source)
         state = made.advance(state, total)
         out.append(state.to_bytes())
     return out
@@ -69,7 +69,7 @@ def test_rounds_spend_no_more_than_the_budget():
     made = recipe(sweeps=3, shape=(40, 12, 5), modes=("user", "film", "day"))
     assert sum(r.mu**2 for r in made.rounds) <= made.mu**2
     assert all(r.limit == LIMIT and r.largest <= r.limit for r in made.rounds)
-    assert [part.name for part in parts_of(made)] == [r.name for r in made.rounds]
+    assert [part.name for part in describe_parts(made)] == [r.name for r in made.rounds]
 
 
 def test_the_runner_is_the_loop_of_the_contract():

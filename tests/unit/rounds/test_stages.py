@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import Recipe, Stage, State, noise_for
+from tensorveil.rounds import Recipe, Stage, State, draw_noise
 from tensorveil.rounds.contract import BASIS, KEYS, OFFSET, basis_key, family
 from tensorveil.rounds.plan import STAGES
 from tensorveil.tensor import ObservedTensor
@@ -76,7 +76,7 @@ def ratings(shape, seed=0):
 def run(made):
     tensor, source, state = ratings(made.shape), SeededSource(1), made.start()
     for this in made.rounds:
-        state = made.advance(state, made.contribute(state, tensor, threads=1) + noise_for(this, source))
+        state = made.advance(state, made.contribute(state, tensor, threads=1) + draw_noise(this, source))
     return state
 
 

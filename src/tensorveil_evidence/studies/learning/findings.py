@@ -1,4 +1,4 @@
-"""What the studies of learning find: where the paper's order holds by nominal epsilon, who is best at a true one."""
+"""Findings of the studies of learning: where the paper's order holds by nominal epsilon, what is best at a true one."""
 
 from __future__ import annotations
 

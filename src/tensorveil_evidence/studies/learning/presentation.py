@@ -123,7 +123,7 @@ def draw(results: Results, facts: Facts) -> Any:
 
 
 def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
-    """Give settings, numbers, what nominal epsilons are worth, and what agrees with the paper."""
+    """Write the page: settings, numbers, what nominal epsilons are worth, and what agrees with the paper."""
     points = summarise(results.rows)
     lines = [point for point in points if point.method in LINES]
     parts = [settings_text(facts, sizes), "## Numbers\n\nMean ± standard deviation over runs.\n"]
@@ -132,7 +132,7 @@ def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
     )  # fmt: skip
     parts.append(head)
     for panel in panels_of(facts):
-        if panel != TRUE:  # whose places differ from method to method; they stand in the table of worths
+        if panel != TRUE:  # whose places differ from method to method; they are in the table of worths
             parts.append(f"### By {panel}\n\n" + wording.curves_table(pick(points, panel=panel)))
     parts.append("## What nominal epsilons are worth\n\n" + _worths(results))
     parts.append("## What agrees with the paper, and what does not\n\n" + findings(results, points, facts))
@@ -140,7 +140,7 @@ def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
 
 
 def _worths(results: Results) -> str:
-    """Give the true epsilons of every nominal one, as noted by the run that was first."""
+    """Return the true epsilons of every nominal one, as noted by the run that was first."""
     rows: dict[Any, list[str]] = {}
     for row in results.rows:
         if row.panel == NOMINAL and row.note:

@@ -46,7 +46,7 @@ training records.""",
 
 
 def settings_text(facts: Facts, sizes: dict[str, Any]) -> str:
-    """Give the part of a page that tells its settings."""
+    """Write the part of a page that describes its settings."""
     told = ", ".join(f"{name} {value:,g}" for name, value in sizes.items())
     networks = NETWORKS.get(facts.data, "") if facts.kind == "III" else ""
     return (

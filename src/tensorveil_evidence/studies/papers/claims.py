@@ -64,7 +64,7 @@ def compute(settings: Settings) -> Iterator[Row]:
 
 
 def rows_of(subject: Subject, facts: dict[str, Any]) -> Iterator[Row]:
-    """Give what an audit found as rows; ``facts`` is a verdict as plain data."""
+    """Yield what an audit found as rows; ``facts`` is a verdict as plain data."""
     family = next(prefix for prefix in FAMILIES if subject.name.startswith(prefix))
     note = facts["verdict"]
     if note == "violated":
@@ -140,7 +140,7 @@ def _families(points: Sequence[Point]) -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    """Give the whole table, and what it shows."""
+    """Write the page: the whole table, and what it shows."""
     points, known = summarise(results.rows), list_subjects()
     notes = {row.method: row.note for row in results.rows}
     parts = [_findings(points, notes), "## Every mechanism\n", LEGEND]
@@ -162,14 +162,14 @@ How an audit works, and the same table with up to ten times as many draws: [audi
 
 def _row(point: Point, points: Sequence[Point], note: str, subject: Subject | None) -> list[str]:
     own = {found.metric: found.mean for found in pick(points, method=point.method)}
-    unit, claim = ("", f"{own[LEVEL]:g}") if subject is None else (subject.unit, _told(subject.claim))
+    unit, claim = ("", f"{own[LEVEL]:g}") if subject is None else (subject.unit, _describe(subject.claim))
     draws = f"{own[DRAWS] or 0:,.0f}"
     verdict = f"**{note}**" if note.startswith("violated") else note
     bound, ceiling = (f"{int((own[metric] or 0) * 1000) / 1000:g}" for metric in (BOUND, CEILING))
     return [point.method, unit, claim, point.status, bound, ceiling, draws, verdict]
 
 
-def _told(claim: Claim) -> str:
+def _describe(claim: Claim) -> str:
     return str(claim).replace("epsilon", "ε").replace("delta", "δ").replace("mu", "μ")
 
 

@@ -71,7 +71,7 @@ def draw(results: Results) -> Any:
 
 
 def page(results: Results) -> str:
-    """Give the table beside the printed one, and what agrees."""
+    """Write the page: the table beside the printed one, and what agrees."""
     points = summarise(results.rows)
     rows = []
     for size in SIZES:

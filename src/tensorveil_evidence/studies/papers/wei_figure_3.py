@@ -39,8 +39,8 @@ def compute(settings: Settings) -> Iterator[Row]:
     kind, missing = settings["model"], settings["missing"]
     case = reference.Reference(kind, settings["run"], missing=missing, panel=panel(kind, missing))
     yield from case.lines()
-    yield from case.published(METHODS[:3], EPSILONS)
-    yield from case.proven(METHODS[3:], EPSILONS)
+    yield from case.run_published(METHODS[:3], EPSILONS)
+    yield from case.run_proven(METHODS[3:], EPSILONS)
 
 
 def caption(results: Results) -> Stated:
@@ -92,7 +92,7 @@ def _panel(axis: Any, points: Sequence[Point], kind: str, method: str) -> None:
 
 
 def page(results: Results) -> str:
-    """Give the numbers, and what agrees with the paper."""
+    """Write the page: the numbers, and what agrees with the paper."""
     points = summarise(results.rows)
     parts = [SETTINGS_TEXT, "## Numbers\n\nMean ± standard deviation over runs.\n"]
     for kind in KINDS:

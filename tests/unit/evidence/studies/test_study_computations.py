@@ -31,7 +31,7 @@ def test_lines_are_what_they_say(case):
 
 
 def test_published_rows_are_published_fits(case):
-    (row,) = case.published([GRADIENT], [1.0])
+    (row,) = case.run_published([GRADIENT], [1.0])
     printed = {"clip_constant": 0.1, "learning_rate": 0.005, "regularization": 0.01}
     direct = GradientPerturbation("cp", 3, epsilon=1.0, random_state=100, verbose=False, **printed).fit(case.clipped)
     assert row.value == reference.rmse(direct.predict(case.problem.held_out), case.truth)
@@ -39,14 +39,14 @@ def test_published_rows_are_published_fits(case):
 
 
 def test_statuses_are_those_of_the_guarantees(case):
-    found = {row.method: row.status for row in case.published([OUTPUT, CLAMPED], [5.0])}
+    found = {row.method: row.status for row in case.run_published([OUTPUT, CLAMPED], [5.0])}
     assert found == {OUTPUT: "refuted", CLAMPED: "claimed"}
-    (ours,) = case.proven(["ours, auto"], [0.1])
+    (ours,) = case.run_proven(["ours, auto"], [0.1])
     assert (ours.status, ours.note) == ("proven", "mean")
 
 
 def test_a_diverging_descent_is_no_number_and_keeps_its_status(case):
-    (row,) = case.published([INPUT], [0.1])
+    (row,) = case.run_published([INPUT], [0.1])
     assert (row.value, row.status) == (None, "claimed")
     with pytest.raises(InputError, match="rank"):
         reference.fit_unless_divergent(
