@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from tests.audit.test_blackbox import Forgetful
 
 from tensorveil.audit import Claim, audit
 from tensorveil.audit import blackbox as engine
 from tensorveil_evidence.subjects.catalogue import list_subjects
 from tests import chance
+from tests.audit.test_blackbox import Forgetful
 
 DELTA = float(norm.cdf(0.5 - 1.0) - np.e * norm.cdf(-0.5 - 1.0))  # of Gaussian noise with mu = 1, at epsilon = 1
 

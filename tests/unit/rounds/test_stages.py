@@ -146,13 +146,13 @@ def test_a_family_of_keys_is_declared_by_its_name() -> None:
 
 
 def test_the_page_on_rounds_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (page,) = (Path(__file__).parents[3] / "docs").rglob("rounds.md")
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "rounds.md"
     (block,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     exec(compile(block, "rounds.md", "exec"), {})
     assert capsys.readouterr().out.startswith("SharedModel(60x20")
 
 
 def test_the_page_on_rounds_lists_all_stages() -> None:
-    (page,) = (Path(__file__).parents[3] / "docs").rglob("rounds.md")
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "rounds.md"
     text = page.read_text(encoding="utf-8")
     assert [kind for kind in STAGES if f"| {kind} | `rounds/" not in text] == []
