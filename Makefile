@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+DOCS_VENV := .venv-docs
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types pytest slow bench lock clean
+.PHONY: help setup demo test lint types pytest slow bench docs lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -42,8 +43,20 @@ bench: setup ## measure against peers; see benchmarks/README.md
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "cmfrec>=3.5"
 	$(BIN)/python -m benchmarks
 
+docs: $(DOCS_VENV)/.ready ## build the documentation into site/ and check its links
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict --clean
+	$(DOCS_VENV)/bin/python docs/_site/check.py site
+
+# The site needs none of what the library needs: its own small environment, and a lock of its own.
+$(DOCS_VENV)/.ready: requirements-docs.lock
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
+
 lock: setup ## pin what pyproject.toml asks for
 	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --extra learning --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
+		| $(BIN)/pip-compile --quiet --strip-extras --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements-docs.lock -
 
 clean: ## remove what make made
-	rm -rf $(VENV) demo-output build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(DOCS_VENV) demo-output build dist site .mypy_cache .ruff_cache .pytest_cache

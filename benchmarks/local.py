@@ -248,7 +248,7 @@ def dtldp_bound(first: Any, second: Any, place: tuple[int, int], n: int) -> floa
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Write the tables that docs/local.md and docs/published.md show."""
+    """Write the tables that docs/how-to/local.md and docs/published.md show."""
     lines = ["# Local mechanisms", ""]
     if "errors" in results:
         cells = results["errors"]["cells"]

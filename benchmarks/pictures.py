@@ -1,4 +1,4 @@
-"""The pictures of docs/report.md: `python -m benchmarks.pictures demo-output`, after `make demo`.
+"""The pictures of docs/how-to/report.md: `python -m benchmarks.pictures demo-output`, after `make demo`.
 
 Needs chromium on the path and playwright. Whole pages at both widths, light, dark and on paper, go to a folder beside
 the demo's output, to be looked at; the three small pictures go to docs/images.

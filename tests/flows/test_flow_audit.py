@@ -1,4 +1,4 @@
-"""The page on auditing runs as it is printed, and its table tells what the catalogue holds."""
+"""The guide to auditing runs as it is printed, and the table of results holds what the catalogue holds."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from tensorveil.audit.subject import holds
 from tensorveil.cli.main import run
 from tensorveil_evidence.subjects.catalogue import list_subjects
 
-PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
-OWN = re.search(r"(def noisy_mean.*?)\n\n", PAGE, re.DOTALL)[1]
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "how-to" / "audit.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "audit.md").read_text(encoding="utf-8")
+OWN = re.search(r"(def noisy_mean.*?)\n\n", GUIDE, re.DOTALL)[1]
 
 
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     assert len(blocks) == 2
     for block in blocks:
         exec(compile(block, "audit.md", "exec"), {})
@@ -31,7 +33,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     Path("mine.py").write_text(f"import numpy as np\n\n{OWN}\n")
     np.save("a.npy", np.array([0.0, 0.5, 1.0]))
     np.save("b.npy", np.array([1.0, 0.5, 1.0]))
-    commands = [shlex.split(line)[2:] for line in PAGE.splitlines() if line.startswith("$ tensorveil ")]
+    commands = [shlex.split(line)[2:] for line in GUIDE.splitlines() if line.startswith("$ tensorveil ")]
     assert [run(command) for command in commands] == [3, 3, 0, 0, 3]
     assert Path("curve.svg").exists()
 

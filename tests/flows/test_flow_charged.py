@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from private_cases import SECRET, SHAPE, names, write_table
 
@@ -45,6 +46,10 @@ def new_ledger(place, unit):
     return tv.Ledger.create(place / "ratings.ledger", budget=budget, unit=unit, name="ratings")
 
 
+def estimator_of(unit):
+    return tv.UserLevelCP if unit.startswith("slice") else tv.PrivateCP
+
+
 CASES = [(unit, method) for unit in UNITS for method in ("auto", *BY_UNIT[unit.partition(":")[0]])]
 
 
@@ -71,7 +76,7 @@ def test_python_is_told_by_a_note_on_the_error(tmp_path, unit, method):
     path, ledger = write_table(tmp_path / "ratings.csv", indices=True), new_ledger(tmp_path, unit)
     asked = PrivateRun(
         reading=Reading(file=path, indices=True),
-        estimator=tv.PrivateCP(
+        estimator=estimator_of(unit)(
             2, epsilon=2.0, delta=DELTA, unit=unit, bounds=(1, 5), shape=SHAPE, method=method, ledger=ledger
         ),
         output=tmp_path / "release",
@@ -91,14 +96,16 @@ def test_nothing_is_said_where_nothing_was_charged(tmp_path, capsys, unit):
     reading = Reading(file=path, indices=True)
     promise = {"delta": DELTA, "unit": unit, "bounds": (1, 5), "shape": SHAPE}
     without = PrivateRun(
-        reading=reading, estimator=tv.PrivateCP(2, epsilon=2.0, **promise), output=tmp_path / "release"
+        reading=reading, estimator=estimator_of(unit)(2, epsilon=2.0, **promise), output=tmp_path / "release"
     )
     with pytest.raises(SpentError) as caught:
         release_privately(without)
     assert not was_charged(caught.value)
     ledger = new_ledger(tmp_path, unit)
     dear = PrivateRun(
-        reading=reading, estimator=tv.PrivateCP(2, epsilon=20.0, ledger=ledger, **promise), output=tmp_path / "release"
+        reading=reading,
+        estimator=estimator_of(unit)(2, epsilon=20.0, ledger=ledger, **promise),
+        output=tmp_path / "release",
     )
     with pytest.raises(tv.TensorveilError, match="exceed the budget") as refused:
         release_privately(dear)
@@ -140,3 +147,13 @@ def test_a_run_can_be_called_again_after_a_failure(tmp_path, monkeypatch):
     assert list(released.files) == names(tmp_path / "release")
     assert [charge.status for charge in ledger.entries()] == ["spent, release unknown", "released"]
     json.dumps(released.to_json(), allow_nan=False)
+
+
+@pytest.mark.usefixtures("failing")
+def test_reports_of_single_tensors_say_so_too(tmp_path, capsys):
+    np.save(tmp_path / "mine.npy", np.full((3, 4), 0.5))
+    ledger = new_ledger(tmp_path, "tensor")
+    promise = ["--epsilon", "2", "--unit", "tensor", "--bounds", "0", "1", "--ledger", str(ledger.path)]
+    assert run(["perturb", str(tmp_path / "mine.npy"), str(tmp_path / "report.npy"), *promise]) == 1
+    assert CHARGED in capsys.readouterr().err
+    assert len(ledger.entries()) == 1

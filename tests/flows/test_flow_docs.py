@@ -1,4 +1,4 @@
-"""The examples in the guide, in the page on privacy and in the command's page run as they are printed."""
+"""The examples in README, the tutorials and the guides run as they are printed; what pages cite and link to exists."""
 
 from __future__ import annotations
 
@@ -9,55 +9,129 @@ from pathlib import Path
 import pytest
 
 from tensorveil.cli.main import run
-from tensorveil.runs import demo as demonstration
-from tensorveil.runs import private_demo as private_demonstration
+from tensorveil.runs import demo_fits
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+CODE = [path for folder in ("src", "tests", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.*")]
+LIMIT = 120
+CITATION = re.compile(r"\bdocs/((?:[a-z0-9-]+/)*[a-z0-9-]+\.md)(?:#([a-z][\w-]*))?")
 
 
 def blocks(page, language):
-    return re.findall(rf"```{language}\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
 def commands(page):
-    lines = [line for block in blocks(page, "console") for line in block.splitlines()]
-    return [shlex.split(line)[2:] for line in lines if line.startswith("$ tensorveil ") and "VERB" not in line]
+    text = "\n".join(blocks(page, "console")).replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line.startswith("$ tensorveil ") and "VERB" not in line]
+    return [shlex.split(line, comments=True)[2:] for line in lines]
 
 
-def test_the_pages_run(tmp_path, monkeypatch, capsys):
+def execute(page, names):
+    for block in blocks(page, "python"):
+        exec(compile(block, page, "exec"), names)
+
+
+@pytest.fixture
+def quick_demo(monkeypatch):
+    monkeypatch.setattr(demo_fits, "CP_RANK", 6)
+    monkeypatch.setattr(demo_fits, "TUCKER_RANK", (3, 3, 3))
+    monkeypatch.setattr(demo_fits, "GRID", (1.0,))
+    monkeypatch.setattr(demo_fits, "REPEATS", 1)
+
+
+def test_the_pages_run(tmp_path, monkeypatch, capsys, quick_demo):
+    """In a reader's order: tutorials, guides, the page of the command, README."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demonstration, "CP_RANK", 6)
-    monkeypatch.setattr(demonstration, "TUCKER_RANK", (3, 3, 3))
-    monkeypatch.setattr(private_demonstration, "GRID", (1.0,))
-    monkeypatch.setattr(private_demonstration, "REPEATS", 1)
     names: dict[str, object] = {}
-    for block in blocks("guide.md", "python"):
-        exec(compile(block, "guide.md", "exec"), names)
+    execute("docs/tutorials/first-completion.md", names)
     score = float(re.search(r"R² ([\d.]+)", capsys.readouterr().out)[1])
     assert score > 0.75
     Path("questions.csv").write_text("film,user\nfilm 03,user 01\n")
-    assert len(commands("guide.md")) == 3
-    for command in commands("guide.md"):
-        assert run(command) == 0, command
-    assert run(["complete", "ratings.csv", "-o", "again", "--no-fill", "--rank", "1"]) == 0
-    for block in blocks("privacy.md", "python"):
-        exec(compile(block, "privacy.md", "exec"), names)
+    assert len(commands("docs/tutorials/first-completion.md")) == 3
+    for page in ("docs/tutorials/first-completion.md", "docs/tutorials/first-release.md"):
+        for command in commands(page):
+            assert run(command) == 0, command
+    assert Path("release/report.html").exists()
+    execute("docs/tutorials/first-release.md", {})
     assert "for single values" in capsys.readouterr().out
-    for command in commands("privacy.md"):
+    execute("docs/how-to/complete.md", names)
+    execute("docs/how-to/privacy.md", names)
+    for command in commands("docs/how-to/privacy.md"):
         assert run(command) == 0, command
-    for command in commands("cli.md"):
+    for command in commands("docs/reference/cli.md"):
         assert run([*command, "--force"] if "result" in command else command) == 0, command
+
+
+def test_readme_and_index_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    execute("docs/index.md", {})
+    assert "for single values" in capsys.readouterr().out
+    execute("README.md", {})
+    assert "for single values" in capsys.readouterr().out
+    rows = [f"user {k % 20},film {k % 7},{1 + k % 5}" for k in range(100)]
+    Path("ratings.csv").write_text("\n".join(["user,film,rating", *rows]))
+    Path("questions.csv").write_text("film,user\nfilm 3,user 1\n")
+    Path("release").rename("release-of-python")
+    assert len(commands("README.md")) == 4
+    for command in commands("README.md"):
+        assert run(command) == 0, command
 
 
 def test_every_option_of_complete_is_in_the_page():
     from tensorveil.cli.complete import complete
 
-    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     options = {option for parameter in complete.params for option in parameter.opts if option.startswith("--")}
     assert [option for option in options if option not in page and option != "--output"] == []
 
 
-@pytest.mark.parametrize("page", ["guide.md", "cli.md", "privacy.md", "federated.md"])
-def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\((\w+\.md)\)", (DOCS / page).read_text(encoding="utf-8")):
-        assert (DOCS / target).exists()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#\s:]*)(?:#([^)\s]+))?\)", text):
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), target
+        if anchor:
+            assert anchor in anchors(there), f"{target}#{anchor}"
+
+
+def anchors(page):
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+    return slugs | set(re.findall(r'<a id="([\w-]+)"', text))
+
+
+def test_what_code_cites_exists():
+    """Docstrings, error texts and guarantees cite pages as docs/PAGE.md#SECTION."""
+    cited = {
+        citation
+        for path in CODE
+        if path.suffix in (".py", ".md")
+        for citation in CITATION.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(cited) > 20
+    missing = [f"{page}#{anchor}" for page, anchor in sorted(cited) if not is_there(page, anchor)]
+    assert missing == []
+
+
+def is_there(page, anchor):
+    return (DOCS / page).exists() and (not anchor or anchor in anchors(DOCS / page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_lines_are_short_enough_to_read(page):
+    """Tables, drawings in ASCII and the pages that studies write are exempt: their lines cannot be broken."""
+    if page.parent.name == "studies" and page.name != "README.md":
+        pytest.skip("written by its study")
+    lines = re.sub(r"```\n.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL).splitlines()
+    assert [n for n, line in enumerate(lines, 1) if len(line) > LIMIT and not line.startswith("|")] == []
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    pages = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert [page for page in pages if page not in navigation] == []

@@ -80,7 +80,7 @@ def test_a_comparison_without_noise_is_equal_and_marked(tmp_path, capsys):
 
 
 def test_the_page_runs(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs" / "federated.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "federated.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "federated.md", "exec"), {})

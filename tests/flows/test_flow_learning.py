@@ -129,10 +129,10 @@ def test_server_and_clients_as_processes_give_the_same_parameters(tmp_path):
 
 
 def test_the_page_runs(capsys):
-    """The examples of docs/learning.md, as they are printed."""
+    """The examples of docs/how-to/learning.md, as they are printed."""
     import re
 
-    page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "learning.md").read_text(encoding="utf-8")
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "learning.md", "exec"), names)

@@ -205,7 +205,7 @@ def test_bad_files_are_refused(people, capsys):
 
 
 def test_the_page_on_local_privacy_runs(tmp_path, monkeypatch, capsys):
-    page = (Path(__file__).parents[2] / "docs" / "local.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "local.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):

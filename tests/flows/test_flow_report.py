@@ -15,7 +15,7 @@ from tensorveil.privacy import Ledger
 from tensorveil.release.names import OWNER_REPORT, REPORT
 from tensorveil.release.release import load_release, write_release
 
-PAGE = Path(__file__).parents[2] / "docs" / "report.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 
 
 def text_of(path):

@@ -199,7 +199,7 @@ def test_the_command_refuses(tmp_path, capsys):
 
 def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[2] / "docs" / "budget.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "budget.md").read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "budget.md", "exec"), {})
     assert "would exceed the budget" in capsys.readouterr().out

@@ -143,7 +143,7 @@ def _choose(
     clean = [replace_infinities(rows) for rows in learn]
     if "law" in kinds:
         scores += law_scores(*clean)
-    scores += structural_scores(clean[0], clean[1], kinds)
+    scores += structural_scores(learn[0], learn[1], kinds, claim)
     return choose_cuts(scores, outputs[0][half:], outputs[1][half:], claim, draws)
 
 
@@ -171,16 +171,23 @@ def _describe(cut: Cut, pair: int, hits: tuple[int, int], claim: Claim, draws: i
     favoured, side = cut.favoured, "at least"
     if outside > inside:
         favoured, side, hits = 1 - favoured, "below", (draws - hits[0], draws - hits[1])
-    examples = cut.score.explain(cut.threshold) if cut.score.explain is not None and side == "at least" else ""
     return Witness(
         kind=cut.score.kind,
-        event=f"{cut.score.name} {side} {cut.threshold:.6g}" + (f", such as {examples}" if examples else ""),
+        event=_describe_event(cut, side),
         pair=pair,
         favoured=favoured,
         hits=hits,
         draws=draws,
         level=float(max(inside, outside)),
     )
+
+
+def _describe_event(cut: Cut, side: str) -> str:
+    score = cut.score
+    if score.indicator:
+        return score.name if side == "at least" else f"not: {score.name}"
+    examples = score.explain(cut.threshold) if score.explain is not None and side == "at least" else ""
+    return f"{score.name} {side} {cut.threshold:.6g}" + (f", such as {examples}" if examples else "")
 
 
 def _draw_curve(likely: Array, unlikely: Array, draws: int, error: float) -> tuple[CurvePoint, ...]:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.audit.pairs import choose_pairs, find_directions, pair_columns
+
 Array = NDArray[Any]
 
 _COORDINATES = 4
@@ -24,8 +26,8 @@ _FINENESS = 30  # smooth scores see outputs rounded to 2**-30 of their spread: l
 class Score:
     """A function of outputs (n, d) that returns n numbers, the kind of evidence that it is, and its name in words.
 
-    Scores see outputs whose infinities and NaNs were replaced, unless ``raw``. ``explain`` says which outputs reach a
-    threshold.
+    Scores see outputs whose infinities and not-a-numbers were replaced, unless ``raw``. ``explain`` says what outputs
+    reach a threshold. An ``indicator`` is 1 where what its name says is true, and 0 elsewhere.
     """
 
     kind: str
@@ -33,6 +35,7 @@ class Score:
     function: Callable[[Array], Array]
     raw: bool = False
     explain: Callable[[float], str] | None = None
+    indicator: bool = False
 
     def __call__(self, outputs: Array) -> Array:
         """Return one finite number per output."""
@@ -42,7 +45,9 @@ class Score:
 
 
 def replace_infinities(values: Array) -> Array:
-    """Replace NaN by 0 and infinities by huge numbers, so that the result can be sorted and subtracted."""
+    """Return numbers that sort and subtract: not-a-number as 0, infinities as the ends of the range."""
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return values
     return np.nan_to_num(values, nan=0.0, posinf=1e150, neginf=-1e150)
 
 
@@ -95,6 +100,10 @@ def law_scores(first: Array, second: Array) -> Iterator[Score]:
         )
     product = CellRatios.of(a, b)
     yield Score(kind="law", name="product of likelihood ratios", function=lambda y: product(frame(y)))
+    if a.shape[1] > 1:
+        few = product.strongest(1)
+        yield Score(kind="law", name=f"likelihood ratio of output {few.columns[0]}", function=lambda y: few(frame(y)))
+        yield from _second_order(a, b, frame)
     if a.shape[1] <= _LARGEST_QUADRATIC:
         quadratic = _quadratic(a, b)
         yield Score(kind="law", name="quadratic discriminant", function=lambda y: quadratic(frame(y)))
@@ -126,6 +135,41 @@ def _distances(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
         )
     centre = 0.5 * (one + other)
     yield Score(kind="law", name="distance from the middle", function=lambda y: np.abs(frame(y) - centre).sum(axis=1))
+
+
+def _second_order(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
+    """Yield what the pairs of outputs show that vary together in different ways, and directions of different spread."""
+    pairs = choose_pairs(a, b)
+    if pairs:
+        columns = pair_columns(pairs)
+        cells = CellRatios.of(columns(a), columns(b))
+        single = cells.strongest(1)
+        yield Score(
+            kind="law",
+            name="product of likelihood ratios of products, differences and sums of pairs of outputs",
+            function=lambda y: cells(columns(frame(y))),
+        )
+        i, j = pairs[single.columns[0] % len(pairs)]
+        word = ("product", "difference", "sum")[single.columns[0] // len(pairs)]
+        yield Score(
+            kind="law",
+            name=f"likelihood ratio of the {word} of outputs {i} and {j}",
+            function=lambda y: single(columns(frame(y))),
+        )
+        members = sorted({k for pair in pairs for k in pair})
+        quadratic = _quadratic(a[:, members], b[:, members])
+        yield Score(
+            kind="law",
+            name="quadratic discriminant of the pairs of outputs that differ most",
+            function=lambda y: quadratic(frame(y)[:, members]),
+        )
+    directions = find_directions(a, b)
+    along = CellRatios.of(a @ directions, b @ directions)
+    yield Score(
+        kind="law",
+        name="likelihood ratio along the directions whose spread differs most",
+        function=lambda y: along(frame(y) @ directions),
+    )
 
 
 def _discriminant(a: Array, b: Array) -> Array:
@@ -160,27 +204,42 @@ def _quadratic(a: Array, b: Array) -> Callable[[Array], Array]:
 class CellRatios:
     """Log likelihood ratios of the cells of a histogram per coordinate, added up as if they were independent."""
 
-    def __init__(self, edges: list[Array], ratios: list[Array]) -> None:
-        self._edges, self._ratios = edges, ratios
+    def __init__(self, columns: list[int], edges: list[Array], ratios: list[Array], evidence: list[float]) -> None:
+        self.columns, self._edges, self._ratios, self._evidence = columns, edges, ratios, evidence
 
     @classmethod
     def of(cls, a: Array, b: Array) -> CellRatios:
         """Learn from two samples; cells are quantiles of both, finer in the tails."""
         tails = np.array([1e-4, 1e-3, 5e-3])
         levels = np.concatenate([tails, np.linspace(0.01, 0.99, _CELLS), 1 - tails])
-        edges, ratios = [], []
+        edges, ratios, evidence = [], [], []
         for column in range(a.shape[1]):
             cuts = np.unique(np.quantile(np.concatenate([a[:, column], b[:, column]]), levels))
-            counts = [
+            one, other = (
                 np.bincount(np.searchsorted(cuts, s[:, column], "right"), minlength=len(cuts) + 1) for s in (a, b)
-            ]
+            )
             edges.append(cuts)
-            ratios.append(np.log((counts[0] + 0.5) / (counts[1] + 0.5)))
-        return cls(edges, ratios)
+            # Of many coordinates most differ by chance alone: what chance would explain is taken off (James and Stein).
+            square = float((np.square(one - other) / np.maximum(one + other, 1)).sum())
+            kept = max(1.0 - len(cuts) / max(square, 1e-300), 0.0)
+            ratios.append(kept * np.log((one + 0.5) / (other + 0.5)))
+            evidence.append((square - len(cuts)) / float(np.sqrt(2 * len(cuts))))
+        return cls(list(range(a.shape[1])), edges, ratios, evidence)
+
+    def strongest(self, count: int) -> CellRatios:
+        """Return the ratios of the coordinates that differ most, alone."""
+        order = np.argsort(-np.array(self._evidence), kind="stable")[:count].tolist()
+        return CellRatios(
+            [self.columns[k] for k in order],
+            [self._edges[k] for k in order],
+            [self._ratios[k] for k in order],
+            [self._evidence[k] for k in order],
+        )
 
     def __call__(self, outputs: Array) -> Array:
         """Return the sum of the log ratios of the cells that an output falls into."""
         total = np.zeros(len(outputs))
-        for column, (cuts, ratios) in enumerate(zip(self._edges, self._ratios, strict=True)):
-            total += ratios[np.searchsorted(cuts, outputs[:, column], "right")]
+        for column, cuts, ratios in zip(self.columns, self._edges, self._ratios, strict=True):
+            if ratios.any():
+                total += ratios[np.searchsorted(cuts, outputs[:, column], "right")]
         return total

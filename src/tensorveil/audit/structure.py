@@ -1,41 +1,66 @@
 """Structural witnesses: values that come out too often, or that cannot come out at all, under one neighbour.
 
-Continuous noise that sometimes leaves a number unchanged makes atoms; noise on a grid that starts at the data makes
-outputs whose remainders reveal the data; floating-point noise makes low bits that depend on what it was added to
-(Mironov 2012). Each is a code per output number whose frequencies are compared; as always, fresh draws must confirm.
+Continuous noise that sometimes leaves a number as it was makes atoms; noise on a grid that starts at the data makes
+outputs whose remainders tell the data; floating-point noise makes low bits that depend on what it was added to (Mironov
+2012). Each is a code per output number, or per number derived from outputs, whose frequencies are compared; as
+everywhere, fresh draws must confirm.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.scores import Frame, Score
+from tensorveil.audit.claim import Claim
+from tensorveil.audit.frequencies import Code, CodeRatios
+from tensorveil.audit.patterns import DISTANCES, OUTPUTS, REPEATS, SIDES, SUM, View, make_views
+from tensorveil.audit.scores import Frame, Score, replace_infinities
 
 Array = NDArray[Any]
-Code = Callable[[Array], Array]
 
-_COLUMNS = 64  # if there are more output numbers, those whose codes differ most are used
-_SELDOM = 3  # a code that was seen less often is ignored
-_SURPRISE = 4.0  # deviations by which a code must differ from its class
 _COARSEST, _FINEST = 8, 48  # remainders are taken of steps from 2**-8 to 2**-48 of the outputs' spread
+_CELLS = (6, 10, 14, 18)  # narrow cells are 2**-6 to 2**-18 of the spread wide
+_EXACT = 20  # distances of outputs are compared to 2**-20 of their spread: their last bits are rounding errors
+_MODULI = (16, 12, 10, 7)  # of whole numbers: with these, all remainders modulo 2 to 8 but for 8's own are told apart
+_ROUGHLY = 256  # draws that tell a spread well enough
+_FINEST_GRID = 40  # numbers on a grid of steps below 2**-40 of their spread are taken for floating-point numbers
 
 
-def structural_scores(first: Array, second: Array, kinds: Collection[str]) -> Iterator[Score]:
-    """Yield scores for atoms, remainders ("support") and low bits, as far as requested."""
-    for kind, name, code in _codes(first, second):
-        if kind not in kinds:
-            continue
-        # Exponents belong to the law, so low bits are compared for each exponent separately.
-        table = CodeRatios.of(first, second, code, _exponent if kind == "low bits" else None)
-        if table.informative:
-            yield Score(
-                kind=kind, name=f"log ratio of the frequencies of {name}", function=table, explain=table.explain
-            )
+def structural_scores(first: Array, second: Array, kinds: Collection[str], claim: Claim) -> Iterator[Score]:
+    """Yield scores for narrow cells, atoms, remainders ("support") and low bits, as far as they are asked for."""
+    for view in make_views(first, second):
+        raw = [np.ascontiguousarray(view(sample).T) for sample in (first, second)]
+        clean = [replace_infinities(columns) for columns in raw]
+        for code in _list_codes(view, clean[0], clean[1]):
+            if code.kind in kinds:
+                one, other = raw if code.raw else clean
+                yield from _make_scores(view, code, CodeRatios.of(one, other, code, claim))
+
+
+def _make_scores(view: View, code: Code, table: CodeRatios) -> Iterator[Score]:
+    """Yield the sum of log ratios, that of the strongest column alone, and the strongest codes by themselves."""
+    name = f"log ratio of the frequencies of {code.name}" + ("" if view.name == OUTPUTS else f" of {view.name}")
+    for ratios in (table, table.keep_strongest())[: table.width]:
+        yield Score(
+            kind=code.kind,
+            name=name,
+            function=partial(_apply, ratios, view, code.raw),
+            raw=True,
+            explain=partial(ratios.explain, label=view.label),
+        )
+    for index, word, occurs in table.list_single_codes():
+        function = partial(_apply, occurs, view, code.raw)
+        yield Score(kind=code.kind, name=f"{view.label(index)} {word}", function=function, raw=True, indicator=True)
+
+
+def _apply(function: Callable[[Array], Array], view: View, raw: bool, outputs: Array) -> Array:
+    columns = view(outputs)
+    return function(columns if raw else replace_infinities(columns))
 
 
 def finite_scores(first: Array, second: Array) -> Iterator[Score]:
@@ -49,20 +74,79 @@ def finite_scores(first: Array, second: Array) -> Iterator[Score]:
         )
 
 
-def _codes(first: Array, second: Array) -> Iterator[tuple[str, str, Code]]:
-    yield "atom", "single values", _bits
-    yield "low bits", "lowest bits that are set", _trailing
-    yield "low bits", "last four bits", _last_bits
-    yield "support", "numbers of decimals", _decimals
-    spread = float(np.median(Frame.of(first, second).spread))
-    top = math.frexp(spread)[1]
+def _list_codes(view: View, first: Array, second: Array) -> Iterator[Code]:
+    """Yield what a view's columns are looked at for."""
+    if view.name in (SIDES, REPEATS):
+        kind = "law" if view.name == SIDES else "atom"
+        yield Code(kind=kind, name="values", function=lambda values: values, word=lambda code: f"is {code}")
+        return
+    few = [columns[:, :_ROUGHLY].T for columns in (first, second)]
+    top = math.frexp(float(np.median(Frame.of(few[0], few[1]).spread)))[1]
+    if view.name == DISTANCES:
+        yield _rounded("atom", top - _EXACT)
+        return
+    yield Code(kind="atom", name="single values", function=_bits, word=_value, raw=True)
+    grid = min(_find_grid(columns) for columns in (first, second))
+    if top - _FINEST_GRID <= grid < top:
+        for modulus in _MODULI:
+            yield _residue(grid, modulus)
+    if view.name == SUM:
+        return
+    yield _numbered("low bits", "lowest bits that are set", _trailing, class_bits=6)
+    yield _numbered("low bits", "last four bits", _last_bits, class_bits=4)
+    yield _numbered("support", "numbers of decimals", _decimals)
     for exponent in range(top - _COARSEST, top - _FINEST, -4):
-        yield "support", f"remainders modulo 2**{exponent}", _Remainder(exponent)
+        if grid < exponent:  # else nothing is left
+            yield _numbered("support", f"remainders modulo 2**{exponent}", _Remainder(exponent))
+    for fineness in _CELLS:
+        if grid < top - fineness:  # else cells are single values
+            yield _rounded("law", top - fineness)
+
+
+def _find_grid(columns: Array) -> int:
+    """Return the exponent of the largest power of two that divides all numbers."""
+    few = int(lowest_bit(columns[:, :_ROUGHLY]).min())
+    scaled = np.ldexp(columns, -few)
+    return few if (scaled == np.rint(scaled)).all() else int(lowest_bit(columns).min())
+
+
+def _numbered(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
+    return Code(
+        kind=kind,
+        name=name,
+        function=function,
+        word=lambda code: f"has code {code} of the {name}",
+        class_bits=class_bits,
+    )
+
+
+def _rounded(kind: str, exponent: int) -> Code:
+    """Return the code of numbers rounded to a power of two."""
+    return Code(
+        kind=kind,
+        name=f"values rounded to 2**{exponent}",
+        function=lambda values: np.rint(np.clip(np.ldexp(values, -exponent), -(2.0**62), 2.0**62)).astype(np.int64),
+        word=lambda code: f"is {math.ldexp(code, exponent):.9g}, rounded to 2**{exponent}",
+    )
+
+
+def _residue(grid: int, modulus: int) -> Code:
+    """Return the code of remainders modulo a whole number of steps of a grid."""
+    return Code(
+        kind="support",
+        name=f"remainders modulo {modulus} steps of 2**{grid}",
+        function=lambda values: np.mod(np.rint(np.ldexp(values, -grid)), modulus).astype(np.int64),
+        word=lambda code: f"is {code} modulo {modulus}, in steps of 2**{grid}",
+    )
 
 
 def _bits(values: Array) -> Array:
-    # Minus zero prints as zero but has different bits.
-    return np.ascontiguousarray(values + 0.0).view(np.int64)
+    """Return all bits of a number: minus zero and the kinds of not-a-numbers are outputs of their own."""
+    return np.ascontiguousarray(values).view(np.int64)
+
+
+def _value(code: int) -> str:
+    return f"is {np.int64(code).view(np.float64):.6g}"
 
 
 def lowest_bit(values: Array) -> Array:
@@ -110,71 +194,3 @@ class _Remainder:
         scaled = np.ldexp(values, -self._exponent)
         part = scaled - np.floor(scaled)
         return np.where(part > 0, 1 + np.minimum((part * 64).astype(np.int64), 63), 0)
-
-
-class CodeRatios:
-    """Log ratios of the frequencies of codes under the neighbours, summed over the output numbers."""
-
-    def __init__(self, code: Code, tables: list[tuple[int, Array, Array]]) -> None:
-        self._code, self._tables = code, tables
-
-    @property
-    def informative(self) -> bool:
-        """Tell whether any code is more frequent under one neighbour."""
-        return bool(self._tables)
-
-    @classmethod
-    def of(cls, first: Array, second: Array, code: Code, within: Code | None = None) -> CodeRatios:
-        """Learn the ratios of codes that were seen often enough; within each class of ``within``, if given."""
-        found = []
-        for column in range(first.shape[1]):
-            numbers = [np.ascontiguousarray(sample[:, column]) for sample in (first, second)]
-            codes = [code(values) for values in numbers]
-            known, where = np.unique(np.concatenate(codes), return_inverse=True)
-            counts = [
-                np.bincount(part, minlength=len(known)) for part in (where[: len(codes[0])], where[len(codes[0]) :])
-            ]
-            often = counts[0] + counts[1] >= _SELDOM
-            if not often.any():
-                continue
-            ratios = np.log((counts[0][often] + 0.5) / (counts[1][often] + 0.5))
-            if within is not None:
-                share = _shares_of_classes(numbers, within, where, len(known))[often]
-                total = (counts[0] + counts[1])[often]
-                surprise = np.abs(counts[0][often] - share * total) / np.sqrt(share * (1.0 - share) * total)
-                # A code that is not surprising within its class says no more than the class, and counts as nothing.
-                ratios = np.where(surprise > _SURPRISE, ratios - np.log(share / (1.0 - share)), 0.0)
-            gain = float(np.abs(counts[0] - counts[1])[often].sum())
-            found.append((gain, (column, known[often], ratios)))
-        found.sort(key=lambda each: -each[0])
-        return cls(code, [table for _, table in found[:_COLUMNS]])
-
-    def explain(self, threshold: float) -> str:
-        """Name some values that reach a threshold on their own."""
-        if self._code is not _bits:
-            return ""
-        found = []
-        for column, known, ratios in self._tables:
-            for code in known[np.argsort(-ratios, kind="stable")][: int(np.count_nonzero(ratios >= threshold))]:
-                found.append(f"output {column} is {code.view(np.float64):.6g}")
-        return "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
-
-    def __call__(self, outputs: Array) -> Array:
-        """Return the sum of the log ratios of an output's codes; unknown codes count as 0."""
-        total = np.zeros(len(outputs))
-        for column, known, ratios in self._tables:
-            codes = self._code(np.ascontiguousarray(outputs[:, column]))
-            at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-            total += np.where(known[at] == codes, ratios[at], 0.0)
-        return total
-
-
-def _shares_of_classes(numbers: list[Array], within: Code, where: Array, codes: int) -> Array:
-    """Return, for every code, the first neighbour's share of the numbers in the class that it belongs to."""
-    known, which = np.unique(np.concatenate([within(values) for values in numbers]), return_inverse=True)
-    cut = len(numbers[0])
-    counts = [np.bincount(part, minlength=len(known)) for part in (which[:cut], which[cut:])]
-    class_of = np.zeros(codes, dtype=np.int64)
-    class_of[where] = which
-    shares: Array = (counts[0] + 0.5) / (counts[0] + counts[1] + 1.0)
-    return shares[class_of]

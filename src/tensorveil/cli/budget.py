@@ -83,7 +83,7 @@ def create(
 
 
 def describe(ledger: Ledger) -> dict[str, Any]:
-    """Give the facts about a ledger as plain data."""
+    """Return the facts about a ledger as plain data."""
     from tensorveil.privacy import event_to_json
     from tensorveil.privacy.events import describe_event
 

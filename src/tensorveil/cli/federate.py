@@ -37,7 +37,7 @@ def federate() -> None:
     """Complete a tensor whose users are spread over several holders, who keep their data.
 
     What is protected is all that one user contributed. Three trust models: a trusted aggregator; secure sums, in which
-    nobody sees one client's numbers; local noise, in which nobody is trusted. See docs/federated.md.
+    nobody sees one client's numbers; local noise, in which nobody is trusted. See docs/how-to/federated.md.
 
     \b
     Try it on one machine, with a server and three clients as separate processes:

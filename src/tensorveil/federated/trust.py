@@ -23,7 +23,7 @@ LARGEST_MU: Final = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """A trust model, chosen by name; docs/federated.md says what each protects against.
+    """A trust model, chosen by name; docs/how-to/federated.md says what each protects against.
 
     Parameters
     ----------

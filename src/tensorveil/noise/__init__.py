@@ -2,7 +2,7 @@
 
     source -> uniform -> laplace, gaussian, norm (samplers) -> grid -> adding (mechanisms)
 
-The compiled kernels are imported when the first draw is made. docs/noise.md holds the proofs.
+The compiled kernels are imported when the first draw is made. docs/explanation/noise.md holds the proofs.
 """
 
 from __future__ import annotations

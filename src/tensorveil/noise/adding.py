@@ -41,7 +41,7 @@ def laplace_mechanism(
     """Add discrete Laplace noise of scale sensitivity / epsilon to every integer.
 
     Guarantee: epsilon differential privacy for neighbours whose integer statistics differ by at most
-    l1_sensitivity_steps in L1 (docs/noise.md#discrete-laplace).
+    l1_sensitivity_steps in L1 (docs/explanation/noise.md#discrete-laplace).
 
     >>> from tensorveil.noise import Grid, SecureSource, laplace_mechanism, snap
     >>> grid = Grid.for_scale(2.0)
@@ -61,7 +61,7 @@ def gaussian_mechanism(
     """Add rounded Gaussian noise of standard deviation sensitivity / mu to every integer.
 
     Guarantee: mu-GDP, exactly as for continuous Gaussian noise, for neighbours whose integer statistics differ by at
-    most l2_sensitivity_steps in L2 (docs/noise.md#rounding-keeps-gdp).
+    most l2_sensitivity_steps in L2 (docs/explanation/noise.md#rounding-keeps-gdp).
     """
     sigma = fraction(l2_sensitivity_steps, "l2_sensitivity_steps") / fraction(mu, "mu")
     statistic = _integers(ints)
@@ -75,7 +75,7 @@ def norm_mechanism(
     """Add norm-shaped noise, P(z) proportional to exp(-epsilon ||z|| / sensitivity), to every row of integers.
 
     Guarantee: epsilon differential privacy for neighbours whose statistics differ in one row only, by at most
-    l2_sensitivity_steps in L2 (docs/noise.md#norm-shaped-noise).
+    l2_sensitivity_steps in L2 (docs/explanation/noise.md#norm-shaped-noise).
     """
     scale = fraction(l2_sensitivity_steps, "l2_sensitivity_steps") / fraction(epsilon, "epsilon")
     statistic = _integers(rows)
@@ -101,7 +101,7 @@ def bounded_values_mechanism(
     rounding.
 
     Guarantee: epsilon differential privacy, or mu-GDP, for neighbours that differ in one value within the bounds,
-    even against the party that collects the values (docs/noise.md#bounded-values).
+    even against the party that collects the values (docs/explanation/noise.md#bounded-values).
 
     >>> from tensorveil.noise import SecureSource, bounded_values_mechanism
     >>> bounded_values_mechanism([1.0, 4.5], (1.0, 5.0), SecureSource(), epsilon=1.0).values.shape

@@ -2,7 +2,8 @@
 
 On the sphere the law is uniform; the flat one is the standard Gaussian. The caller's coin decides whether a vector lies
 in the cap <v, u> >= gamma or outside. Results are those of real arithmetic: where doubles do not settle how a
-coordinate rounds, more bits of the same uniforms are drawn and the vector is enclosed in intervals. docs/noise.md#caps.
+coordinate rounds, more bits of the same uniforms are drawn and the vector is enclosed in intervals
+(docs/explanation/noise.md#caps).
 """
 
 from __future__ import annotations

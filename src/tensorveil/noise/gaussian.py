@@ -40,7 +40,7 @@ def rounded_gaussian(sigma: Number, size: Size, source: NoiseSource) -> NDArray[
         The random bits.
 
     Guarantee: added to an integer statistic of L2 sensitivity s, sigma = s / mu gives exactly mu-GDP, because
-    rounding the continuous Gaussian mechanism is post-processing (docs/noise.md#rounding-keeps-gdp).
+    rounding the continuous Gaussian mechanism is post-processing (docs/explanation/noise.md#rounding-keeps-gdp).
 
     >>> from tensorveil.noise import SeededSource, rounded_gaussian
     >>> rounded_gaussian(1000, (2, 3), SeededSource(1)).shape
@@ -108,7 +108,7 @@ def discrete_gaussian(sigma: Number, size: Size, source: NoiseSource) -> NDArray
     draw y of scale t is kept with probability exp(-(|y| - sigma**2/t)**2 / (2 sigma**2)).
 
     Guarantee: added to an integer statistic of L2 sensitivity s, it gives (s / sigma)**2 / 2 zCDP
-    (the same paper; docs/noise.md#discrete-gaussian).
+    (the same paper; docs/explanation/noise.md#discrete-gaussian).
 
     >>> from tensorveil.noise import SeededSource, discrete_gaussian
     >>> discrete_gaussian(2.5, 4, SeededSource(1)).shape

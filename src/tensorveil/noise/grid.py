@@ -174,7 +174,7 @@ def rounded_sensitivity(sensitivity: Number, grid: Grid, coordinates: int, norm:
     """Bound, in steps, the sensitivity of a statistic that is snapped AFTER it was summed in real numbers.
 
     Each of two neighbours moves by at most half a step per coordinate, so the bound is s/step + k in L1 and
-    s/step + sqrt(k) in L2 over k coordinates (docs/noise.md#rounding-and-sensitivity). Floating-point
+    s/step + sqrt(k) in L2 over k coordinates (docs/explanation/noise.md#rounding-and-sensitivity). Floating-point
     sums are not sums of real numbers: snapping every contribution first (`contribution_sensitivity`) is rigorous.
     """
     _check_norm(norm)

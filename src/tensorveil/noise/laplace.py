@@ -40,7 +40,7 @@ def discrete_laplace(scale: Number, size: Size, source: NoiseSource) -> NDArray[
         The random bits.
 
     Guarantee: added to an integer statistic of L1 sensitivity s, scale = s / epsilon gives epsilon differential
-    privacy (docs/noise.md#discrete-laplace).
+    privacy (docs/explanation/noise.md#discrete-laplace).
 
     >>> from tensorveil.noise import SeededSource, discrete_laplace
     >>> discrete_laplace(1000, 3, SeededSource(1)).dtype

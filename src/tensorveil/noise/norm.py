@@ -1,7 +1,7 @@
 """Norm-shaped noise: integer vectors z with probability proportional to exp(-||z|| / scale), the norm being Euclidean.
 
 There are two exact ways to propose vectors; the better one for the scale and dimension is used
-(docs/noise.md#norm-shaped-noise):
+(docs/explanation/noise.md#norm-shaped-noise):
 
 - shell: round the continuous law of density exp(-||x|| / scale), and keep z = round(x) with probability
   exp(-(||z|| - ||x|| + sqrt(d)/2) / scale). What is kept has the same density everywhere in the cube around z. Nearly
@@ -48,7 +48,7 @@ def norm_laplace(scale: Number, dimension: int, size: int, source: NoiseSource) 
         The random bits.
 
     Guarantee: added to an integer vector of L2 sensitivity s, scale = s / epsilon gives epsilon differential privacy
-    (docs/noise.md#norm-shaped-noise).
+    (docs/explanation/noise.md#norm-shaped-noise).
 
     >>> from tensorveil.noise import SeededSource, norm_laplace
     >>> norm_laplace(1000, 8, 5, SeededSource(1)).shape

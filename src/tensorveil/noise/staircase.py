@@ -2,7 +2,7 @@
 
 Magnitudes m = last * block + place: the block is geometric with ratio b = exp(-epsilon); the place is uniform on the
 tread 0 .. tread - 1 with chance c, else uniform on tread .. last - 1. The sign is fair, and minus zero is rejected, so
-P(m) is the same for m and -m. docs/noise.md#staircase has the proof that any c between tread / last and
+P(m) is the same for m and -m. docs/explanation/noise.md#staircase has the proof that any c between tread / last and
 tread / (tread + b (last - tread)) is private.
 """
 

@@ -2,7 +2,8 @@
 
 Pure events add up; Gaussian ones compose exactly as mu-GDP; zCDP adds up in rho. Pure and Gaussian events together
 have an exact sum over their privacy losses. If that sum has too many terms, and for Poisson sampling, the privacy loss
-distributions of dp-accounting are used; for the former there is a native bound as well. Proofs: docs/accounting.md.
+distributions of dp-accounting are used; for the former there is a native bound as well.
+Proofs: docs/explanation/accounting.md.
 """
 
 from __future__ import annotations

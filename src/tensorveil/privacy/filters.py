@@ -8,7 +8,7 @@ anything is released, and converts every later charge to that currency:
 - "gaussian": mu^2 adds up (Smith and Thakurta 2022), pure events count with the mu that contains them;
 - "zcdp": rho adds up (Feldman and Zrnic 2021), Gaussian events count mu^2/2 and pure ones epsilon^2/2.
 
-Proofs: docs/accounting.md#ledger.
+Proofs: docs/explanation/accounting.md#ledger.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def mu_of_pure(epsilon: float) -> float:
     """Return mu such that every epsilon-DP mechanism is mu-GDP: mu = -2 invPhi(1 / (1 + e^epsilon)), rounded up.
 
     The trade-off curve of epsilon-DP is piecewise linear and that of mu-GDP is convex, so it is enough that the
-    second lies below the first at the corner (1, 1) / (1 + e^epsilon). See docs/accounting.md#pure.
+    second lies below the first at the corner (1, 1) / (1 + e^epsilon). See docs/explanation/accounting.md#pure.
     """
     from scipy.special import ndtri_exp
 

@@ -63,11 +63,12 @@ class Ledger:
 
     Examples
     --------
-    >>> ledger = Ledger.create("ratings.ledger", budget=Budget(epsilon=1.0, delta=0.0), unit=Unit.value(),
-    ...                        name="ratings")                                            # doctest: +SKIP
-    >>> charge = ledger.charge(Pure(0.25), "mean rating", "mean-2026-01")                 # doctest: +SKIP
-    >>> ledger.confirm("mean-2026-01")                                                    # doctest: +SKIP
-    >>> ledger.remaining().epsilon                                                        # doctest: +SKIP
+    >>> from tensorveil.privacy import Pure
+    >>> budget = Budget(epsilon=1.0, delta=0.0)
+    >>> ledger = Ledger.create("example.ledger", budget=budget, unit=Unit.value(), name="ratings")
+    >>> charge = ledger.charge(Pure(0.25), "mean rating", "mean-2026-01")
+    >>> ledger.confirm("mean-2026-01")
+    >>> ledger.remaining().epsilon
     0.75
     """
 

@@ -4,7 +4,7 @@
 
 A `Recipe` fixes its rounds in advance. `contribute` returns exact integers, with every user's contribution bounded, and
 the sums do not depend on how users are split into groups. Noise is added by whoever is trusted to add it; `advance` and
-`finish` are post-processing. docs/rounds.md says how a round works and how to add one.
+`finish` are post-processing. docs/explanation/rounds.md says how a round works and how to add one.
 """
 
 from __future__ import annotations

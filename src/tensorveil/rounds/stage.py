@@ -73,7 +73,7 @@ class Stage(ABC):
     mode's key.
 
     A stage need not prove its sensitivity: `tensorveil.rounds.sums.sum_bounded` bounds whatever a user contributes.
-    See docs/rounds.md for how to add one.
+    See docs/explanation/rounds.md for how to add one.
     """
 
     statistic: ClassVar[str]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorveil import __version__
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, note_charges
 from tensorveil.local import Basis, LocalMechanism, choose, mechanism_to_json, project
 from tensorveil.local.catalogue import find_mechanism
 from tensorveil.privacy import Guarantee, Ledger, Unit
@@ -151,9 +151,10 @@ def perturb_file(request: PerturbRequest) -> PerturbResult:
         notes=() if array_format(request.target).exact else (CLIPPED,),
     )
     ledger = _charge(request, result)
-    _write(given, result)
-    if ledger is not None:
-        ledger.confirm(result.release_id)
+    with note_charges(lambda: ledger is not None):
+        _write(given, result)
+        if ledger is not None:
+            ledger.confirm(result.release_id)
     return result
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
-from tensorveil.tensor.labels import encode_column, missing_label
+from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
@@ -196,7 +196,7 @@ def _pack_labels(labels: Any) -> str:
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    table = pa.table({"labels": pa.array(labels)})
+    table = pa.table({"labels": to_arrow_labels(labels)})
     with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
     return base64.b64encode(sink.getvalue()).decode()
@@ -223,7 +223,7 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
         if mode.labels is None:
             arrays.append(pa.array(column))
         else:
-            coded = pa.DictionaryArray.from_arrays(pa.array(column), pa.array(mode.labels))
+            coded = pa.DictionaryArray.from_arrays(pa.array(column), to_arrow_labels(mode.labels))
             arrays.append(coded if mode.labels.dtype.kind == "T" else coded.dictionary_decode())
     facts = {
         "value": value,

@@ -168,6 +168,13 @@ def _indices(order: NDArray[Any]) -> pa.Array:
     return pa.array(order)
 
 
+def to_arrow_labels(labels: NDArray[Any]) -> pa.Array:
+    """Return labels as an Arrow array; text goes by way of Python, because Arrow before 26 cannot read numpy's."""
+    import pyarrow as pa
+
+    return pa.array(labels.tolist(), pa.string()) if labels.dtype.kind == "T" else pa.array(labels)
+
+
 def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArray:
     """Return the position of every dictionary item among the known labels, -1 if unknown."""
     import pyarrow as pa
@@ -177,7 +184,8 @@ def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArr
     if (items.dtype.kind == "T") != (known.dtype.kind == "T"):
         return np.full(len(items), -1, np.int32)
     try:
-        found = pc.index_in(pa.array(items).cast(pa.array(known).type), value_set=pa.array(known))
+        choices = to_arrow_labels(known)
+        found = pc.index_in(to_arrow_labels(items).cast(choices.type), value_set=choices)
     except pa.ArrowInvalid:
         return np.full(len(items), -1, np.int32)
     return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)

@@ -300,11 +300,11 @@ def test_the_page_runs_and_holds_every_proof_that_is_cited():
 
     import tensorveil.noise
 
-    page = (Path(__file__).parents[3] / "docs" / "noise.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "explanation" / "noise.md").read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "noise.md", "exec"), {})
     anchors = {h.lower().replace(" ", "-") for h in re.findall(r"^## (.*)$", page, re.MULTILINE)}
     sources = Path(tensorveil.noise.__file__).parent.glob("*.py")
-    cited = {a for source in sources for a in re.findall(r"docs/noise\.md#([a-z-]+)", source.read_text())}
+    cited = {a for source in sources for a in re.findall(r"docs/explanation/noise\.md#([a-z-]+)", source.read_text())}
     assert len(cited) >= 6
     assert cited <= anchors

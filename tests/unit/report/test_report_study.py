@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import doctest
-import importlib
 import re
 from types import SimpleNamespace
 
@@ -107,20 +105,3 @@ def test_nothing_is_no_study():
         tabulate([], CONDITIONS)
     with pytest.raises(InputError, match="a figure or at least one table"):
         StudyPage(title="t", finding="f")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tensorveil.report.explorer",
-        "tensorveil.report.facts",
-        "tensorveil.report.markup",
-        "tensorveil.report.scales",
-        "tensorveil_evidence.studies.row_tables",
-        "tensorveil_evidence.studies.study_page",
-    ],
-)
-def test_examples_in_docstrings_run(name):
-    found = doctest.testmod(importlib.import_module(name))
-    assert found.attempted > 0
-    assert found.failed == 0

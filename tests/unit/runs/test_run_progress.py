@@ -30,4 +30,4 @@ def test_on_a_terminal_the_bar_goes_to_stderr(capsys, monkeypatch):
 
 def test_the_state_names_the_errors():
     assert describe_record(record()) == "RMSE 0.5"
-    assert describe_record(record(validation_rmse=0.25)) == "RMSE 0.5, held out 0.25"
+    assert describe_record(record(validation_error=0.25)) == "RMSE 0.5, held out 0.25"

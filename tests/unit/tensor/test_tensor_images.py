@@ -1,7 +1,6 @@
 """PNG pictures in and out."""
 
 import builtins
-import doctest
 
 import numpy as np
 import pytest
@@ -19,10 +18,6 @@ def grey():
 @pytest.fixture
 def colour():
     return np.random.default_rng(1).integers(0, 256, (6, 4, 3)).astype(float)
-
-
-def test_examples():
-    assert doctest.testmod(images).failed == 0
 
 
 @pytest.mark.parametrize("kind", ["grey", "colour"])

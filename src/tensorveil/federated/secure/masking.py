@@ -116,7 +116,7 @@ def mask_vector(
     """Hide a vector behind the client's own mask and its masks with all peers, modulo 2**64.
 
     Guarantee: without both the seed of the own mask and all the pairwise ones, the result cannot be distinguished from
-    uniform words (docs/federated.md#secure-aggregation).
+    uniform words (docs/how-to/federated.md#secure-aggregation).
     """
     publics = {peer: read_round_keys(text, round_)[0] for peer, text in enumerate(everyone) if peer != me}
     words = np.ascontiguousarray(vector, dtype=np.int64).view(np.uint64)
