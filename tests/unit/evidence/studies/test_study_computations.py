@@ -87,7 +87,7 @@ def test_matrix_rows_have_all_methods_and_their_statuses() -> None:
         planted_matrix.CONSTANT: "not private",
         planted_matrix.FIT: "not private",
     }
-    truth, mask, _ = planted_matrix.planted(60, 100)
+    truth, mask, _ = planted_matrix.plant(60, 100)
     constant = next(row.value for row in rows if row.method == planted_matrix.CONSTANT)
     assert constant == pytest.approx(planted_matrix.rse(np.full_like(truth, truth[mask].mean()), truth))
 
