@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import norm
-from tests.audit.test_blackbox import Forgetful
 
 from tensorveil.audit import Claim, audit
 from tensorveil.audit import blackbox as engine
 from tensorveil_evidence.subjects.catalogue import list_subjects
+from tensorveil_evidence.subjects.subject import BlackBox
 from tests import chance
+from tests.audit.test_blackbox import Forgetful
 
 DELTA = float(norm.cdf(0.5 - 1.0) - np.e * norm.cdf(-0.5 - 1.0))  # of Gaussian noise with mu = 1, at epsilon = 1
 
@@ -47,6 +48,7 @@ def mixed(x: Any, rng: np.random.Generator, n: int) -> Any:
 
 
 DTLDP = list_subjects()["local/DTLDP, epsilon 1"]
+assert isinstance(DTLDP, BlackBox)
 TIGHT = {
     "k-RR": (randomised_response, (0, 1), Claim(epsilon=1.0)),
     "gaussian, epsilon and delta": (gaussian, (0, 1), Claim(epsilon=1.0, delta=DELTA)),
