@@ -7,6 +7,7 @@ swapped by a patch. None of this is in the package.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -17,7 +18,6 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP, central
 from tensorveil.mechanisms import input as input_method
-from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
@@ -27,6 +27,7 @@ from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solution, value_neighbours
 from tensorveil_evidence.subjects.subject import source
 
+spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
 NOISED = ("laplace_mechanism", "gaussian_mechanism", "norm_mechanism", "bounded_values_mechanism")
 
 
@@ -240,7 +241,7 @@ TWO, TWO_MU = Claim(epsilon=2.0), Claim(mu=2.0)
 
 
 def unclipped_mean(tensor: Any, rng: np.random.Generator) -> Any:
-    options = {"method": "mean", "noise_seed": int(rng.integers(2**62)), "random_state": 0}
+    options: dict[str, Any] = {"method": "mean", "noise_seed": int(rng.integers(2**62)), "random_state": 0}
     fit = PrivateCP(1, epsilon=1.0, delta=0.0, unit="value", bounds=(0.0, 1.0), **options).fit(tensor)
     return fit.model_.offset
 

@@ -29,13 +29,14 @@ class SmallMutant:
     slow: bool = False
 
 
+Mechanism = Callable[..., Any]
 MUTANTS: list[SmallMutant] = []
 
 
-def mutant(kind: Any, samples: Any, claim: Any = ONE, slow: bool = False) -> Any:
+def mutant(kind: Any, samples: Any, claim: Any = ONE, slow: bool = False) -> Callable[[Mechanism], Mechanism]:
     """Register ``mechanism(x, rng, n, leaks)``: ``leaks`` are 0 and 1 for the neighbours, or always 0 once mended."""
 
-    def register(mechanism: Any) -> Any:
+    def register(mechanism: Mechanism) -> Mechanism:
         MUTANTS.append(
             SmallMutant(
                 name=mechanism.__name__.replace("_", " "),

@@ -10,7 +10,7 @@ import pytest
 
 from tensorveil.audit import Claim, audit
 from tensorveil.audit import blackbox as engine
-from tensorveil.audit.sampling import CHUNK
+from tensorveil.audit.sampling import CHUNK, Sampler
 from tensorveil.audit.structure import lowest_bit
 from tensorveil.errors import InputError
 from tests import chance
@@ -51,7 +51,7 @@ def test_a_true_claim_is_rarely_called_violated(
     chance.assert_rate_at_most(f"audit: false alarms, {name}", alarms, trials, 0.05, cheating)
 
 
-class Forgetful(engine.Sampler):
+class Forgetful(Sampler):
     """Hands out the draws that events were chosen on once more, to confirm them."""
 
     def draw(self, data: Any, count: Any) -> Any:
@@ -119,6 +119,7 @@ def test_an_atom_is_found() -> None:
 
     verdict = audit(keeps, (0.3, 1.1), Claim(epsilon=1.0), samples=100_000, batched=True, kinds=("law", "atom"))
     assert verdict.violated
+    assert verdict.witness is not None
     assert verdict.witness.kind == "atom"
     assert "output 0 is" in verdict.witness.event
     assert verdict.lower_bound > 2
@@ -134,6 +135,7 @@ def test_a_grid_that_starts_at_the_data_is_found() -> None:
         unrounded, (0.30001, 0.70002), Claim(epsilon=1.0), samples=8_000, batched=True, kinds=("law", "support")
     )
     assert verdict.violated
+    assert verdict.witness is not None
     assert verdict.witness.kind == "support"
     assert 0 in verdict.witness.hits
 
@@ -141,6 +143,7 @@ def test_a_grid_that_starts_at_the_data_is_found() -> None:
 def test_floating_point_noise_is_found_by_its_low_bits() -> None:
     verdict = audit(laplace(1.0), (0.0, 1.0), Claim(epsilon=1.0), samples=20_000, batched=True)
     assert verdict.violated
+    assert verdict.witness is not None
     assert verdict.witness.kind == "low bits"
     # Around 1 every sum is a multiple of 2**-53; around 0 it need not be.
     rng = np.random.default_rng(5)
@@ -158,7 +161,7 @@ def unreachable(outputs: Any, centre: Any) -> Any:
     for k in range(-40, 41):
         u = (near + k) * 2.0**-53
         word = np.where(u >= 0.5, (2.0 - u) - u, u + u)
-        logs = log(np.where(word > 0, word, 1.0)).astype(float)
+        logs = np.asarray(log(np.where(word > 0, word, 1.0)), dtype=float)
         noise = np.where(u >= 0.5, 0.0 - logs, 0.0 + logs)
         found |= (word > 0) & (centre + noise == outputs)
     return ~found
@@ -186,6 +189,7 @@ def test_the_worst_of_several_pairs_counts() -> None:
     pairs = [(0.0, 0.5), (0.0, 1.0), (0.0, 0.1)]
     verdict = audit(laplace(1.0), pairs, Claim(epsilon=0.7), samples=20_000, batched=True, kinds=LAW)
     assert verdict.violated
+    assert verdict.witness is not None
     assert verdict.witness.pair == 1
     assert "of pair 2" in verdict.witness.sentence()
     assert verdict.events > 3
@@ -207,6 +211,7 @@ def test_a_score_of_the_users_own_is_used() -> None:
         scores={"parity": lambda y: y[:, told].sum(axis=1) % 2},
     )  # fmt: skip
     assert known.violated
+    assert known.witness is not None
     assert known.witness.kind == "given"
 
 

@@ -113,4 +113,4 @@ def test_private_models_give_none_away(method: Any) -> None:
 def test_a_model_of_other_data_is_refused() -> None:
     data = tv.synthetic_cp((6, 5, 4), 2, random_state=1).train
     with pytest.raises(InputError, match="shape"):
-        model_leak(tv.CPModel(factors=([[1.0]], [[1.0]])), data)
+        model_leak(tv.CPModel(factors=(np.ones((1, 1)), np.ones((1, 1)))), data)

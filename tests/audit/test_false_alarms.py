@@ -12,6 +12,7 @@ from scipy.stats import norm
 from tensorveil.audit import Claim, audit
 from tensorveil.audit import blackbox as engine
 from tensorveil_evidence.subjects.catalogue import list_subjects
+from tensorveil_evidence.subjects.subject import BlackBox
 from tests import chance
 from tests.audit.test_blackbox import Forgetful
 
@@ -47,6 +48,7 @@ def mixed(x: Any, rng: np.random.Generator, n: int) -> Any:
 
 
 DTLDP = list_subjects()["local/DTLDP, epsilon 1"]
+assert isinstance(DTLDP, BlackBox)
 TIGHT = {
     "k-RR": (randomised_response, (0, 1), Claim(epsilon=1.0)),
     "gaussian, epsilon and delta": (gaussian, (0, 1), Claim(epsilon=1.0, delta=DELTA)),

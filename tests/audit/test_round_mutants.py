@@ -14,12 +14,13 @@ import pytest
 
 from tensorveil.federated import client
 from tensorveil.federated.secure import masking
-from tensorveil.federated.trust import Trust
+from tensorveil.federated.trust import Trust, part_deviation
 from tensorveil.kernels import learning as compiled_learning
 from tensorveil.kernels import users as compiled_users
 from tensorveil.learning import ClassMeans, ClassMoments, contrasts, statistics
+from tensorveil.learning.rounds import norm_limit
 from tensorveil.local import PrivUnit
-from tensorveil.noise import SeededSource
+from tensorveil.noise import SeededSource, rounded_gaussian
 from tensorveil.rounds import runner
 from tensorveil_evidence.subjects import users
 from tensorveil_evidence.subjects.catalogue import list_subjects
@@ -53,7 +54,7 @@ def entries_cut_one_by_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
-    original = runner.rounded_gaussian
+    original = rounded_gaussian
     patch.setattr(runner, "rounded_gaussian", lambda scale, size, source: original(scale / 2, size, source))
 
 
@@ -79,7 +80,7 @@ def gradients_cut_together(patch: pytest.MonkeyPatch) -> None:
 
 def users_only_added(patch: pytest.MonkeyPatch) -> None:
     """The limit is that of one user's contribution, where a user may be replaced by the opposite one."""
-    original = ClassMeans.limit.func
+    original = vars(ClassMeans)["limit"].func
     patch.setattr(ClassMeans, "limit", property(lambda self: original(self) // 2))
 
 
@@ -99,7 +100,7 @@ def parameters_not_cut(patch: pytest.MonkeyPatch) -> None:
 
 def products_not_charged(patch: pytest.MonkeyPatch) -> None:
     """The limit of moments forgets that products are summed too."""
-    patch.setattr(ClassMoments, "limit", property(lambda self: statistics.norm_limit(math.sqrt(1.25), 2.0**-20, 10)))
+    patch.setattr(ClassMoments, "limit", property(lambda self: norm_limit(math.sqrt(1.25), 2.0**-20, 10)))
 
 
 def some_reports_as_they_are(patch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def some_reports_as_they_are(patch: pytest.MonkeyPatch) -> None:
 
 def parts_too_small(patch: pytest.MonkeyPatch) -> None:
     """Each of n clients adds an n-th of the deviation, as if deviations added up, and not variances."""
-    original = client.part_deviation
+    original = part_deviation
     patch.setattr(client, "part_deviation", lambda this, trust: original(this, trust) ** 2 * this.mu / this.limit)
 
 

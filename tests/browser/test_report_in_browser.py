@@ -65,7 +65,13 @@ def trade_off_chart(prefix: str = "") -> Any:
     x = (0.1, 0.3, 1.0, 3.0, 10.0)
     methods = tuple(Standing(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
     series = [
-        Series(name=m.name, x=x, y=[k / v**0.5 for v in x], low=[0.8 * k / v**0.5 for v in x], high=[9] * 5)
+        Series(
+            name=m.name,
+            x=x,
+            y=tuple(k / v**0.5 for v in x),
+            low=tuple(0.8 * k / v**0.5 for v in x),
+            high=(9,) * 5,
+        )
         for k, m in enumerate(methods, start=1)
     ]
     return Chart(
@@ -223,7 +229,9 @@ def test_the_policy_refuses_other_scripts(opened: Any) -> None:
 def test_the_explorer_answers_to_the_keyboard(opened: Any, folder: Path) -> None:
     page = opened("release")
     text = (folder / "release.html").read_text()
-    data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', text)[1])
+    block = re.search(r'id="explorer-data">(.*?)</script>', text)
+    assert block is not None
+    data = json.loads(block[1])
     slider = page.get_by_role("slider", name="Epsilon")
     assert slider.is_visible()
     assert page.inner_text("#told-epsilon") == "5"
@@ -309,7 +317,7 @@ def test_the_report_of_a_release_is_small(folder: Path) -> None:
 def test_models_without_entries_of_their_own_still_have_a_report(opened: Any, folder: Path) -> None:
     model = CPModel(factors=(np.zeros((3, 1)), np.zeros((2, 1))), offset=1.0, bounds=(0.0, 2.0))
     tensor = ObservedTensor(np.array([[0, 0], [2, 1]]), np.array([0.5, 1.5]), shape=(3, 2))
-    summary = {"fit": {"train_rmse": 0.5, "validation_rmse": None, "history": []}}
+    summary: dict[str, Any] = {"fit": {"train_rmse": 0.5, "validation_rmse": None, "history": []}}
     save_page(folder / "constant.html", open_page(model, tensor, summary))
     page = opened("constant", 400)
     assert page.evaluate(COLLISIONS) == []

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -101,12 +102,14 @@ def test_variance_has_its_continuous_limit() -> None:
     assert norm_laplace_variance(3.0, 1) == pytest.approx(discrete_laplace_variance(3.0), rel=1e-9)
 
 
+def coin_law(p: float) -> Callable[[float], list[float]]:
+    return lambda f: [p * f, 1 - p * f]
+
+
 @pytest.mark.parametrize(("dimension", "scale"), [(3, 1.0), (8, 2.0), (16, 0.5)])
 def test_acceptance_is_as_computed(dimension: Any, scale: Any) -> None:
     shell, product = norm.acceptance(Fraction(scale), dimension)
     for kind, expected in ((norm._propose_shells, shell), (norm._propose_products, product)):
         n = int(4_000 / expected)
         kept = len(kind(Fraction(scale), dimension, n, SeededSource(3)))
-        chance.assert_fits(
-            f"acceptance {kind.__name__} {dimension}", [kept, n - kept], lambda f, p=expected: [p * f, 1 - p * f]
-        )
+        chance.assert_fits(f"acceptance {kind.__name__} {dimension}", [kept, n - kept], coin_law(expected))

@@ -1,6 +1,6 @@
 """Sources with chosen words, and the answers of the samplers at high precision."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
@@ -25,7 +25,7 @@ class ChosenSource:
         head, self.words = self.words[:n], self.words[n:]
         return np.concatenate([np.array(head, dtype=np.uint64), self.rest.uniform64(n - len(head))])
 
-    def bytes(self, n: int) -> None:
+    def bytes(self, n: int) -> NoReturn:
         raise NotImplementedError
 
 

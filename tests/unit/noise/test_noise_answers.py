@@ -160,6 +160,7 @@ def test_doubtful_stairs_are_settled_and_minus_zero_is_rejected() -> None:
     assert settle_stairs([ONES, 0, 0], stairs, SeededSource(0)) is None
     # A place beyond its bound: the tread stays, the place is drawn anew.
     found = settle_stairs([ONES - 1, 0, ONES], stairs, SeededSource(0))
+    assert found is not None
     assert 0 <= found < stairs.tread
     source = ChosenSource([ONES, 0, 0, 4, 0, 0])  # minus zero, then a uniform next to 0
     code = StaircaseSampler(stairs=(stairs,)).draw(np.array([0]), columns(1), source)[0]

@@ -3,7 +3,7 @@
 import math
 from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
@@ -148,10 +148,14 @@ class FirstWords:
     secure = False
 
     def __init__(self, source: Any, n: int) -> None:
-        self.source, self.n = source, n
+        self.source = source
+        self.n: int | None = n
 
     def uniform64(self, n: int) -> Any:
         if n == self.n:
             self.n = None
             return self.source.uniform64(n)
         return np.full(n, 2**63 + 12345, dtype=np.uint64)
+
+    def bytes(self, n: int) -> NoReturn:
+        raise NotImplementedError

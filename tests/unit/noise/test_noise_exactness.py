@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
@@ -152,6 +152,9 @@ class Interleaved:
     def uniform64(self, n: int) -> Any:
         assert n == 1
         return np.array([self.words.pop(0) if self.words else 99], dtype=np.uint64)
+
+    def bytes(self, n: int) -> NoReturn:
+        raise NotImplementedError
 
 
 def test_gaussian_pairs_agree_between_kernel_and_exact() -> None:

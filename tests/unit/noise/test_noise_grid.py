@@ -190,9 +190,9 @@ def test_sensitivity_of_contributions_is_attained() -> None:
 
 def test_sensitivities_refuse_nonsense() -> None:
     with pytest.raises(InputError, match="norm must be 'l1' or 'l2'"):
-        rounded_sensitivity(1.0, Grid(1.0), 1, "L1")
+        rounded_sensitivity(1.0, Grid(1.0), 1, "L1")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="norm must be 'l1' or 'l2'"):
-        contribution_sensitivity([0.0], [1.0], Grid(1.0), "linf")
+        contribution_sensitivity([0.0], [1.0], Grid(1.0), "linf")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="coordinates must be at least 1"):
         rounded_sensitivity(1.0, Grid(1.0), 0, "l1")
     with pytest.raises(InputError, match="sensitivity must be finite and above 0"):

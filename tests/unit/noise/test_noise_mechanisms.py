@@ -67,7 +67,12 @@ def test_scales_are_exact_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorveil.noise import adding as mechanisms
 
     seen = []
-    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda s, *_: seen.append(s) or np.zeros(1, np.int64))
+
+    def recorded(scale: Any, *_: Any) -> Any:
+        seen.append(scale)
+        return np.zeros(1, np.int64)
+
+    monkeypatch.setattr(mechanisms, "discrete_laplace", recorded)
     laplace_mechanism([0], GRID, Fraction(10, 3), 0.1, SeededSource(0))
     bounded_values_mechanism([0.0], (0.0, 1.0), SeededSource(0), epsilon=0.1)
     assert seen == [Fraction(10, 3) / Fraction(0.1), Fraction(bounded_steps(0.1)) / Fraction(0.1)]
@@ -106,8 +111,10 @@ def test_the_set_of_noisy_rows_does_not_depend_on_the_data() -> None:
 def test_large_integer_sensitivities_are_not_rounded() -> None:
     from tensorveil.noise.uniform import fraction
 
-    assert fraction(np.int64(2**60 + 1), "x") == 2**60 + 1
-    assert fraction(np.float32(0.1), "x") == Fraction(float(np.float32(0.1)))
+    whole: Any = np.int64(2**60 + 1)
+    short: Any = np.float32(0.1)
+    assert fraction(whole, "x") == 2**60 + 1
+    assert fraction(short, "x") == Fraction(float(short))
     assert fraction(Fraction(1, 3), "x") == Fraction(1, 3)
 
 

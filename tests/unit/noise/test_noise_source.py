@@ -50,7 +50,7 @@ def test_security_is_stated() -> None:
     assert repr(SecureSource()) == "SecureSource()"
     assert repr(SeededSource(4)) == "SeededSource(4)"
     with pytest.raises(AttributeError):
-        SeededSource(1).secure = True
+        SeededSource(1).secure = True  # type: ignore[misc]
 
 
 def test_secure_sources_differ() -> None:
@@ -77,7 +77,8 @@ def test_a_copy_starts_with_a_key_of_its_own() -> None:
 
 
 def test_threads_share_a_source_without_sharing_bits() -> None:
-    source, drawn = SecureSource(), [None] * 4
+    source = SecureSource()
+    drawn: list[Any] = [None] * 4
     start = threading.Barrier(4)
 
     def work(i: Any) -> None:
@@ -93,7 +94,8 @@ def test_threads_share_a_source_without_sharing_bits() -> None:
 
 
 def test_threads_share_a_seeded_stream_without_losing_or_repeating_words() -> None:
-    source, drawn = SeededSource(5), [None] * 4
+    source = SeededSource(5)
+    drawn: list[Any] = [None] * 4
 
     def work(i: Any) -> None:
         drawn[i] = np.concatenate([source.uniform64(50) for _ in range(50)])

@@ -233,9 +233,9 @@ def test_creating_refuses(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="composition"):
         Ledger.create(tmp_path / "x", budget=BOTH, unit="value", name="x", composition="best")
     with pytest.raises(InputError, match="budget"):
-        Ledger.create(tmp_path / "x", budget=1.0, unit="value", name="x")
+        Ledger.create(tmp_path / "x", budget=1.0, unit="value", name="x")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        Ledger.create(tmp_path / "x", budget=PURE, name="x")
+        Ledger.create(tmp_path / "x", budget=PURE, name="x")  # type: ignore[call-arg]
     assert [found.name for found in tmp_path.iterdir()] == ["data.ledger"]
 
 

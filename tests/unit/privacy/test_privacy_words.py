@@ -66,9 +66,9 @@ def test_budget_refuses_delta(delta: float) -> None:
 
 def test_budget_has_no_defaults() -> None:
     with pytest.raises(TypeError):
-        Budget(epsilon=1.0)
+        Budget(epsilon=1.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Budget(1.0, 0.0)
+        Budget(1.0, 0.0)  # type: ignore[call-arg]
 
 
 @given(positive, st.floats(0, 0.4), positive, st.floats(0, 0.4))
@@ -89,9 +89,9 @@ def test_budgets_add_up_as_decimals() -> None:
         Budget(epsilon=1, delta=0.6) + Budget(epsilon=1, delta=0.6)
     assert str(Budget(epsilon=np.float64(1), delta=1e-5)) == "(epsilon = 1, delta = 1e-5)"
     with pytest.raises(TypeError):
-        _ = tenth + 1
+        _ = tenth + 1  # type: ignore[operator]
     with pytest.raises(TypeError):
-        _ = tenth <= 1
+        _ = tenth <= 1  # type: ignore[operator]
 
 
 @given(st.fractions(min_value=0, max_value=10**6))
@@ -114,7 +114,7 @@ def test_shown_numbers() -> None:
 
 
 def guarantee(**changes: Any) -> Any:
-    facts = {
+    facts: dict[str, Any] = {
         "unit": Unit.value(),
         "event": Pure(1.0),
         "delta": 0.0,

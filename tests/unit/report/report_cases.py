@@ -20,7 +20,10 @@ class Reader(HTMLParser):
 
     def __init__(self, text: Any) -> None:
         super().__init__(convert_charrefs=True)
-        self.open, self.ids, self.elements, self.words = [], [], [], []
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.elements: list[tuple[str, dict[str, Any]]] = []
+        self.words: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == [], self.open
@@ -85,7 +88,7 @@ def cp_model(
     biases: bool = False,
 ) -> Any:
     rng = np.random.default_rng(seed)
-    modes = [Mode(f"mode {k} <i>", labels(kinds[k % len(kinds)], size)) for k, size in enumerate(shape)]
+    modes = tuple(Mode(f"mode {k} <i>", labels(kinds[k % len(kinds)], size)) for k, size in enumerate(shape))
     return CPModel(
         factors=tuple(scale * rng.normal(size=(size, rank)) for size in shape),
         offset=3.0,

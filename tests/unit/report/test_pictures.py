@@ -63,7 +63,7 @@ def test_pictures_are_files_that_stand_alone(picture: Any, tmp_path: Path) -> No
     # Programs other than browsers know no variables; nothing is asked of the network.
     assert "var(" not in text
     assert "url(" not in text
-    assert min(float(root.get(side)) for side in ("width", "height")) > 300
+    assert min(float(root.attrib[side]) for side in ("width", "height")) > 300
 
 
 def test_a_chart_keeps_its_curves_and_colours() -> None:

@@ -33,7 +33,7 @@ from tensorveil.report.release_page import release_page, save_release_page
 from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
 from tests.unit.report.report_cases import NASTY, Reader, cp_model, guarantee, observed, tucker_model
 
-FILMS = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
+FILMS: dict[str, Any] = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
 METHODS = (Standing(name=NASTY, status="proven"), Standing(name="other", status="refuted"))
 CAPTION = Caption(text=NASTY, unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=METHODS)
 
@@ -164,14 +164,15 @@ def test_every_drawing_has_a_name(page: Any) -> None:
 def test_who_may_see_a_page_is_said_first() -> None:
     for name, page in PAGES.items():
         text = Reader(page).text
-        title = re.search("<title>(.*?)</title>", page)[1]
+        title = re.search("<title>(.*?)</title>", page)
+        assert title is not None
         if name in ("release", "entry", "tucker"):
             assert "May be published" in text
-            assert title.endswith("may be published")
+            assert title[1].endswith("may be published")
             assert "Do not publish" not in text
         elif name in ("seeded", "owner", "leak", "leak of a model"):
             assert "Do not publish" in text
-            assert title.endswith("do not publish")
+            assert title[1].endswith("do not publish")
             assert "May be published" not in text
             assert page.index("Do not publish.") < page.index("<h1>")
         else:
@@ -201,7 +202,9 @@ def test_the_public_page_is_given_no_data() -> None:
     """Only the model, the guarantee and public numbers go in: there is nothing else that it could show."""
     assert list(inspect.signature(release_page).parameters) == ["model", "guarantee", "explorer"]
     assert list(inspect.signature(save_release_page).parameters) == ["path", "model", "guarantee", "plan"]
-    assert "ObservedTensor" not in inspect.getsource(inspect.getmodule(release_page))
+    module = inspect.getmodule(release_page)
+    assert module is not None
+    assert "ObservedTensor" not in inspect.getsource(module)
 
 
 def test_the_report_depends_on_the_model_alone(tmp_path: Path) -> None:
@@ -269,8 +272,9 @@ def test_the_page_holds_the_explorers_table() -> None:
     assert len(data["epsilons"]) == len(data["chosen"]) == len(data["errors"]["mean"]) > 150
     assert data["shown"][data["at"]] == "2"
     assert data["odds"][data["at"]] == "7.39"  # e^2 = 7.389...: rounded up
-    rows = re.search(r'aria-label="Table: expected errors at every budget".*?</table>', page, re.DOTALL)[0]
-    assert rows.count("<tr>") > 40  # the same without a script
+    rows = re.search(r'aria-label="Table: expected errors at every budget".*?</table>', page, re.DOTALL)
+    assert rows is not None
+    assert rows[0].count("<tr>") > 40  # the same without a script
 
 
 def test_of_many_entries_some_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,17 +283,18 @@ def test_of_many_entries_some_are_shown(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("tensorveil.report.residuals.MOST", 100)
     text = Reader(render(owner_page(model, guarantee(), tensor))).text
     assert f"100 of the {tensor.n_entries:,} entries it was fitted to, at equal distances" in text
-    counts = re.search(r"residuals by size residual entries (.*?)Root mean square", text)[1]
-    assert sum(int(n) for n in re.findall(r"to −?[\d.e−]+ (\d+)", counts)) == 100
+    counts = re.search(r"residuals by size residual entries (.*?)Root mean square", text)
+    assert counts is not None
+    assert sum(int(n) for n in re.findall(r"to −?[\d.e−]+ (\d+)", counts[1])) == 100
 
 
 def test_pages_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = tmp_path / "report.html"
+    place, page = tmp_path / "report.html", release_page(cp_model((3, 2)), guarantee())
     place.write_text("before")
     monkeypatch.setattr("tensorveil.report.page.render", lambda page: (_ for _ in ()).throw(RuntimeError("no")))
     with pytest.raises(RuntimeError):
-        save_page(place, pages)
+        save_page(place, page)
     assert place.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(InputError, match="does not exist"):
-        save_page(tmp_path / "none" / "report.html", pages)
+        save_page(tmp_path / "none" / "report.html", page)

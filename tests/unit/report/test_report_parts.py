@@ -105,7 +105,7 @@ def test_a_curve_stands_where_its_numbers_are(width: Any, log: Any) -> None:
 )
 def test_any_numbers_can_be_drawn(points: Any, log_x: Any, log_y: Any) -> None:
     x, y, band = zip(*points, strict=True)
-    low, high = ([value + sign * wide for value, wide in zip(y, band, strict=True)] for sign in (-1, 1))
+    low, high = (tuple(value + sign * wide for value, wide in zip(y, band, strict=True)) for sign in (-1, 1))
     series = Series(name="s", x=x, y=y, low=low, high=high)
     levels = (Level(name="zero", y=0.0),)
     chart = Chart(title="t", x="x", y="y", series=(series,), levels=levels, caption=CAPTION, log_x=log_x, log_y=log_y)

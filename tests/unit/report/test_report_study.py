@@ -78,7 +78,7 @@ def test_panels_and_metrics_get_tables_of_their_own() -> None:
     rows.append(row("a", 1.0, x=1.0, panel="Tucker"))
     tables = tabulate(rows, CONDITIONS)
     assert [table.title for table in tables] == ["CP: RMSE", "CP: bias", "RMSE", "Tucker"]
-    study = StudyPage(title="t", finding="f", tables=tables, notes=[NASTY], source=NASTY)
+    study = StudyPage(title="t", finding="f", tables=tables, notes=(NASTY,), source=NASTY)
     Reader(render(make_study_page(study)))
 
 
@@ -88,7 +88,9 @@ def test_the_page_shows_the_figure_that_was_drawn() -> None:
     axes[0, 0].plot([1, 2], [1, 2])
     image = drawing.draw_for_page(figure, "made-up")
     assert image == drawing.draw_for_page(figure, "made-up")
-    width, height = (float(n) for n in re.search(rb'width="([\d.]+)pt" height="([\d.]+)pt"', image).groups())
+    size = re.search(rb'width="([\d.]+)pt" height="([\d.]+)pt"', image)
+    assert size is not None
+    width, height = (float(n) for n in size.groups())
     assert (width, height) == pytest.approx((4 * 72, 3 * 72), abs=3)  # the panels without the caption below them
     caption = make_caption(rows, CONDITIONS, "What is seen.")
     assert caption.runs == 1

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def with_cell(column: Any, cell: Any) -> Any:
     return pd.DataFrame({name: [cell, *FRAME[name][1:]] if name == column else FRAME[name] for name in FRAME})
 
 
-CASES = {
+CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "duplicates": (
         lambda: ObservedTensor([[0, INDEX], [0, INDEX]], [VALUE, 1]),
         "must not be duplicated.*duplicates='mean'",
@@ -67,7 +68,7 @@ CASES = {
     "order 9": (lambda: ObservedTensor([[INDEX] * 9], [VALUE]), "2 to 8 modes; got 9"),
     "values not numbers": (lambda: ObservedTensor(TWO, [LABEL, "b"]), "values must be numbers; got text"),
     "complex values": (lambda: ObservedTensor(TWO, [VALUE, 1j]), "values must be numbers; got complex"),
-    "values 2-D": (lambda: ObservedTensor(TWO, [[VALUE], [1]]), "values must be 1-D"),
+    "values 2-D": (lambda: ObservedTensor(TWO, [[VALUE], [1]]), "values must be 1-D"),  # type: ignore[arg-type]
     "outside bounds": (
         lambda: ObservedTensor(TWO, [VALUE, 1], bounds=(1, 5)),
         r"must lie within bounds \(1, 5\).*out_of_bounds='clip'",
@@ -77,15 +78,21 @@ CASES = {
     "bounds infinite": (lambda: ObservedTensor(TWO, [VALUE, 1], bounds=(0, np.inf)), "two finite numbers"),
     "bounds not a pair": (lambda: ObservedTensor(TWO, [VALUE, 1], bounds=(0, 1, 2)), "two finite numbers"),
     "shape of another order": (lambda: ObservedTensor(TWO, [VALUE, 1], (2, 3, 4)), "3 sizes for 2 modes"),
-    "shape not whole": (lambda: ObservedTensor(TWO, [VALUE, 1], (2, 3.5)), "shape must hold integers"),
+    "shape not whole": (
+        lambda: ObservedTensor(TWO, [VALUE, 1], (2, 3.5)),  # type: ignore[arg-type]
+        "shape must hold integers",
+    ),
     "shape zero": (lambda: ObservedTensor(TWO, [VALUE, 1], (2, 0)), "shape must hold integers"),
     "duplicates policy": (
-        lambda: ObservedTensor(TWO, [VALUE, 1], duplicates="max"),
+        lambda: ObservedTensor(TWO, [VALUE, 1], duplicates="max"),  # type: ignore[arg-type]
         "duplicates must be one of.*'mean'",
     ),
-    "missing policy": (lambda: ObservedTensor(TWO, [VALUE, 1], missing="fill"), "missing must be one of.*'drop'"),
+    "missing policy": (
+        lambda: ObservedTensor(TWO, [VALUE, 1], missing="fill"),  # type: ignore[arg-type]
+        "missing must be one of.*'drop'",
+    ),
     "bounds policy": (
-        lambda: ObservedTensor(TWO, [VALUE, 1], out_of_bounds="wrap"),
+        lambda: ObservedTensor(TWO, [VALUE, 1], out_of_bounds="wrap"),  # type: ignore[arg-type]
         "out_of_bounds must be one of.*'clip'",
     ),
     "nothing left": (lambda: ObservedTensor([[0, INDEX]], [np.nan], missing="drop"), "leaves none"),
@@ -97,7 +104,7 @@ CASES = {
         "labels of mode 'a' must be as many",
     ),
     "equal labels": (lambda: Mode("a", [LABEL, LABEL]), "labels of mode 'a' must be unique"),
-    "missing label": (lambda: Mode("a", [LABEL, None]), "contain a missing label"),
+    "missing label": (lambda: Mode("a", [LABEL, None]), "contain a missing label"),  # type: ignore[arg-type]
     "nan label": (lambda: Mode("a", [VALUE, np.nan]), "contain a missing label"),
     "nat label": (lambda: Mode("a", np.array(["2020-01-01", "NaT"], "M8[D]")), "contain a missing label"),
     "mixed labels": (lambda: Mode("a", np.array([LABEL, 1], object)), "all strings, all numbers or all dates"),
@@ -177,7 +184,7 @@ CASES = {
         "mask must be a boolean array",
     ),
     "missing not a number": (
-        lambda: ObservedTensor.from_dense([[VALUE]], missing="zero"),
+        lambda: ObservedTensor.from_dense([[VALUE]], missing="zero"),  # type: ignore[arg-type]
         "missing must be the number",
     ),
     "not sparse": (lambda: ObservedTensor.from_scipy(np.eye(2)), "must be a scipy.sparse"),

@@ -10,6 +10,7 @@ from PIL import Image
 
 import tensorveil as tv
 from tensorveil.tensor.files import images
+from tests.unit.tensor.tensor_cases import labels_of
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_round_trip_keeps_values_and_holes(kind: Any, request: pytest.FixtureReq
     assert again.bounds == (0.0, 255.0)
     assert [mode.name for mode in again.modes] == ["row", "column", "channel"][: picture.ndim]
     if picture.ndim == 3:
-        assert list(again.modes[2].labels) == ["red", "green", "blue"]
+        assert labels_of(again.modes[2]) == ["red", "green", "blue"]
 
 
 def test_dense_arrays_are_rounded_and_clipped(tmp_path: Path) -> None:

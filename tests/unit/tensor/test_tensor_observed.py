@@ -1,8 +1,10 @@
 """The tensor itself: attributes, ownership, choosing entries, labels."""
 
 import copy
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -129,7 +131,7 @@ def test_with_values_and_bounds(tensor: Any) -> None:
 
 
 def test_labels_both_ways() -> None:
-    modes = [Mode("user", ["ann", "bob"]), Mode("year", [1999, 2001, 2000]), "day"]
+    modes: list[str | Mode] = [Mode("user", ["ann", "bob"]), Mode("year", [1999, 2001, 2000]), "day"]
     tensor = ObservedTensor([[0, 1, 4], [1, 2, 0]], [1, 2], modes=modes)
     assert tensor.shape == (2, 3, 5)  # labels settle the size of their mode
     coords = tensor.encode(["bob", "ann"], [2000, 1999], [0, 4])
@@ -197,13 +199,15 @@ def test_merging_duplicates_matches_brute_force(case: Any, policy: Any, huge: An
     shape, rows, values = case
     if huge:  # beyond 63 bits: the keys take several words
         shape = tuple(2**31 - 1 for _ in shape)
-    groups = {}
+    groups: dict[Any, list[Any]] = {}
     for row, value in zip(rows, values, strict=True):
         groups.setdefault(row, []).append(value)
-    merge = {"mean": np.mean, "sum": np.sum, "first": lambda v: v[0], "last": lambda v: v[-1]}[policy]
+    ways: dict[str, Callable[[Any], Any]] = {
+        "mean": np.mean, "sum": np.sum, "first": lambda v: v[0], "last": lambda v: v[-1],
+    }  # fmt: skip
     tensor = ObservedTensor(np.array(rows), values, shape, duplicates=policy)
     assert list(map(tuple, tensor.coords.tolist())) == list(groups)
-    assert tensor.values.tolist() == [float(merge(group)) for group in groups.values()]
+    assert tensor.values.tolist() == [float(ways[policy](group)) for group in groups.values()]
     if len(groups) < len(rows):
         with pytest.raises(InputError, match="duplicated"):
             ObservedTensor(np.array(rows), values, shape)
@@ -229,7 +233,7 @@ def test_keys_at_the_edge_of_63_bits() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_long_keys_are_sorted_in_parts(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_keys, "PARALLEL_SORT", 10)
-    monkeypatch.setattr(tensor_keys.os, "cpu_count", lambda: workers)
+    monkeypatch.setattr(os, "cpu_count", lambda: workers)
     key = np.random.default_rng(0).integers(10**12, size=1000)
     expected = np.sort(key)
     tensor_keys._sort(key)

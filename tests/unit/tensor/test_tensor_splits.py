@@ -94,7 +94,7 @@ def test_k_fold_holds_out_every_entry_once(tensor: Any) -> None:
     [
         (lambda t: random_split(t, 0.0), "fraction must lie between 0 and 1; got 0.0"),
         (lambda t: random_split(t, 1), "fraction must lie between 0 and 1; got 1"),
-        (lambda t: random_split(t, "half"), "fraction must lie"),
+        (lambda t: random_split(t, "half"), "fraction must lie"),  # type: ignore[arg-type]
         (lambda t: slice_split(t, 0), "either fraction or indices"),
         (lambda t: slice_split(t, 0, 0.5, indices=[1]), "either fraction or indices"),
         (lambda t: slice_split(t, 0, indices=[20]), "within the size"),
@@ -102,7 +102,7 @@ def test_k_fold_holds_out_every_entry_once(tensor: Any) -> None:
         (lambda t: slice_split(t, "hour", 0.5), "mode must be one of"),
         (lambda t: slice_split(t, 0, 0.001), "both parts"),
         (lambda t: k_fold(t, 1), "k must be an integer of at least 2; got 1"),
-        (lambda t: k_fold(t, 2.5), "k must be an integer"),
+        (lambda t: k_fold(t, 2.5), "k must be an integer"),  # type: ignore[arg-type]
         (lambda t: k_fold(t, 701), "must not exceed"),
     ],
 )

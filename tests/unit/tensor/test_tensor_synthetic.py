@@ -29,6 +29,7 @@ def test_paper_problem(kind: Any) -> None:
     assert problem.shape == (20, 20, 20)
     assert problem.train.n_entries == 3200
     assert problem.held_out.n_entries == 800
+    assert problem.clean is not None
     assert problem.clean.min() == 0.0
     assert problem.clean.max() == 1.0
     assert np.allclose(problem.clean, dense(problem))
@@ -45,6 +46,7 @@ def test_paper_factors() -> None:
         assert np.allclose(np.linalg.norm(factor, axis=0), 1)
     for factor in tucker.factors:
         assert np.allclose(factor.T @ factor, np.eye(3))
+    assert tucker.core is not None
     assert tucker.core.shape == (3, 3, 3)
     assert cp.core is None
 
@@ -84,6 +86,7 @@ def test_any_order_and_both_ways_to_clean_values(shape: tuple[int, ...]) -> None
         synthetic_cp(shape, 2, snr=math.inf, missing=0.3, random_state=0),
         synthetic_tucker(shape, 2, snr=math.inf, missing=0.3, random_state=0),
     ):
+        assert problem.clean is not None
         assert np.allclose(problem.clean, dense(problem))
         assert np.allclose(problem.train.values, problem.clean[tuple(problem.train.columns)])
         assert np.allclose(problem.clean_at(problem.held_out.coords), problem.held_out.values)
@@ -91,6 +94,7 @@ def test_any_order_and_both_ways_to_clean_values(shape: tuple[int, ...]) -> None
 
 def test_tucker_with_unequal_ranks_and_no_scaling() -> None:
     problem = synthetic_tucker((6, 7, 8), (2, 3, 4), scaling="none", random_state=0)
+    assert problem.core is not None
     assert problem.core.shape == (2, 3, 4)
     assert (problem.offset, problem.scale) == (0.0, 1.0)
 
@@ -121,7 +125,7 @@ def test_large_tensors_are_never_built(make: Any) -> None:
 
 
 def test_large_and_small_paths_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    kwargs = {"scaling": "none", "snr": math.inf, "random_state": 2}
+    kwargs: dict[str, Any] = {"scaling": "none", "snr": math.inf, "random_state": 2}
     small = synthetic_cp((10, 11, 12), 3, **kwargs)
     monkeypatch.setattr(recipe, "DENSE_CELLS", 0)
     large = synthetic_cp((10, 11, 12), 3, **kwargs)
@@ -144,15 +148,15 @@ def test_drawing_cells_sparsely_and_densely() -> None:
         (lambda: synthetic_cp((5,), 1), "2 to 8 modes; got 1"),
         (lambda: synthetic_cp((5, 0), 1), "shape must hold integers"),
         (lambda: synthetic_cp((5, 5), 1, snr=0), "snr must be positive; got 0"),
-        (lambda: synthetic_cp((5, 5), 1, snr_definition="odd"), "snr_definition must be one of"),
+        (lambda: synthetic_cp((5, 5), 1, snr_definition="odd"), "snr_definition must be one of"),  # type: ignore[arg-type]
         (lambda: synthetic_cp((5, 5), 1, missing=1.0), "missing must be at least 0 and below 1"),
         (lambda: synthetic_cp((5, 5), 1, held_out=1.0), "held_out must lie between 0 and 1"),
         (lambda: synthetic_cp((5, 5), 1, n_entries=26), "not exceed the number of cells"),
-        (lambda: synthetic_cp((5, 5), 1, scaling="unit"), "scaling must be one of"),
+        (lambda: synthetic_cp((5, 5), 1, scaling="unit"), "scaling must be one of"),  # type: ignore[arg-type]
         (lambda: synthetic_cp((2**31 - 1,) * 3, 1, n_entries=10), "fewer than 2\\*\\*63 cells"),
         (lambda: synthetic_tucker((5, 5), 6), "must not exceed the size of its mode, 5; got 6"),
         (lambda: synthetic_tucker((5, 5), (1, 2, 3)), "one per mode, 2; got 3"),
-        (lambda: paper_problem("tt"), "kind must be one of"),
+        (lambda: paper_problem("tt"), "kind must be one of"),  # type: ignore[arg-type]
     ],
 )
 def test_refusals(action: Any, message: Any) -> None:

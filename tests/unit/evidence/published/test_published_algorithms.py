@@ -24,7 +24,7 @@ HUGE = 1e15
 PASSES = 5
 
 
-def make(name: str, model: str = "cp", rank: int = 2, epsilon: float = 20.0, **options: Any) -> Any:
+def make(name: str, model: str = "cp", rank: int | tuple[int, ...] = 2, epsilon: float = 20.0, **options: Any) -> Any:
     options = {"passes": PASSES, "random_state": 3, "verbose": False, **options}
     if name == "input":
         return InputPerturbation(model, rank, epsilon=epsilon, **{"bounds": (-5.0, 5.0), **options})
@@ -61,7 +61,7 @@ NAMES = ["input", "gradient", "output"]
 @pytest.mark.parametrize("model", ["cp", "tucker"])
 @pytest.mark.parametrize("name", NAMES)
 def test_without_noise_it_is_the_published_descent(any_tensor: Any, name: str, model: Any) -> None:
-    unclipped = {"clip_constant": 1e4} if name == "gradient" else {}
+    unclipped: dict[str, Any] = {"clip_constant": 1e4} if name == "gradient" else {}
     fitted = make(name, model, epsilon=HUGE, **unclipped).fit(any_tensor).model_
     expected = plain(any_tensor, model)
     for got, want in zip(fitted.factors, expected.factors, strict=True):
@@ -246,9 +246,9 @@ def test_parameter_errors(tensor: Any, name: str, options: Any, message: Any) ->
 
 def test_privacy_inputs_have_no_defaults() -> None:
     with pytest.raises(TypeError, match="epsilon"):
-        InputPerturbation(bounds=(0, 1))
+        InputPerturbation(bounds=(0, 1))  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="bounds"):
-        InputPerturbation(epsilon=1.0)
+        InputPerturbation(epsilon=1.0)  # type: ignore[call-arg]
 
 
 def test_equal_values_have_no_range() -> None:
@@ -294,7 +294,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "published.md"
 
 def test_the_page_runs_and_holds_what_guarantees_point_to(tensor: Any) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    names = {}
+    names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "docs/published.md", "exec"), names)
     anchors = {

@@ -38,7 +38,7 @@ def gradient(x: Any, core: Any, rows: Any, mode: Any) -> Any:
 
 
 def plain_loop(
-    columns: Any, values: Any, order: int, core: Any, factors: Any, noise: Any, noisy: Any, clip: Any
+    columns: Any, values: Any, order: Any, core: Any, factors: Any, noise: Any, noisy: Any, clip: Any
 ) -> Any:
     factors = [f.copy() for f in factors]
     core = None if core is None else core.copy()

@@ -32,8 +32,8 @@ from tensorveil_evidence.published import (
 from tensorveil_evidence.published.array_kinds import mirror
 from tensorveil_evidence.published.truth import laplace_epsilon
 
-MNIST = {"shape": (28, 28), "bounds": (0, 255), "span": 256}
-BOX = {"shape": (28, 28), "bounds": (-1, 1), "epsilon": 1.0, "delta": 1e-5}
+MNIST: dict[str, Any] = {"shape": (28, 28), "bounds": (0, 255), "span": 256}
+BOX: dict[str, Any] = {"shape": (28, 28), "bounds": (-1, 1), "epsilon": 1.0, "delta": 1e-5}
 
 
 def tldp(noise: str = "laplace", reading: str = "algorithm", epsilon: float = 1.0, **options: Any) -> Any:
@@ -146,7 +146,10 @@ def test_directional_noise() -> None:
     assert np.allclose(even.row_variances, MVG(**BOX).sigma ** 2)
     assert even.truth("tensor").mu == pytest.approx(MVG(**BOX).truth("tensor").mu)
     # On a ball nothing beats isotropic noise: the bound by the smallest variance is larger.
-    assert mechanism.truth("tensor").mu > even.truth("tensor").mu
+    turned, isotropic = mechanism.truth("tensor").mu, even.truth("tensor").mu
+    assert turned is not None
+    assert isotropic is not None
+    assert turned > isotropic
     tensor = MVG(shape=(3, 4, 5), epsilon=1.0, bounds=(0, 1), delta=1e-5, mode=1,
                  directions=np.eye(4), shares=np.full(4, 0.25))  # fmt: skip
     assert tensor.perturb(np.zeros((3, 4, 5)), 0).shape == (3, 4, 5)
@@ -324,7 +327,7 @@ def exact_ratio(first: Any, second: Any, answers: Any) -> Any:
 
 def test_weights_from_the_data_void_a_guarantee_that_public_weights_keep() -> None:
     """One pixel of a weighted mechanism: with its weight public, epsilon holds; with its own value as weight, not."""
-    common = {"shape": (1,), "unit": "local entry", "bounds": (0, 255), "points": 256}
+    common: dict[str, Any] = {"shape": (1,), "unit": "local entry", "bounds": (0, 255), "points": 256}
     answers = np.arange(-600, 860)
     fixed = DTLDP(epsilon=0.5, **common)
     assert exact_ratio((fixed, 0), (fixed, 255), answers) <= 0.5 + 1e-9

@@ -10,11 +10,11 @@ from tensorveil_evidence.studies.study import Cell, Results, Row, Study
 
 def row(
     method: str = "one",
-    value: float = 1.0,
+    value: float | None = 1.0,
     *,
     status: str = "proven",
     run: int = 100,
-    x: float = 1.0,
+    x: float | None = 1.0,
     panel: str = "",
     metric: str = "RMSE",
 ) -> Any:

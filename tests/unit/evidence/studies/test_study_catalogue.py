@@ -71,9 +71,10 @@ def test_the_page_is_the_one_that_its_results_give(name: str) -> None:
     assert not results.quick
     assert page == publication.write_page(study, results)
     assert {row.status for row in results.rows} <= set(STATUSES)
-    caption = re.search(r"^\*(.*)\*$", page, re.MULTILINE)[1]
+    caption = re.search(r"^\*(.*)\*$", page, re.MULTILINE)
+    assert caption is not None
     for word in ("Unit: ", "psilon", "elta: ", "Runs", "Guarantees: "):
-        assert word in caption
+        assert word in caption[1]
     assert (DOCS / f"{name}.svg").is_file()
     for target in re.findall(r"\]\(([\w./-]+)\)", page):
         assert (DOCS / target).exists(), target

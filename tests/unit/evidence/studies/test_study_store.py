@@ -91,8 +91,8 @@ def test_rows_survive_json(value: Any, x: Any) -> None:
 
 def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     made = study()
-    values = [found.value for cell in kept(made, tmp_path) for found in cell.rows]
-    again = [found.value for cell in find_finished(made, tmp_path).values() for found in cell.rows]
+    values: list[Any] = [found.value for cell in kept(made, tmp_path) for found in cell.rows]
+    again: list[Any] = [found.value for cell in find_finished(made, tmp_path).values() for found in cell.rows]
     assert sorted(values) == sorted(again)
     assert 0.1 + 1 / 3 in again
     assert list(doubled({"number": 1}))[1].value == 0.1 + 1 / 3
