@@ -12,13 +12,15 @@ from tensorveil.report import release_page as pages
 from tensorveil.report.release_page import release_page
 
 SHAPE = (60, 12, 5)
+OPTIONS: dict[str, Any] = {
+    "epsilon": 20.0, "delta": 1e-5, "unit": "slice:user", "bounds": (-1, 2), "shape": SHAPE,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def shared() -> Any:
     data = tv.synthetic_cp(SHAPE, 2, random_state=0).train.with_modes(("user", "film", "day"))
-    options: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-5, "unit": "slice:user", "bounds": (-1, 2), "shape": SHAPE}
-    return tv.UserLevelCP(2, **options).fit(data)
+    return tv.UserLevelCP(2, **OPTIONS).fit(data)
 
 
 def test_a_page_of_what_users_share_shows_released_modes_and_no_user(shared: Any, tmp_path: Path) -> None:
@@ -40,8 +42,7 @@ def test_an_example_of_a_user_follows_from_the_release_alone(shared: Any) -> Non
 
 def test_a_tucker_release_of_what_users_share_has_a_page() -> None:
     data = tv.synthetic_cp(SHAPE, 2, random_state=1).train.with_modes(("user", "film", "day"))
-    options: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-5, "unit": "slice:user", "bounds": (-1, 2), "shape": SHAPE}
-    fit = tv.UserLevelTucker((2, 2, 2), **options).fit(data)
+    fit = tv.UserLevelTucker((2, 2, 2), **OPTIONS).fit(data)
     page = release_page(fit.model_, fit.guarantee_)
     assert any(section.name == "factors" for section in page.sections)
 
