@@ -272,7 +272,7 @@ def test_the_plain_descent_claims_nothing_and_writes_nothing(tensor, tmp_path):
         with pytest.raises(published.ReleaseRefusedError, match="write no release"):
             write(tmp_path / "release")
     assert len(fit.history_) == fit.n_iter_ == PASSES
-    assert fit.history_[-1].train_rmse < fit.history_[0].train_rmse
+    assert fit.history_[-1].train_error < fit.history_[0].train_error
 
 
 def test_published_settings_do_not_beat_the_constant():
