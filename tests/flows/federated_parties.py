@@ -55,7 +55,7 @@ class Parties:
         data = ratings()
         for k in range(clients):
             data.take(data.columns[0] % clients == k).write(folder / f"client-{k}" / "data.npz")
-        self.processes = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, *words: Any) -> None:
         self.popen(name, [*COMMAND, "federate", *map(str, words)])

@@ -20,7 +20,8 @@ class Hostile:
     """Wraps a true client: its set-up is in order, its sums are not."""
 
     def __init__(self, client: Any) -> None:
-        self.client, self.sent = client, []
+        self.client = client
+        self.sent: list[bytes] = []
 
     @property
     def finished(self) -> Any:
@@ -61,4 +62,5 @@ if __name__ == "__main__":
     agreement, home, address = sys.argv[1:]
     group = read(Path(home) / "data.npz")
     client = Client(agreement=Agreement.load(agreement), home=Path(home), data=lambda: group)
-    work(Hostile(client), Channel(address=address), Path(home))
+    hostile: Any = Hostile(client)
+    work(hostile, Channel(address=address), Path(home))

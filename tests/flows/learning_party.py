@@ -4,6 +4,7 @@ The folder holds agreement.json, a home folder per party, and data-NUMBER.npz fo
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,4 +41,5 @@ def client(folder: Path, address: Any, number: Any) -> None:
 
 if __name__ == "__main__":
     role, where, at, *more = sys.argv[1:]
-    {"server": server, "client": client}[role](Path(where), at, *more)
+    parties: dict[str, Callable[..., None]] = {"server": server, "client": client}
+    parties[role](Path(where), at, *more)

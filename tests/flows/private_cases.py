@@ -27,14 +27,14 @@ def write_table(path: Path, *, seed: int = 0, keep: float = 0.6, indices: bool =
     return path
 
 
-def complete(path: Path, output: Any, *options: Any, unit: str = "value", epsilon: int = 2) -> Any:
+def complete(path: Path, output: Any, *options: Any, unit: str = "value", epsilon: float = 2) -> Any:
     quick = ["--rank", "2", "--sweeps", "3", "--threads", "1", "--filled-format", "csv"]
     promise = ["--epsilon", epsilon, "--unit", unit, "--bounds", 1, 5]
     entry = ["--indices", "--private-shape", ",".join(map(str, SHAPE))] if unit == "entry" else []
     return run(list(map(str, ["complete", path, "-o", output, *promise, *quick, *entry, *options])))
 
 
-def new_ledger(path: Path, unit: str = "value", epsilon: int = 3) -> Any:
+def new_ledger(path: Path, unit: str = "value", epsilon: float = 3) -> Any:
     budget = ["--epsilon", str(epsilon), "--delta", "0", "--unit", unit, "--name", "ratings"]
     assert run(["budget", "create", str(path), *budget]) == 0
     return path

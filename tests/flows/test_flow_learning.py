@@ -41,21 +41,22 @@ def data() -> Any:
 
 
 def averaged(**changes: Any) -> Any:
-    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "users": 3, "epochs": 2, "clip": 1.0, "clip_kind": "max"}
+    facts: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "users": 3, "epochs": 2}
+    facts |= {"clip": 1.0, "clip_kind": "max", "batch": 16, "rate": 0.005, "seed": 4}
     network = Network(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [16], "dropout": 0.3})
-    return AveragedParameters(**(facts | {"network": network, "batch": 16, "rate": 0.005, "seed": 4} | changes))
+    return AveragedParameters(**(facts | {"network": network} | changes))
 
 
 def moments(**changes: Any) -> Any:
     told = Directions(basis=Basis.dct((8, 8), 20), centre=-1.0)
-    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 10_000, "directions": told, "classes": 10}
+    facts: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "most_users": 10_000, "directions": told, "classes": 10}
     return ClassMoments(**(facts | changes))
 
 
 def contrasts(**changes: Any) -> Any:
     told = Directions(basis=Basis.dct((8, 8), 20), centre=-1.0)
-    facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "users": 3, "directions": told, "classes": 10}
-    return ClassContrasts(**(facts | changes))
+    facts: dict[str, Any] = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "users": 3, "directions": told}
+    return ClassContrasts(**(facts | {"classes": 10} | changes))
 
 
 def agreed(folder: Path, recipe: Any, **trust: Any) -> Any:
@@ -68,10 +69,10 @@ def agreed(folder: Path, recipe: Any, **trust: Any) -> Any:
 
 
 def in_one_process(folder: Path, agreement: Any, groups: Any, **options: Any) -> Any:
-    clients = [
-        Client(agreement=agreement, home=folder / f"client-{k}", data=lambda group=group: group)
-        for k, group in enumerate(groups)
-    ]
+    def client(k: int, group: Any) -> Client:
+        return Client(agreement=agreement, home=folder / f"client-{k}", data=lambda: group)
+
+    clients = [client(k, group) for k, group in enumerate(groups)]
     transport = InProcess(answers=[client.answer for client in clients])
     return run_server(agreement, load_identity(folder / "server"), transport, **options)
 
@@ -134,7 +135,7 @@ def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     import re
 
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "learning.md").read_text(encoding="utf-8")
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "learning.md", "exec"), names)
     assert names["score"] > 0.6

@@ -214,7 +214,7 @@ def test_the_page_on_local_privacy_runs(
 ) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "local.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "local.md", "exec"), names)
     np.save("people.npy", names["people"])

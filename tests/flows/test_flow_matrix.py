@@ -141,6 +141,7 @@ def test_private_pictures_are_all_predicted(tmp_path: Path) -> None:
     assert run(["complete", str(tmp_path / "left.png"), "-o", str(release), *promise, *options]) == 0
     assert names(release) == ["MODEL_CARD.md", "filled.png", "guarantee.json", "model.npz", "report.html"]
     model, _ = load_release(release)
+    assert isinstance(model, tv.CPModel)
     filled = tv.read(release / "filled.png").to_dense()
     np.testing.assert_array_equal(filled, np.rint(model.dense()))
 

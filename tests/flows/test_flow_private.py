@@ -16,6 +16,7 @@ import pytest
 
 from tensorveil.cli.main import run
 from tensorveil.completion import PrivateCP
+from tensorveil.models import CPModel
 from tensorveil.privacy import Ledger
 from tensorveil.release import fill
 from tensorveil.release.release import load_release
@@ -47,7 +48,10 @@ def test_values_from_a_table_to_a_release(tmp_path: Path, capsys: pytest.Capture
     assert guarantee.private
     assert (guarantee.epsilon, guarantee.delta, str(guarantee.unit)) == (2.0, 0.0, "value")
     assert (model.shape, model.bounds) == (SHAPE, (1.0, 5.0))
-    assert model.modes[0].labels.tolist()[:2] == ["u00", "u01"]
+    assert isinstance(model, CPModel)
+    labels = model.modes[0].labels
+    assert labels is not None
+    assert labels.tolist()[:2] == ["u00", "u01"]
     filled = pyarrow.csv.read_csv(output / "filled.csv")
     assert filled.num_rows == math.prod(SHAPE) - read(path).n_entries
     cells = {name: filled.column(name).to_pylist() for name in ("user", "film")}

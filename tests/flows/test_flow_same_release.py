@@ -28,7 +28,7 @@ def names(folder: Path) -> Any:
 
 
 def private_cp(**changes: Any) -> Any:
-    promise = {"epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "sweeps": 2}
+    promise: dict[str, Any] = {"epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "sweeps": 2}
     return tv.PrivateCP(2, **(promise | changes))
 
 
@@ -88,7 +88,8 @@ def test_every_release_has_a_report_that_could_be_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [tv.CP, tv.Tucker, tv.LowRankMatrix])
 def test_open_runs_can_be_called_from_python(tmp_path: Path, kind: Any) -> None:
-    path, records = write_table(tmp_path / "ratings.csv"), []
+    path = write_table(tmp_path / "ratings.csv")
+    records: list[Any] = []
     asked = OpenRun(
         reading=Reading(file=path, bounds=(1, 5)),
         estimator=kind(2, sweeps=3, random_state=0),

@@ -11,6 +11,7 @@ import pytest
 from tensorveil.cli.main import run
 from tensorveil.privacy import Ledger
 from tensorveil.release.release import load_release
+from tensorveil.rounds import SharedModel
 from tensorveil.tensor import read
 from tests.flows.private_cases import SECRET, SHAPE, assert_nothing_private, names, write_table
 
@@ -36,6 +37,7 @@ def test_from_a_table_to_a_release_and_to_answers(
     assert complete(path, output, "--model", model, "--ledger", ledger) == 0
     captured = capsys.readouterr()
     shared, guarantee = load_release(output)
+    assert isinstance(shared, SharedModel)
     assert guarantee.private
     assert guarantee.sentence() in " ".join(captured.out.split())
     assert "joint differential privacy" in guarantee.sentence()

@@ -181,7 +181,9 @@ def test_data_that_are_not_there(
 def test_the_data_of_every_study_can_be_had_somewhere() -> None:
     for study in list_studies().values():
         if study.dataset is not None:
-            assert jobs._find_data(study.dataset)[1].startswith("http")
+            home = jobs._find_data(study.dataset)[1]
+            assert home is not None
+            assert home.startswith("http")
 
 
 def test_the_list_tells_the_cost(capsys: pytest.CaptureFixture[str]) -> None:

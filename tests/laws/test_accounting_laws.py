@@ -17,6 +17,7 @@ from tensorveil.privacy import (
     Budget,
     BudgetExceededError,
     Composed,
+    Event,
     Gaussian,
     NonPrivate,
     Parallel,
@@ -35,7 +36,7 @@ from tensorveil.privacy.responses import mixture_delta, response_terms
 
 DELTA = 1e-5
 # Every kind of event, alone and together with others.
-KINDS = {
+KINDS: dict[str, Event] = {
     "pure": Pure(0.13),
     "gaussian": Gaussian(0.21),
     "zcdp": ZCDP(0.011),
@@ -182,6 +183,7 @@ def test_pure_adds_up_in_decimals(thousandths: Any) -> None:
 def adaptive_delta(epsilon: float, mu: Any, pure: Any, next_mu: Any) -> Any:
     """Delta of an analyst who sees a mu-GDP release, then takes a pure or a Gaussian one, whichever hurts more."""
     terms = response_terms({pure: 1})
+    assert terms is not None
     draws = np.linspace(-9, 9, 2001)
     weights = np.exp(-(draws**2) / 2)
     losses = mu**2 / 2 + mu * draws

@@ -18,7 +18,7 @@ from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form, PrivateData
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.noise import Noisy, SeededSource
+from tensorveil.noise import Noisy, SeededSource, contribution_sensitivity
 
 BOUNDS = (-1.0, 3.0)
 
@@ -31,7 +31,8 @@ class Spy:
     """
 
     def __init__(self, script: Any = None) -> None:
-        self.calls, self.script = [], script
+        self.script = script
+        self.calls: list[tuple[Any, Fraction, str]] = []
 
     def answer(self, ints: Any, grid: Any, sensitivity: Any, norm: Any) -> Any:
         ints = np.asarray(ints)
@@ -158,8 +159,7 @@ def test_the_entry_bound_is_nearly_reached() -> None:
 def test_mutants_are_caught(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test has power: mechanisms broken on purpose fail it."""
     if mutant == "half the sensitivity":
-        original = spending.contribution_sensitivity
-        monkeypatch.setattr(spending, "contribution_sensitivity", lambda *a: original(*a) / 2)
+        monkeypatch.setattr(spending, "contribution_sensitivity", lambda *a: contribution_sensitivity(*a) / 2)
         method = "margins"
     else:
         from tensorveil.mechanisms import refinement

@@ -110,7 +110,7 @@ def test_mutants_are_caught(broken: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     cells = np.argwhere(np.ones(SHAPE[1:]))
     cells = cells[cells[:, 0] == 0]
     user = tensor(np.column_stack([np.zeros(len(cells), int), cells]), np.full(len(cells), 5.0))
-    few = {"contributions": 1.0}
+    few: dict[str, Any] = {"contributions": 1.0}
     assert longest(3, user, **few).max() <= 1.0
     monkeypatch.setattr(compiled, "add_bounded", functools.partial(add_bounded, broken=broken))
     if broken == "linear sums ignored":

@@ -123,6 +123,7 @@ def test_the_bar_is_shown_on_a_terminal_only(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     with count_progress("auditing") as progress:
+        assert progress is not None
         progress(1, 2)
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -130,8 +131,9 @@ def test_the_bar_is_shown_on_a_terminal_only(
 
 
 def test_a_curve_needs_points() -> None:
+    empty: Any = SimpleNamespace(curve=())
     with pytest.raises(InputError, match="no trade-off curve"):
-        curve_picture("t", SimpleNamespace(curve=()))
+        curve_picture("t", empty)
 
 
 def test_the_owner_of_the_data_can_attack_a_model(

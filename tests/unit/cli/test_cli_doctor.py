@@ -31,7 +31,9 @@ def test_everything_that_the_metadata_ask_for_is_looked_at(capsys: pytest.Captur
     facts = json.loads(capsys.readouterr().out)
     assert {"numpy", "scipy", "numba", "pyarrow", "click", "rich", "cryptography"} <= set(facts["versions"])
     assert all(facts["versions"].values())
-    assert set(facts["extras"]) == set(metadata.metadata("tensorveil").get_all("Provides-Extra"))
+    offered = metadata.metadata("tensorveil").get_all("Provides-Extra")
+    assert offered is not None
+    assert set(facts["extras"]) == set(offered)
     assert "dp-accounting" in facts["extras"]["accounting"]["packages"]
 
 
@@ -78,7 +80,7 @@ def test_without_metadata_nothing_is_known(capsys: pytest.CaptureFixture[str], m
     def missing(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(doctor.metadata, "requires", missing)
+    monkeypatch.setattr(metadata, "requires", missing)
     assert run(["doctor"]) == 1
     assert "tensorveil is not installed" in capsys.readouterr().out
 

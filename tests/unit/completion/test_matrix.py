@@ -12,6 +12,7 @@ import tensorveil as tv
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.privacy import Budget, Ledger, epsilon_for
 from tensorveil.release.release import load_release, write_release
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 
 SOLVERS = ["bayes", "als", "sgd", "dlnm_qr", "sor", "altmin"]
 PRIVATE_SOLVERS = ["bayes", "dlnm_qr", "sor", "altmin"]
@@ -32,7 +33,7 @@ def fit(tensor: Any, solver: Any, rank: int = 3, **options: Any) -> Any:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_every_solver_completes(planted: Any, solver: Any, tmp_path: Path) -> None:
     truth, tensor = planted
-    more = {"regularization": 0.1} if solver == "als" else {}
+    more: dict[str, Any] = {"regularization": 0.1} if solver == "als" else {}
     fitted = fit(tensor, solver, baseline="none", **more)
     missing = np.isnan(tensor.to_dense())
     error = np.sqrt(np.mean((fitted.dense() - truth)[missing] ** 2))
@@ -167,7 +168,7 @@ def test_the_solver_sees_perturbed_values_only(planted: Any, monkeypatch: pytest
     from tensorveil.mechanisms.spend import Spend
 
     noisy, fitted = [], []
-    plain, real = Spend.values, mechanism.MATRIX_SOLVERS["sor"]
+    plain, real = Spend.values, MATRIX_SOLVERS["sor"]
 
     def spy(self: Any, values: Any, bounds: Any) -> Any:
         noisy.append(plain(self, values, bounds))
@@ -178,7 +179,7 @@ def test_the_solver_sees_perturbed_values_only(planted: Any, monkeypatch: pytest
         return real[1](task, settings, watch)
 
     monkeypatch.setattr(Spend, "values", spy)
-    monkeypatch.setattr(mechanism, "MATRIX_SOLVERS", {**mechanism.MATRIX_SOLVERS, "sor": (real[0], solve)})
+    monkeypatch.setattr(mechanism, "MATRIX_SOLVERS", {**MATRIX_SOLVERS, "sor": (real[0], solve)})
     private(solver="sor", method="input").fit(planted[1])
     assert len(noisy) == len(fitted) == 1
     slope = noisy[0].values[0] / fitted[0][0]  # what clipping leaves of the signal: a private number as well
@@ -245,6 +246,7 @@ def test_release_and_ledger(planted: Any, tmp_path: Path) -> None:
     fitted = private(ledger=ledger, method="input").fit(planted[1])
     write_release(fitted, tmp_path / "release")
     model, guarantee = load_release(tmp_path / "release")
+    assert isinstance(model, tv.CPModel)
     np.testing.assert_array_equal(model.dense(), fitted.dense())
     assert guarantee.epsilon == 5.0
     with pytest.raises(tv.TensorveilError):

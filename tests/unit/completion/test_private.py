@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from tensorveil.privacy import Budget, BudgetExceededError, Guarantee, Ledger, U
 VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "value"]
 
 
-PROMISE = {"epsilon": 2.0, "delta": 1e-6, "unit": "value", "bounds": (0, 1)}
+PROMISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "unit": "value", "bounds": (0, 1)}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(
     assert (fit.release_id_, fit.model_) == (first, model), "a fit that is refused leaves the earlier one as it was"
     fit.set_params(epsilon=2.0)
 
-    def fail(*_: Any, **__: Any) -> None:
+    def fail(*_: Any, **__: Any) -> NoReturn:
         raise MemoryError
 
     with monkeypatch.context() as patch:
@@ -176,13 +176,13 @@ def test_parameter_errors(problem: Any, changes: Any, message: Any) -> None:
 
 def test_privacy_inputs_have_no_defaults() -> None:
     for missing in ("epsilon", "delta", "unit", "bounds", "rank"):
-        options = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (0, 1)}
+        options: dict[str, Any] = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (0, 1)}
         del options[missing]
         with pytest.raises(TypeError, match=missing):
             tv.PrivateCP(**options)
 
 
-ESTIMATORS = {
+ESTIMATORS: dict[Any, dict[str, Any]] = {
     tv.CP: {"rank": 3, "solver": "als"},
     tv.Tucker: {"rank": (3, 2), "core_regularization": 0.5},
     tv.LowRankMatrix: {"rank": 3, "penalty": 0.7},

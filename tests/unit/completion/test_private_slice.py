@@ -14,7 +14,7 @@ from tensorveil.release.release import load_release, write_release
 from tensorveil.rounds import SharedModel
 
 SHAPE = (60, 20)
-PROMISE = {"epsilon": 2.0, "delta": 1e-5, "bounds": (1, 5), "shape": SHAPE}
+PROMISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-5, "bounds": (1, 5), "shape": SHAPE}
 
 
 def ratings(shape: Any = SHAPE, seed: int = 0) -> Any:
@@ -25,7 +25,7 @@ def ratings(shape: Any = SHAPE, seed: int = 0) -> Any:
 
 
 def estimators() -> Any:
-    cube = {**PROMISE, "shape": (60, 20, 4)}
+    cube: dict[str, Any] = {**PROMISE, "shape": (60, 20, 4)}
     return [
         (tv.UserLevelCP(2, unit=Unit.slice("user", contributions=20), **cube), ratings((60, 20, 4))),
         (tv.UserLevelTucker((2, 2, 2), unit="slice:user", method="factors", **cube), ratings((60, 20, 4))),
@@ -78,7 +78,8 @@ def test_spent_is_what_the_ledger_says(tmp_path: Path) -> None:
     (charge,) = ledger.entries()
     assert isinstance(charge.event, Gaussian)
     assert charge.release_id == fitted.release_id_
-    spent = sum(part.event.mu**2 for part in fitted.guarantee_.composition)
+    parts: Any = fitted.guarantee_.composition
+    spent = sum(part.event.mu**2 for part in parts)
     assert spent <= charge.event.mu**2
     with pytest.raises(InputError, match="unit"):
         tv.UserLevelCP(2, unit="slice:film", ledger=ledger, **PROMISE).fit(ratings())
@@ -109,7 +110,7 @@ def test_what_has_no_meaning_is_no_parameter() -> None:
         tv.UserLevelMatrix(2, unit="slice:user", **PROMISE).get_params()
     )
     for missing in ("epsilon", "delta", "unit", "bounds", "shape", "rank"):
-        options = {"rank": 2, "unit": "slice:user", **PROMISE}
+        options: dict[str, Any] = {"rank": 2, "unit": "slice:user", **PROMISE}
         del options[missing]
         with pytest.raises(TypeError, match=missing):
             tv.UserLevelCP(**options)
@@ -148,6 +149,7 @@ def test_release_holds_what_may_leave(tmp_path: Path) -> None:
     fitted = tv.UserLevelMatrix(2, unit="slice:user", **PROMISE).fit(tensor)
     folder = write_release(fitted, tmp_path / "release")
     model, guarantee = load_release(folder)
+    assert isinstance(model, SharedModel)
     np.testing.assert_array_equal(model.predict_for(tensor, tensor), fitted.predict_for(tensor, tensor))
     assert guarantee.sentence() == fitted.guarantee_.sentence()
     card = (folder / "MODEL_CARD.md").read_text()

@@ -58,10 +58,10 @@ def agreed(
 
 
 def clients_of(agreement: Any, homes: Any, groups: Any, **options: Any) -> Any:
-    return [
-        Client(agreement=agreement, home=home, data=lambda group=group: group, **options)
-        for home, group in zip(homes, groups, strict=True)
-    ]
+    def client(home: Path, group: Any) -> Client:
+        return Client(agreement=agreement, home=home, data=lambda: group, **options)
+
+    return [client(home, group) for home, group in zip(homes, groups, strict=True)]
 
 
 def in_process(

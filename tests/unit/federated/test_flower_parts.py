@@ -69,6 +69,7 @@ with processes._run(server, Path({str(tmp_path)!r}), Path({str(tmp_path / "log")
 """
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=os.environ)
     with parent:
+        assert parent.stdout is not None
         assert parent.stdout.readline() == b"up\n"
         assert listens(f"127.0.0.1:{port}")
         parent.kill()

@@ -93,7 +93,7 @@ class Wire:
     def __init__(self, clients: Any, change: Any) -> None:
         self.inner = InProcess(answers=[client.answer for client in clients])
         self.change = change
-        self.kept = []
+        self.kept: list[bytes] = []
 
     def nodes(self) -> Any:
         return self.inner.nodes()

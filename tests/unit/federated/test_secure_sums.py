@@ -19,7 +19,7 @@ from tests import chance
 RUN = "0" * 32
 
 
-def party(n: int, rounds: Any, threshold: Any, seeds: Any = None) -> Any:
+def party(n: int, rounds: Any, threshold: Any, seeds: Any = None) -> tuple[Any, Any, Any]:
     """Go through the set-up of a run: seeds, what is published, and everybody's opened shares."""
     seeds = seeds or [secrets.token_bytes(32) for _ in range(n)]
     everyone = [masking.publish_keys(seed, RUN, rounds).tobytes() for seed in seeds]

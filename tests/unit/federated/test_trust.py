@@ -131,7 +131,7 @@ def test_drawn_parts_have_the_deviation_that_is_charged() -> None:
     trust = Trust(kind="secure", clients=3, drop_outs=1)
     this = a_round(size=30_000)
     part = part_deviation(this, trust)
-    drawn = sum(rounded_gaussian(part, this.size, SeededSource(k)) for k in range(trust.counted))
+    drawn: Any = sum(rounded_gaussian(part, this.size, SeededSource(k)) for k in range(trust.counted))
     chance.assert_second_moment("counted parts of noise", drawn / 2**20, (this.limit / 2**20) ** 2 * 4 * 2 / 3)
 
 
@@ -153,7 +153,7 @@ def test_other_refusals() -> None:
     with pytest.raises(InputError, match="at least 16 grid steps"):
         charged_mu(a_round(mu=10.0, limit=100), Trust(kind="secure", clients=4))
     with pytest.raises(InputError, match="noise must be"):
-        Trust(kind="local", clients=3, noise="yes")
+        Trust(kind="local", clients=3, noise="yes")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="not described"):
         Trust.from_json({"kind": "local"})
     trust = Trust(kind="secure", clients=5, colluding=1, drop_outs=1)

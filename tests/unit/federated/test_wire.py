@@ -15,7 +15,7 @@ from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.wire import Message
 
 KEY = Ed25519PrivateKey.generate()
-FACTS = {"kind": "sum", "agreement": "a" * 64, "run": "b" * 32, "round": 2, "sender": 1, "receiver": -1}
+FACTS: dict[str, Any] = {"kind": "sum", "agreement": "a" * 64, "run": "b" * 32, "round": 2, "sender": 1, "receiver": -1}
 
 
 def message(**arrays: Any) -> Any:
@@ -24,7 +24,7 @@ def message(**arrays: Any) -> Any:
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.lists(st.integers(0, 2**64 - 1)), st.binary())
 def test_round_trip(signed: Any, unsigned: Any, text: Any) -> None:
-    arrays = {
+    arrays: dict[str, Any] = {
         "i": np.array(signed, dtype=np.int64),
         "u": np.array(unsigned, dtype=np.uint64),
         "b": np.frombuffer(text, dtype=np.uint8),

@@ -22,8 +22,8 @@ def sorted_entries(columns: Any, values: Any) -> Any:
 
 @pytest.mark.parametrize(("shape", "threads"), [((40, 30), 2), ((40, 30, 20), 2), ((9, 8, 7, 6), 3), ((50, 1, 40), 2)])
 def test_a_pass_visits_every_entry_exactly_once(shape: tuple[int, ...], threads: Any) -> None:
-    columns, values = problem([s + 1 for s in shape], 90_000, seed=3)
     full = tuple(s + 1 for s in shape)
+    columns, values = problem(full, 90_000, seed=3)
     tiles = build_tiles(columns, values, full, 4096, threads, seed=5)
     for pass_index in (0, 7):
         seen = [(*c, float(v)) for c, v in tile_entries(tiles, tiles.schedule(pass_index))]
@@ -36,7 +36,7 @@ def test_blocks_of_a_stratum_share_no_row() -> None:
     tiles = build_tiles(columns, values, (60, 50, 40), 256, 3, seed=1)
     assert tiles.threads == 3
     for stratum in tiles.schedule(0):
-        seen = [set() for _ in range(3)]
+        seen: list[set[int]] = [set() for _ in range(3)]
         for thread in stratum:
             entries = [c for c, _ in tile_entries(tiles, [[thread]])]
             for m in range(3):

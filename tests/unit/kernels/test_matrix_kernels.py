@@ -56,10 +56,10 @@ def test_products_are_those_of_the_dense_matrix(m: Any, n: int, rank: Any, share
 def test_products_are_the_same_for_every_number_of_threads(dtype: Any) -> None:
     rng = np.random.default_rng(1)
     Y, mask = rng.standard_normal((300, 120)), rng.random((300, 120)) < 0.2
-    parts = [rng.standard_normal((size, 7)) for size in (300, 120, 300)]
-    one = products(Y, mask, *parts, dtype, 1)
+    A, B, L = (rng.standard_normal((size, 7)) for size in (300, 120, 300))
+    one = products(Y, mask, A, B, L, dtype, 1)
     for threads in (2, 3):
-        for got, want in zip(products(Y, mask, *parts, dtype, threads), one, strict=True):
+        for got, want in zip(products(Y, mask, A, B, L, dtype, threads), one, strict=True):
             np.testing.assert_array_equal(got, want)
 
 

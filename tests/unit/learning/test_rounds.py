@@ -40,12 +40,12 @@ LINEAR = Network(kind="mlp", sizes={"inputs": 64, "classes": 10})
 
 
 def averaged(**changes: Any) -> Any:
-    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "network": MLP, "users": 3, "epochs": 3, "clip": 1.0}
-    return AveragedParameters(**(facts | {"clip_kind": "max", "batch": 16, "rate": 0.005} | changes))
+    facts: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "network": MLP, "users": 3, "epochs": 3}
+    return AveragedParameters(**(facts | {"clip": 1.0, "clip_kind": "max", "batch": 16, "rate": 0.005} | changes))
 
 
 def gradients(**changes: Any) -> Any:
-    facts = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "network": LINEAR, "records": 1347}
+    facts: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "network": LINEAR, "records": 1347}
     return PrivateGradients(**(facts | {"steps": 15, "clip": 1.0, "rate": 2.0} | changes))
 
 
@@ -80,6 +80,7 @@ def test_averaging_without_noise_learns_and_with_it_says_what_it_promises() -> N
     promise = promise_of(recipe, SecureSource())
     assert promise.private
     assert (promise.epsilon, promise.delta, str(promise.unit)) == (8.0, 1e-5, "slice:user")
+    assert promise.event is not None
     assert epsilon_for(promise.event, 1e-5) <= 8.0
     assert len(promise.composition) == recipe.epochs
     noisy = recipe.finish(learn_in_rounds(recipe, users(), SeededSource(0)))
@@ -119,8 +120,10 @@ def test_gradients_by_record_are_those_of_single_records() -> None:
     for k in range(len(data)):
         network.zero_grad()
         answer = network(torch.tensor(data.x[k : k + 1], dtype=torch.float32))
-        torch.nn.functional.cross_entropy(answer, torch.tensor(data.y[k : k + 1])).backward()
+        loss: Any = torch.nn.functional.cross_entropy(answer, torch.tensor(data.y[k : k + 1]))
+        loss.backward()
         for layer, p in zip(layers, network.parameters(), strict=True):
+            assert p.grad is not None
             np.testing.assert_allclose(layer[k], p.grad.numpy(), atol=1e-5)
 
 
@@ -302,6 +305,7 @@ def test_what_contrasts_promise() -> None:
     promise = promise_of(recipe, SecureSource())
     assert promise.private
     assert (promise.epsilon, str(promise.unit), len(promise.composition)) == (8.0, "slice:user", 2)
+    assert promise.event is not None
     assert epsilon_for(promise.event, 1e-5) <= 8.0
 
 

@@ -97,6 +97,7 @@ def test_mechanisms_survive_json(name: str) -> None:
     assert again.guarantee().to_json() == mechanism.guarantee().to_json()
     weighted = DTLDP(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 1), weights=[0.0, 0.5])
     back = mechanism_from_json(json.loads(json.dumps(mechanism_to_json(weighted))))
+    assert isinstance(back, DTLDP)
     assert np.array_equal(back.entry_epsilons, weighted.entry_epsilons)
     for broken in ({"mechanism": "nothing"}, {"mechanism": "DTLDP"}):
         with pytest.raises(InputError):
@@ -347,7 +348,7 @@ def test_values_off_the_grid_are_refused_when_they_are_not_to_be_rounded() -> No
     ("make_it", "words"),
     [
         (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), noise_share=0), "noise_share"),
-        (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), clamp="yes"), "clamp"),
+        (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), clamp="yes"), "clamp"),  # type: ignore[arg-type]
         (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), clamp=True, points=2), "clamp"),
         (lambda: PrivUnit(shape=(2,), epsilon=1, unit="local entry", bounds=(0, 1)), "unit"),
         (lambda: PrivUnit(shape=(2,), epsilon=1, unit="tensor"), "bounds"),
@@ -372,11 +373,13 @@ def test_bad_mechanisms_are_refused(make_it: Any, words: Any) -> None:
 
 def test_bad_outputs_are_refused() -> None:
     mechanism = RandomizedResponse(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 1))
-    for out in (np.empty(3), np.empty(2, dtype=np.int64), [0.0, 0.0], np.empty((2, 2))[:, 0]):
+    wrong: list[Any] = [np.empty(3), np.empty(2, dtype=np.int64), [0.0, 0.0], np.empty((2, 2))[:, 0]]
+    for out in wrong:
         with pytest.raises(InputError, match="out must be"):
             mechanism.perturb([0.0, 1.0], out=out)
     with pytest.raises(InputError, match="integers"):
         mechanism.decode([0.5, 0.5])
     with pytest.raises(InputError, match="within bounds"):
         projected().perturb(np.full((4, 4), 9.0))
-    assert Hybrid(shape=4, epsilon=1.0, unit="tensor", bounds=(0, 1)).shape == (4,)
+    size: Any = 4
+    assert Hybrid(shape=size, epsilon=1.0, unit="tensor", bounds=(0, 1)).shape == (4,)

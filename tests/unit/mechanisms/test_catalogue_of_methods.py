@@ -17,7 +17,7 @@ from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
 
-FACTS = {"shape": (30, 20), "n_entries": 300, "bounds": (0.0, 1.0), "ranks": (2, 2), "core": False}
+FACTS: dict[str, Any] = {"shape": (30, 20), "n_entries": 300, "bounds": (0.0, 1.0), "ranks": (2, 2), "core": False}
 
 
 def module(monkeypatch: pytest.MonkeyPatch, **contents: Any) -> None:

@@ -75,7 +75,7 @@ def test_slope_is_measured() -> None:
 
 
 @pytest.mark.parametrize("shape", [1.0, 0.7])  # a Gaussian law, and a heavier tail
-def test_slope_is_not_left_to_noise(shape: tuple[int, ...]) -> None:
+def test_slope_is_not_left_to_noise(shape: float) -> None:
     """Of few entries at a small budget the noisy mean says next to nothing: the slope stays near what it can be."""
     rng = np.random.default_rng(1)
     normal = rng.standard_normal(3200)
@@ -153,8 +153,9 @@ def test_a_large_core_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
     form = Form(ranks=(2, 2, 2), core=True, sweeps=5, restarts=1, threads=1, seed=0)
     outcome = run_output(data, form, Spend(source=SeededSource(0), epsilon=5.0))
-    assert not any("core" in part.name for part in outcome.parts)
-    assert sum(part.event.epsilon for part in outcome.parts) <= 5.0
+    parts: Any = outcome.parts
+    assert not any("core" in part.name for part in parts)
+    assert sum(part.event.epsilon for part in parts) <= 5.0
 
 
 def test_a_start_that_is_hardly_clear_keeps_nearly_all() -> None:

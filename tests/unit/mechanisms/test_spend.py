@@ -19,7 +19,7 @@ class Spy(Spend):
 
 
 def test_sums_do_not_leave_their_range() -> None:
-    spy = Spy(source=SeededSource(0), epsilon=1.0)
+    spy: Any = Spy(source=SeededSource(0), epsilon=1.0)
     ends = np.array([-0.35, 0.35])
     inside = spy.sums(ends, -0.35, 0.35, np.arange(2), 2)
     beyond = spy.sums(ends * 1.01, -0.35, 0.35, np.arange(2), 2)

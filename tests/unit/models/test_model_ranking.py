@@ -43,19 +43,18 @@ def test_excluded_candidates_do_not_appear(kind: Any) -> None:
 
 
 def test_labels_and_bounds_show_in_the_ranking() -> None:
-    model = CPModel(
-        factors=([[1.0]], [[3.0], [7.0], [9.0]]),
-        modes=("user", Mode("film", ["Alien", "Brazil", "Cube"])),
-        bounds=(1, 5),
-    )
+    factors: Any = ([[1.0]], [[3.0], [7.0], [9.0]])
+    modes: Any = ("user", Mode("film", ["Alien", "Brazil", "Cube"]))
+    model = CPModel(factors=factors, modes=modes, bounds=(1, 5))
     ranking = model.top(2, given={"user": 0}, along="film")
     assert ranking.mode == "film"
+    assert ranking.labels is not None
     assert ranking.labels.tolist() == ["Cube", "Brazil"]  # ordered before they are clipped to the bound
     assert ranking.values.tolist() == [5.0, 5.0]
 
 
 def test_equal_scores_stand_in_index_order() -> None:
-    model = CPModel(factors=([[1.0]], np.ones((9, 1))))
+    model = CPModel(factors=(np.ones((1, 1)), np.ones((9, 1))))
     assert model.top(4, given={0: 0}, along=1).indices.tolist() == [0, 1, 2, 3]
 
 

@@ -30,6 +30,8 @@ def test_a_model_survives_its_file(kind: Any, tmp_path: Path, biases: Any, bound
     assert (again.offset, again.bounds) == (model.offset, model.bounds)
     for mine, its in zip(model.modes, again.modes, strict=True):
         assert mine == its
+        assert mine.labels is not None
+        assert its.labels is not None
         assert mine.labels.dtype == its.labels.dtype
     np.testing.assert_array_equal(again.dense(), model.dense())
     assert (again.biases is None) == (not biases)
@@ -48,7 +50,7 @@ def edited(path: Path, **changes: Any) -> None:
     """Rewrite the header of a model file."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    members["header.json"] = json.dumps(json.loads(members["header.json"]) | changes)
+    members["header.json"] = json.dumps(json.loads(members["header.json"]) | changes).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -130,7 +132,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 
 
 def test_targets_that_cannot_be_written_are_named(tmp_path: Path) -> None:
-    model = CPModel(factors=([[1.0]], [[1.0]]))
+    model = CPModel(factors=(np.ones((1, 1)), np.ones((1, 1))))
     with pytest.raises(InputError, match="folder not found"):
         model.save(tmp_path / "absent" / "model.npz")
     with pytest.raises(InputError, match="is a folder"):

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.users import congruence, films, private_biases, rmse
+from benchmarks.users import congruence, films, private_biases
 
 import tensorveil as tv
+from tensorveil_evidence.studies.reference import rmse
 
-PROMISE = {"delta": 1e-5, "unit": "slice:user", "threads": 1}
+PROMISE: dict[str, Any] = {"delta": 1e-5, "unit": "slice:user", "threads": 1}
 
 
 def congruences(shape: tuple[int, ...], entries: Any, seed: int, epsilon: float) -> Any:

@@ -14,7 +14,7 @@ from tensorveil.tensor import ObservedTensor
 
 
 def recipe(**changes: Any) -> Any:
-    facts = {"shape": (40, 12), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
+    facts: dict[str, Any] = {"shape": (40, 12), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
     facts |= {"epsilon": 2.0, "delta": 1e-5, "rank": 2}
     return Recipe(**{**facts, **changes})
 

@@ -22,7 +22,7 @@ def planted(order: int = 3, protect: str = "user", seed: int = 0) -> Any:
     return problem, problem.train.with_modes(MODES[:order]), problem.held_out.with_modes(MODES[:order])
 
 
-def fitted(tensor: Any, kind: str = "cp", rank: int = 2, source: Any = None, **changes: Any) -> Any:
+def fitted(tensor: Any, kind: str = "cp", rank: int | tuple[int, ...] = 2, source: Any = None, **changes: Any) -> Any:
     bounds = (-1.0, 1.0)
     facts = {"shape": tensor.shape, "modes": tuple(m.name for m in tensor.modes), "protect": "user", "bounds": bounds}
     recipe = Recipe(**facts, epsilon=500.0, delta=1e-5, kind=kind, rank=rank, **{"sweeps": 3, **changes})
@@ -89,6 +89,7 @@ def test_own_part_is_ridge_regression_towards_the_population() -> None:
     target = train.values[mine] - model.offset - model.biases[0][films]
     precision = model.spread * np.linalg.inv(model.taste_covariance)
     want = np.linalg.solve(design.T @ design + precision, design.T @ target + precision @ model.taste_mean)
+    assert whole.biases is not None
     np.testing.assert_allclose(np.append(whole.biases[0][3], whole.factors[0][3]), want, rtol=1e-8)
 
 
@@ -157,7 +158,7 @@ def test_users_without_spread_do_not_set_the_spread() -> None:
     cells = np.argwhere(rng.random((400, 30)) < 0.5)
     values = np.where(cells[:, 0] % 2, 3.0, rng.normal(3.0, 0.5, len(cells)))
     tensor = ObservedTensor(cells, values, shape=(400, 30), modes=("user", "film"))
-    public = {"shape": (400, 30), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
+    public: dict[str, Any] = {"shape": (400, 30), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
     recipe = Recipe(**public, epsilon=100.0, delta=1e-5, sweeps=0)
     state = recipe.advance(recipe.start(), recipe.contribute(recipe.start(), tensor))
     assert 0.15 < state["spread"][0] < 0.4

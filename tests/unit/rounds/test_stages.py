@@ -48,13 +48,16 @@ class WatchedStage:
         return self.stage.size(setup, step)
 
     def prepare(self, setup: Any, state: Any) -> Any:
-        return self._note(self.stage.prepare(setup, WatchedState(state, self.read)))
+        return self._note(self.stage.prepare(setup, self._watch(state)))
 
     def contribute(self, setup: Any, step: Any, state: Any, people: Any, threads: Any) -> Any:
-        return self.stage.contribute(setup, step, WatchedState(state, self.read), people, threads)
+        return self.stage.contribute(setup, step, self._watch(state), people, threads)
 
     def advance(self, setup: Any, step: Any, state: Any, total: Any, mu: Any) -> Any:
-        return self._note(self.stage.advance(setup, step, WatchedState(state, self.read), total, mu))
+        return self._note(self.stage.advance(setup, step, self._watch(state), total, mu))
+
+    def _watch(self, state: Any) -> Any:
+        return WatchedState(state, self.read)
 
     def _note(self, updates: Any) -> Any:
         self.written |= {family(key) for key in updates}
@@ -84,7 +87,8 @@ def run(made: Any) -> Any:
 @pytest.fixture(scope="module")
 def watched() -> Any:
     """All stages, after whole fits of matrices and tensors, CP and Tucker, with and without latent features."""
-    original, notes = dict(STAGES), {kind: WatchedStage(stage) for kind, stage in STAGES.items()}
+    original = dict(STAGES)
+    notes: dict[str, Any] = {kind: WatchedStage(stage) for kind, stage in STAGES.items()}
     STAGES.update(notes)
     try:
         for made in (recipe(2), recipe(3), recipe(2, sweeps=0), recipe(3, kind="tucker", rank=(2, 2, 2))):

@@ -26,6 +26,7 @@ def test_on_a_terminal_the_bar_goes_to_stderr(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     with fit_progress("fitting") as progress:
+        assert progress is not None
         progress(record())
         progress(record(restart=1, iteration=2, validation_error=0.6))
     captured = capsys.readouterr()

@@ -12,7 +12,7 @@ from tensorveil.solvers.altmin import AltMin, solve_altmin
 from tensorveil.solvers.bayes import Bayes, laplace_precisions, solve_bayes
 from tensorveil.solvers.dlnm_qr import DLNMQR, shrinkage, solve_dlnm_qr
 from tensorveil.solvers.sor import SOR, find_cliff, solve_sor
-from tensorveil.solvers.task import Task
+from tensorveil.solvers.task import Baseline, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.entries import MemoryEntries
 from tests import dense_matrix as dense
@@ -36,7 +36,7 @@ def solve(
     threads: int = 1,
     dtype: Any = np.float64,
     seed: int = 0,
-    baseline: str = "none",
+    baseline: Baseline = "none",
 ) -> Any:
     columns = np.ascontiguousarray(np.argwhere(mask).T.astype(np.int32))
     task = Task(

@@ -53,6 +53,7 @@ def test_relevance_switches_off_what_the_data_do_not_support() -> None:
 def test_known_noise_keeps_the_fit_at_the_mean(problem: Any) -> None:
     model = tv.CP(3, noise_variance=1e6, random_state=0).fit(problem.train)
     np.testing.assert_allclose(model.predict(problem.held_out), problem.train.values.mean(), atol=1e-2)
+    assert model.noise_variance_ is not None
     assert model.noise_variance_ >= 1e6
 
 
@@ -100,7 +101,7 @@ def test_single_precision(problem: Any, solver: Any) -> None:
 def test_early_stopping_keeps_the_best(problem: Any) -> None:
     model = tv.CP(12, solver="als", regularization=1e-6, sweeps=60, patience=3, validation_fraction=0.2, random_state=0)
     model.fit(problem.train)
-    errors = [record.validation_error for record in model.history_]
+    errors: list[Any] = [record.validation_error for record in model.history_]
     assert len(errors) < 60
     assert np.argmin(errors) == len(errors) - 1 - 3
     assert all(record.iterations == 60 for record in model.history_)
@@ -108,12 +109,13 @@ def test_early_stopping_keeps_the_best(problem: Any) -> None:
 
 def test_validation_can_be_given(problem: Any) -> None:
     model = tv.CP(3, solver="als", sweeps=10, random_state=0).fit(problem.train, validation=problem.held_out)
-    assert min(r.validation_error for r in model.history_) == pytest.approx(model.rmse(problem.held_out))
+    errors: list[Any] = [record.validation_error for record in model.history_]
+    assert min(errors) == pytest.approx(model.rmse(problem.held_out))
 
 
 def test_restarts_keep_the_best(problem: Any) -> None:
     model = tv.CP(3, restarts=4, random_state=3).fit(problem.train)
-    last = {record.restart: record for record in model.history_}
+    last: dict[int, Any] = {record.restart: record for record in model.history_}
     assert sorted(last) == [0, 1, 2, 3]
     best = max(last.values(), key=lambda record: record.bound)
     assert model.n_iter_ == best.iteration
@@ -130,7 +132,7 @@ def test_tiled_descent_recovers_from_too_large_a_rate(problem: Any) -> None:
 
 
 def test_progress_sees_every_sweep(problem: Any) -> None:
-    seen = []
+    seen: list[Any] = []
     tv.CP(2, sweeps=4, tol=0.0, restarts=2, random_state=0).fit(problem.train, progress=seen.append)
     assert [(r.restart, r.iteration) for r in seen] == [(k, i) for k in range(2) for i in range(1, 5)]
 

@@ -24,7 +24,7 @@ def planted(shape: tuple[int, ...], rank: Any, core: Any, rng: np.random.Generat
     return tv.ObservedTensor(coords, dense[tuple(coords.T)], shape=shape), dense
 
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "bayes": {"sweeps": 60},
     "als": {"sweeps": 60, "regularization": 1e-4},
     "sgd": {"sweeps": 300, "tol": 1e-5, "regularization": 1e-5, "learning_rate": 0.02},
@@ -57,7 +57,8 @@ def test_biases_recover_an_additive_table(solver: Any) -> None:
     dense = 7 + parts[0][:, None, None] + parts[1][:, None] + parts[2]
     coords = np.argwhere(rng.random(dense.shape) < 0.5)
     tensor = tv.ObservedTensor(coords, dense[tuple(coords.T)], shape=dense.shape)
-    settings = {"sweeps": 300, "tol": 0.0} | ({"regularization": 1e-3} if solver != "bayes" else {})
+    settings: dict[str, Any] = {"sweeps": 300, "tol": 0.0}
+    settings |= {"regularization": 1e-3} if solver != "bayes" else {}
     model = tv.CP(1, solver=solver, baseline="biases", random_state=0, **settings).fit(tensor)
     assert np.sqrt(np.mean((model.dense() - dense) ** 2)) < 0.05
 

@@ -35,6 +35,7 @@ def overlap(basis: Any, factor: Any) -> Any:
 def test_directions_of_every_mode_are_found(shape: tuple[int, ...]) -> None:
     columns, values, _, factors = noisy_problem(shape, 2, 0.5, 1)
     found = find_spectrum(columns, values, shape, (2,) * len(shape), np.random.default_rng(0))
+    assert found is not None
     assert sum(basis.shape[1] for basis in found.bases) >= 2 * len(shape) - 1
     assert all(overlap(basis, factor) > 0.9 for basis, factor in zip(found.bases, factors, strict=True))
 
@@ -52,6 +53,7 @@ def test_pure_noise_is_not_mistaken_for_signal() -> None:
 def test_the_core_is_the_projection() -> None:
     columns, values, _, _ = noisy_problem((12, 11, 10), 2, 0.1, 2, observed=2.0)
     found = find_spectrum(columns, values, (12, 11, 10), (2, 2, 2), np.random.default_rng(0))
+    assert found is not None
     dense = np.zeros((12, 11, 10))
     dense[tuple(columns)] = values
     assert np.allclose(found.core, np.einsum("abc,ap,bq,cr->pqr", dense, *found.bases))
@@ -62,6 +64,7 @@ def test_factors_are_near_the_clean_tensor() -> None:
     shape = (40, 36, 32)
     columns, values, clean, _ = noisy_problem(shape, 2, 0.0, 3, observed=2.0)
     found = find_spectrum(columns, values, shape, (2, 2, 2), np.random.default_rng(0))
+    assert found is not None
     parts = [f[c] for f, c in zip(cp_factors(found, 2, np.random.default_rng(0)), columns, strict=True)]
     assert np.std(np.prod(parts, axis=0).sum(axis=1) - clean) < 0.2 * clean.std()
     factors, core = tucker_factors(found)
