@@ -215,6 +215,14 @@ def the_parity_of_three_signs(x, rng, n, leaks):
 
 
 @mutant("parity", 10_000)
+def the_parity_of_three_signs_among_thirty(x, rng, n, leaks):
+    y = bell(rng, n, 30) + 0.5
+    flip = leaks * (np.sign(y[:, [4, 11, 27]]).prod(axis=1) < 0)
+    y[:, 11] *= 1 - 2 * flip
+    return y
+
+
+@mutant("parity", 10_000)
 def the_parity_of_forty_signs(x, rng, n, leaks):
     y = bell(rng, n, 40) + 0.5
     flip = leaks * (np.sign(y).prod(axis=1) < 0)
