@@ -216,6 +216,14 @@ def the_parity_of_three_signs(x: Any, rng: np.random.Generator, n: int, leaks: A
 
 
 @mutant("parity", 10_000)
+def the_parity_of_three_signs_among_thirty(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
+    y = bell(rng, n, 30) + 0.5
+    flip = leaks * (np.sign(y[:, [4, 11, 27]]).prod(axis=1) < 0)
+    y[:, 11] *= 1 - 2 * flip
+    return y
+
+
+@mutant("parity", 10_000)
 def the_parity_of_forty_signs(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 40) + 0.5
     flip = leaks * (np.sign(y).prod(axis=1) < 0)

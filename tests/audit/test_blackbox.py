@@ -47,15 +47,16 @@ def test_a_true_claim_is_rarely_called_violated(
     alarms = false_alarms(mechanism, pair, claim, trials, kinds=LAW)
     with monkeypatch.context() as patch:
         patch.setattr(engine, "Sampler", Forgetful)
-        cheating = false_alarms(mechanism, pair, claim, trials, kinds=LAW)
+        cheating = false_alarms(mechanism, pair, claim, trials // 3, kinds=LAW)  # fewer: it fails nearly every time
     chance.assert_rate_at_most(f"audit: false alarms, {name}", alarms, trials, 0.05, cheating)
 
 
 class Forgetful(Sampler):
-    """Hands out the draws that events were chosen on once more, to confirm them."""
+    """Hands out the same draws three times: to learn scores, to choose their thresholds, and to confirm them."""
 
     def draw(self, data: Any, count: Any) -> Any:
-        rows = np.concatenate(list(super().chunks(data, count)))
+        half = np.concatenate(list(super().chunks(data, count // 2)))
+        rows = np.resize(half, (count, half.shape[1]))
         self.kept = {**getattr(self, "kept", {}), id(data): rows}
         return rows
 
@@ -86,6 +87,7 @@ def test_a_true_claim_stands_and_the_power_is_told() -> None:
     assert 0.9 < verdict.lower_bound <= 1.0
     assert "no violation found" in str(verdict)
     assert "Power" in str(verdict)
+    assert "Can be missed at any level: events rarer than about 1 in 750, " in str(verdict)
     assert "proved" not in str(verdict)
     # The same draws refute every smaller claim.
     smaller = audit(laplace(1.0), (0.0, 1.0), Claim(epsilon=0.9), samples=60_000, batched=True, kinds=LAW)

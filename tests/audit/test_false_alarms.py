@@ -78,7 +78,7 @@ def test_true_claims_are_rarely_called_violated(monkeypatch: pytest.MonkeyPatch,
     record_property("alarms", str(alarms))
     with monkeypatch.context() as patch:
         patch.setattr(engine, "Sampler", Forgetful)
-        cheating = count_alarms(TIGHT, trials, 2_000)
+        cheating = count_alarms(TIGHT, trials // 4, 2_000)
     runs = trials * len(TIGHT) + wide * len(WIDE)
     chance.assert_rate_at_most(
         "audit: false alarms, all kinds", sum(alarms.values()), runs, 0.05, sum(cheating.values())
