@@ -14,8 +14,8 @@ SHAPE = (60, 12, 5)
 @pytest.fixture(scope="module")
 def shared():
     data = tv.synthetic_cp(SHAPE, 2, random_state=0).train.with_modes(("user", "film", "day"))
-    options = {"epsilon": 20.0, "delta": 1e-5, "unit": "slice", "protect": "user", "bounds": (-1, 2), "shape": SHAPE}
-    return tv.PrivateCP(2, **options).fit(data)
+    options = {"epsilon": 20.0, "delta": 1e-5, "unit": "slice:user", "bounds": (-1, 2), "shape": SHAPE}
+    return tv.UserLevelCP(2, **options).fit(data)
 
 
 def test_a_page_of_what_users_share_shows_released_modes_and_no_user(shared, tmp_path):
@@ -37,8 +37,8 @@ def test_an_example_of_a_user_follows_from_the_release_alone(shared):
 
 def test_a_tucker_release_of_what_users_share_has_a_page():
     data = tv.synthetic_cp(SHAPE, 2, random_state=1).train.with_modes(("user", "film", "day"))
-    options = {"epsilon": 20.0, "delta": 1e-5, "unit": "slice", "protect": "user", "bounds": (-1, 2), "shape": SHAPE}
-    fit = tv.PrivateTucker((2, 2, 2), **options).fit(data)
+    options = {"epsilon": 20.0, "delta": 1e-5, "unit": "slice:user", "bounds": (-1, 2), "shape": SHAPE}
+    fit = tv.UserLevelTucker((2, 2, 2), **options).fit(data)
     page = release_page(fit.model_, fit.guarantee_)
     assert any(section.name == "factors" for section in page.sections)
 
