@@ -16,7 +16,7 @@ import tensorveil as tv
 from benchmarks.private import write
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Gaussian, epsilon_for, gaussian_mu
-from tensorveil.rounds import Recipe, SharedModel, State, noise_for
+from tensorveil.rounds import Recipe, SharedModel, State, draw_noise
 from tensorveil_evidence.studies.reference import rmse
 
 DELTA = 1e-5
@@ -61,7 +61,7 @@ def private_biases(train, epsilon, seed):
     recipe, source = Recipe(**steps, epsilon=whole, delta=DELTA), SeededSource(seed)
     people, state = recipe.people(train), recipe.start()
     for this in recipe.rounds[:-1]:
-        after = recipe.advance(state, recipe.contribute(state, people) + noise_for(this, source))
+        after = recipe.advance(state, recipe.contribute(state, people) + draw_noise(this, source))
         kept = {name: array for name, array in after.arrays.items() if name != "traits"}
         kept |= {"taste_mean": after["taste_mean"][:1], "taste_covariance": after["taste_covariance"][:1, :1]}
         state = State(round=after.round, arrays=kept)

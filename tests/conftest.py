@@ -1,4 +1,4 @@
-"""Makes the helpers that stand beside this file importable from every test (`from chance import ...`)."""
+"""Settings of hypothesis for all tests."""
 
 from hypothesis import settings
 

@@ -3,17 +3,19 @@
 Each takes Y (zeros where nothing is observed) and the mask of observed cells, and returns the low-rank estimate.
 """
 
+from typing import Any
+
 import numpy as np
 
 
-def csvd_qr(X, R):
+def csvd_qr(X: Any, R: Any) -> Any:
     """One step of CSVD-QR from R: L, D, R with X about L D R."""
     L, _ = np.linalg.qr(X @ R.T)
     Rt, Dt = np.linalg.qr(X.T @ L)
     return L, Dt.T, Rt.T
 
 
-def dlnm_qr(Y, mask, rank, sweeps, penalty, growth):
+def dlnm_qr(Y: Any, mask: Any, rank: Any, sweeps: Any, penalty: Any, growth: Any) -> Any:
     X, R = Y.copy(), np.eye(rank, Y.shape[1])
     for _ in range(sweeps):
         L, D, R = csvd_qr(X, R)
@@ -26,7 +28,7 @@ def dlnm_qr(Y, mask, rank, sweeps, penalty, growth):
     return estimate
 
 
-def sor(Y, mask, rank, sweeps):
+def sor(Y: Any, mask: Any, rank: Any, sweeps: Any) -> Any:
     Z, A, B = Y.copy(), np.zeros((Y.shape[0], rank)), np.eye(rank, Y.shape[1])
     alpha, increment = 0.0, 1.0
     S = Y.copy()
@@ -49,7 +51,7 @@ def sor(Y, mask, rank, sweeps):
     return A @ B
 
 
-def altmin(Y, mask, rank, sweeps, start, ridge=0.0):
+def altmin(Y: Any, mask: Any, rank: Any, sweeps: Any, start: Any, ridge: float = 0.0) -> Any:
     """From a left factor ``start``: least squares column by column, row by row."""
     A, B = start.copy(), np.zeros((Y.shape[1], rank))
     for _ in range(sweeps):

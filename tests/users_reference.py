@@ -1,11 +1,25 @@
 """What the compiled bounded sums should do, in plain numpy; and the same with one piece broken on purpose."""
 
+from typing import Any
+
 import numpy as np
 
 
 def add_bounded(
-    pointers, columns, offsets, scales, width, parts, own, per_unit, limit, scratch, touched, out, broken=None
-):
+    pointers: Any,
+    columns: Any,
+    offsets: Any,
+    scales: Any,
+    width: Any,
+    parts: Any,
+    own: Any,
+    per_unit: Any,
+    limit: Any,
+    scratch: Any,
+    touched: Any,
+    out: Any,
+    broken: Any = None,
+) -> None:
     """Stand in for `kernels.users.add_bounded`."""
     for i in range(len(pointers) - 1):
         mine = np.zeros(len(out))
@@ -29,11 +43,11 @@ def add_bounded(
         out += np.trunc(mine * factor).astype(np.int64)
 
 
-def entry_norms(pointers, columns, offsets, scales, scratch, out):
+def entry_norms(pointers: Any, columns: Any, offsets: Any, scales: Any, scratch: Any, out: Any) -> None:
     """Stand in for `slice_norms`: weigh users by the number of their entries, as if no two fell into one row."""
     out[:] = np.sqrt(np.diff(pointers) * np.sum(scales[offsets] ** 2))
 
 
-def no_norms(pointers, columns, offsets, scales, scratch, out):
+def no_norms(pointers: Any, columns: Any, offsets: Any, scales: Any, scratch: Any, out: Any) -> None:
     """Stand in for `slice_norms`: weigh nobody."""
     out[:] = 0.0

@@ -7,25 +7,27 @@ swapped by a patch. None of this is in the package.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP, central
 from tensorveil.mechanisms import input as input_method
-from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import Grid, SeededSource
 from tensorveil.privacy import gaussian_mu
 from tensorveil.tensor import ObservedTensor
-from tensorveil_evidence.subjects.methods import entry_neighbours, released, value_neighbours
+from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solution, value_neighbours
 from tensorveil_evidence.subjects.subject import source
 
+spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
 NOISED = ("laplace_mechanism", "gaussian_mechanism", "norm_mechanism", "bounded_values_mechanism")
 
 
@@ -42,16 +44,16 @@ class Mutant:
     batched: bool = True
 
 
-def transcript(method, claim, make_source=source, with_model=False):
+def transcript(method: Any, claim: Any, make_source: Any = source, with_model: bool = False) -> Any:
     """Return the mechanism that runs a method once and gives all its noisy statistics (and its model)."""
     form = Form(ranks=(1, 1), core=False, sweeps=3, restarts=1, threads=1, seed=0)
 
-    def mechanism(data, rng):
+    def mechanism(data: Any, rng: np.random.Generator) -> Any:
         seen = []
         originals = {name: getattr(spending, name) for name in NOISED}
 
-        def recorded(original):
-            def record(*arguments, **options):
+        def recorded(original: Any) -> Any:
+            def record(*arguments: Any, **options: Any) -> Any:
                 noisy = original(*arguments, **options)
                 seen.append(np.asarray(noisy.values).reshape(-1))
                 return noisy
@@ -66,7 +68,7 @@ def transcript(method, claim, make_source=source, with_model=False):
         finally:
             for name, original in originals.items():
                 setattr(spending, name, original)
-        return np.concatenate([*seen, released(solution)] if with_model else seen)
+        return np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
 
     return mechanism
 
@@ -77,10 +79,10 @@ VALUES = (np.array([LOW, 0.5, 2.0]), np.array([HIGH, 0.5, 2.0]))
 WEIGHTS = np.array([[0.6, -0.6, 0.6, 0.6], [0.2, 0.5, 0.1, 0.1], [-0.3, 0.3, 0.2, 0.1]])
 
 
-def statistic(kind, claim):
+def statistic(kind: Any, claim: Any) -> Any:
     """Return a mechanism that gives many draws of one statistic of three values."""
 
-    def mechanism(values, rng, n):
+    def mechanism(values: Any, rng: np.random.Generator, n: int) -> Any:
         spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
         groups, tiled = np.repeat(np.arange(n), len(values)), np.tile(values, n)
         if kind == "sums":
@@ -90,47 +92,47 @@ def statistic(kind, claim):
     return mechanism
 
 
-def nothing(patch):
+def nothing(patch: pytest.MonkeyPatch) -> None:
     pass
 
 
 # --- what is broken ------------------------------------------------------------------------------------------------
 
 
-def half_noise(patch):
+def half_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Spend, "_exact", property(lambda self: 2 * spending.exactly(self._parameter)))
 
 
-def half_sensitivity(patch):
+def half_sensitivity(patch: pytest.MonkeyPatch) -> None:
     original = Spend._add
     patch.setattr(Spend, "_add", lambda self, ints, grid, l1, l2: original(self, ints, grid, l1 / 2, l2 / 2))
 
 
-def l2_for_laplace(patch):
+def l2_for_laplace(patch: pytest.MonkeyPatch) -> None:
     """Laplace noise on the coordinates, scaled to the L2 sensitivity."""
 
-    def add(self, ints, grid, l1, l2):
+    def add(self: Any, ints: Any, grid: Any, l1: Any, l2: Any) -> Any:
         return spending.laplace_mechanism(ints, grid, max(l2, Fraction(1)), self._exact, self.source)
 
     patch.setattr(Spend, "_add", add)
 
 
-def no_clip(patch):
+def no_clip(patch: pytest.MonkeyPatch) -> None:
     """Values are used as they come, whatever bounds were declared: neither the fit nor the sums cut them."""
 
     class Numpy:
-        def __getattr__(self, name):
+        def __getattr__(self, name: str) -> Any:
             return (lambda values, *_: values) if name == "clip" else getattr(np, name)
 
     patch.setattr(central, "np", Numpy())
     patch.setattr(spending, "np", Numpy())
 
 
-def forgotten_factor(patch):
+def forgotten_factor(patch: pytest.MonkeyPatch) -> None:
     """The first rows that are solved get no noise; all others do."""
     original = Spend.bounded_rows
 
-    def bounded_rows(self, rows, groups, n_groups, *, l1, l2):
+    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, l1: Any, l2: Any) -> Any:
         noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
         if n_groups == 1:  # the mean
             self.source.forgotten = True
@@ -144,12 +146,12 @@ def forgotten_factor(patch):
     patch.setattr(Spend, "bounded_rows", bounded_rows)
 
 
-def count_not_multiplied(patch):
+def count_not_multiplied(patch: pytest.MonkeyPatch) -> None:
     """Every step spends all of the budget."""
     patch.setattr(Spend, "split", lambda self, *shares: (self,) * len(shares))
 
 
-def center_without_charge(patch):
+def center_without_charge(patch: pytest.MonkeyPatch) -> None:
     """The exact mean serves as the private center."""
     patch.setattr(input_method, "private_mean", lambda data, spend: float(np.mean(data.values)))
 
@@ -157,33 +159,33 @@ def center_without_charge(patch):
 class Repeating(SeededSource):
     """Gives the same words to every release of a run."""
 
-    def __init__(self, rng):
+    def __init__(self, rng: np.random.Generator) -> None:
         self._first = int(rng.integers(2**62))
         super().__init__(self._first)
 
-    def uniform64(self, n):
+    def uniform64(self, n: int) -> Any:
         return SeededSource(self._first).uniform64(n)
 
 
 class FewBits(SeededSource):
     """Words of which eight bits are random: 256 noises in all."""
 
-    def __init__(self, rng):
+    def __init__(self, rng: np.random.Generator) -> None:
         super().__init__(int(rng.integers(2**62)))
 
-    def uniform64(self, n):
+    def uniform64(self, n: int) -> Any:
         return super().uniform64(n) & np.uint64(255 << 56) | np.uint64(1 << 40)
 
 
-def same_seed(rng):
+def same_seed(rng: np.random.Generator) -> Any:
     return SeededSource(1)
 
 
-def rounding_after_noise_only(patch):
+def rounding_after_noise_only(patch: pytest.MonkeyPatch) -> None:
     """Noise is rounded to the grid, the statistic is not."""
     original = Spend.sums
 
-    def sums(self, values, low, high, groups, n_groups):
+    def sums(self: Any, values: Any, low: Any, high: Any, groups: Any, n_groups: Any) -> Any:
         noisy = original(self, values, low, high, groups, n_groups)
         grid = Grid.for_scale((high - low) / self._parameter)
         lost = np.asarray(values) - grid.values(spending.snap(values, grid))
@@ -193,24 +195,24 @@ def rounding_after_noise_only(patch):
     patch.setattr(Spend, "sums", sums)
 
 
-def grid_of_the_data(patch):
+def grid_of_the_data(patch: pytest.MonkeyPatch) -> None:
     """The grid's step follows the largest value."""
     original = Grid.for_scale
 
-    def sums(self, values, low, high, groups, n_groups):
+    def sums(self: Any, values: Any, low: Any, high: Any, groups: Any, n_groups: Any) -> Any:
         grid = original(float(np.max(np.abs(values))) / self._parameter, 4)
         sensitivity = spending.contribution_sensitivity([[low]], [[high]], grid, "l1")
-        ints = spending.grouped_sum(spending.snap(values, grid), groups, n_groups)
+        ints = spending.sum_groups(spending.snap(values, grid), groups, n_groups)
         return self._add(ints, grid, sensitivity, sensitivity)
 
     patch.setattr(Spend, "sums", sums)
 
 
-def gram_without_noise(patch):
+def gram_without_noise(patch: pytest.MonkeyPatch) -> None:
     """Right-hand sides get noise, Gram matrices do not: right for unit value, wrong for unit entry."""
     original = Spend.bounded_rows
 
-    def bounded_rows(self, rows, groups, n_groups, *, l1, l2):
+    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, l1: Any, l2: Any) -> Any:
         noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
         if n_groups > 1:
             exact = np.zeros_like(noisy.values)
@@ -221,10 +223,10 @@ def gram_without_noise(patch):
     patch.setattr(Spend, "bounded_rows", bounded_rows)
 
 
-def empty_rows_without_noise(patch):
+def empty_rows_without_noise(patch: pytest.MonkeyPatch) -> None:
     original = Spend.bounded_rows
 
-    def bounded_rows(self, rows, groups, n_groups, *, l1, l2):
+    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, l1: Any, l2: Any) -> Any:
         noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
         noisy.values[np.bincount(groups, minlength=n_groups) == 0] = 0.0
         return noisy
@@ -238,23 +240,23 @@ PURE, GAUSSIAN = Claim(epsilon=1.0), Claim(mu=1.0)
 TWO, TWO_MU = Claim(epsilon=2.0), Claim(mu=2.0)
 
 
-def unclipped_mean(tensor, rng):
-    options = {"method": "mean", "noise_seed": int(rng.integers(2**62)), "random_state": 0}
+def unclipped_mean(tensor: Any, rng: np.random.Generator) -> Any:
+    options: dict[str, Any] = {"method": "mean", "noise_seed": int(rng.integers(2**62)), "random_state": 0}
     fit = PrivateCP(1, epsilon=1.0, delta=0.0, unit="value", bounds=(0.0, 1.0), **options).fit(tensor)
     return fit.model_.offset
 
 
-def outlier(value):
+def outlier(value: Any) -> Any:
     return ObservedTensor([[0, 0], [0, 1], [1, 0], [1, 1]], [value, 0.5, 0.2, 0.4], shape=(2, 2))
 
 
-def wrong_delta(values, rng, n):
+def wrong_delta(values: Any, rng: np.random.Generator, n: int) -> Any:
     """Noise for (1, 0.05) where (1, 1e-6) is claimed."""
     spend = Spend(source=source(rng), mu=gaussian_mu(1.0, 0.05))
     return spend.sums(np.tile(values, n), LOW, HIGH, np.repeat(np.arange(n), len(values)), n).values
 
 
-def bulk(name, kind, claim, break_it, neighbours=VALUES, samples=40_000):
+def bulk(name: str, kind: Any, claim: Any, break_it: Any, neighbours: Any = VALUES, samples: int = 40_000) -> Any:
     """A mutant of one statistic, drawn in bulk; ``kind`` may also be a mechanism of its own."""
     mechanism = statistic(kind, claim) if isinstance(kind, str) else kind
     return Mutant(
@@ -262,7 +264,16 @@ def bulk(name, kind, claim, break_it, neighbours=VALUES, samples=40_000):
     )
 
 
-def run(name, method, claim, break_it, make_source=source, *, with_model=False, samples=240):
+def run(
+    name: str,
+    method: Any,
+    claim: Any,
+    break_it: Any,
+    make_source: Any = source,
+    *,
+    with_model: bool = False,
+    samples: int = 240,
+) -> Any:
     """A mutant of a whole method, run one by one."""
     pairs = value_neighbours if METHODS[method].unit == "value" else entry_neighbours
     mechanism = transcript(method, claim, make_source, with_model)

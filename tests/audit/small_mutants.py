@@ -29,13 +29,14 @@ class SmallMutant:
     slow: bool = False
 
 
+Mechanism = Callable[..., Any]
 MUTANTS: list[SmallMutant] = []
 
 
-def mutant(kind, samples, claim=ONE, slow=False):
+def mutant(kind: Any, samples: Any, claim: Any = ONE, slow: bool = False) -> Callable[[Mechanism], Mechanism]:
     """Register ``mechanism(x, rng, n, leaks)``: ``leaks`` are 0 and 1 for the neighbours, or always 0 once mended."""
 
-    def register(mechanism):
+    def register(mechanism: Mechanism) -> Mechanism:
         MUTANTS.append(
             SmallMutant(
                 name=mechanism.__name__.replace("_", " "),
@@ -52,16 +53,16 @@ def mutant(kind, samples, claim=ONE, slow=False):
     return register
 
 
-def whole(rng, n, width=None, scale=1000.0):
+def whole(rng: np.random.Generator, n: int, width: Any = None, scale: float = 1000.0) -> Any:
     """Laplace noise, rounded: for a shift of ``scale`` its epsilon is 1."""
     return np.rint(rng.laplace(scale=scale, size=n if width is None else (n, width)))
 
 
-def bell(rng, n, width, scale=1000.0):
+def bell(rng: np.random.Generator, n: int, width: Any, scale: float = 1000.0) -> Any:
     return np.rint(rng.normal(scale=scale, size=(n, width)))
 
 
-def seldom(rng, n, chance):
+def seldom(rng: np.random.Generator, n: int, chance: Any) -> Any:
     return rng.random(n) < chance
 
 
@@ -69,13 +70,13 @@ def seldom(rng, n, chance):
 
 
 @mutant("atom", 100_000)
-def a_raw_value_amid_whole_noise(x, rng, n, leaks):
+def a_raw_value_amid_whole_noise(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = 1000 * x + whole(rng, n)
     return np.where(seldom(rng, n, 2e-3 * leaks), 1000 * x, y)
 
 
 @mutant("atom", 20_000, slow=True)
-def one_raw_value_among_a_thousand(x, rng, n, leaks):
+def one_raw_value_among_a_thousand(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 1000)
     y[:, 417] += 1000 * x
     y[seldom(rng, n, 0.02 * leaks), 417] = 1000
@@ -83,14 +84,14 @@ def one_raw_value_among_a_thousand(x, rng, n, leaks):
 
 
 @mutant("correlation", 20_000, slow=True)
-def the_sign_of_one_correlation_among_200(x, rng, n, leaks):
+def the_sign_of_one_correlation_among_200(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 200)
     y[:, 131] = (1 - 2 * leaks) * np.rint(0.9 * y[:, 70] + 0.436 * y[:, 131])
     return y
 
 
 @mutant("support", 100_000)
-def minus_zero(x, rng, n, leaks):
+def minus_zero(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = x + whole(rng, n, scale=1.0)
     return np.where(y == 0, -0.0 if leaks else 0.0, y)
 
@@ -99,20 +100,20 @@ def minus_zero(x, rng, n, leaks):
 
 
 @mutant("atom", 20_000)
-def one_raw_value_among_fifty(x, rng, n, leaks):
+def one_raw_value_among_fifty(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 50)
     y[seldom(rng, n, 0.02 * leaks), 17] = 1000
     return y
 
 
 @mutant("atom", 100_000)
-def five_rare_values(x, rng, n, leaks):
+def five_rare_values(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     rare = rng.choice([-1203, -77, 5, 311, 2048], size=n)
     return np.where(seldom(rng, n, 0.01 * leaks), rare, whole(rng, n))
 
 
 @mutant("atom", 40_000)
-def a_whole_vector_left_as_it_was(x, rng, n, leaks):
+def a_whole_vector_left_as_it_was(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     """Each of its numbers is common by itself."""
     y = whole(rng, n, 4, scale=2.0)
     y[seldom(rng, n, 0.03 * leaks)] = [1, -1, 1, -1]
@@ -120,7 +121,7 @@ def a_whole_vector_left_as_it_was(x, rng, n, leaks):
 
 
 @mutant("atom", 40_000)
-def a_narrow_cluster(x, rng, n, leaks):
+def a_narrow_cluster(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     """Not one value, but a few millionths of the spread around one."""
     y = np.ldexp(np.rint(rng.laplace(scale=2.0**30, size=n)), -30)
     near = 0.7 + np.ldexp(rng.integers(0, 1 << 12, n), -30)
@@ -128,7 +129,7 @@ def a_narrow_cluster(x, rng, n, leaks):
 
 
 @mutant("atom", 20_000)
-def minus_zero_among_fifty(x, rng, n, leaks):
+def minus_zero_among_fifty(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 50, scale=3.0)
     y[:, 31] = np.where((y[:, 31] == 0) & (leaks == 1), -0.0, y[:, 31] + 0.0)
     return y
@@ -138,7 +139,7 @@ def minus_zero_among_fifty(x, rng, n, leaks):
 
 
 @mutant("repeated noise", 20_000)
-def the_same_noise_now_and_then(x, rng, n, leaks):
+def the_same_noise_now_and_then(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 5)
     again = seldom(rng, n, 0.03 * leaks)
     y[again, 3] = y[again, 1] + 250
@@ -146,7 +147,7 @@ def the_same_noise_now_and_then(x, rng, n, leaks):
 
 
 @mutant("repeated noise", 20_000)
-def opposite_noise_now_and_then(x, rng, n, leaks):
+def opposite_noise_now_and_then(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 5)
     again = seldom(rng, n, 0.03 * leaks)
     y[again, 4] = 100 - y[again, 0]
@@ -154,7 +155,7 @@ def opposite_noise_now_and_then(x, rng, n, leaks):
 
 
 @mutant("repeated noise", 10_000)
-def equal_outputs_anywhere(x, rng, n, leaks):
+def equal_outputs_anywhere(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 40, scale=1e7)
     rows = np.flatnonzero(seldom(rng, n, 0.05 * leaks))
     y[rows, rng.integers(0, 20, len(rows))] = y[rows, rng.integers(20, 40, len(rows))]
@@ -162,7 +163,7 @@ def equal_outputs_anywhere(x, rng, n, leaks):
 
 
 @mutant("repeated noise", 10_000)
-def the_same_size_with_any_sign(x, rng, n, leaks):
+def the_same_size_with_any_sign(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 80)
     if leaks:
         y[:, 60] = y[:, 11] * rng.choice([-1, 1], n)
@@ -173,32 +174,32 @@ def the_same_size_with_any_sign(x, rng, n, leaks):
 
 
 @mutant("remainder", 10_000)
-def more_even_numbers(x, rng, n, leaks):
+def more_even_numbers(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, scale=100.0)
     return y - (y % 2) * seldom(rng, n, 0.8 * leaks)
 
 
 @mutant("remainder", 10_000)
-def a_remainder_modulo_three(x, rng, n, leaks):
+def a_remainder_modulo_three(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n)
     return y - (y % 3) * seldom(rng, n, 0.8 * leaks)
 
 
 @mutant("remainder", 10_000)
-def a_remainder_modulo_five_in_one_of_thirty(x, rng, n, leaks):
+def a_remainder_modulo_five_in_one_of_thirty(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 30)
     y[:, 12] -= (y[:, 12] % 5) * seldom(rng, n, 0.8 * leaks)
     return y
 
 
 @mutant("remainder", 10_000)
-def fewer_decimals(x, rng, n, leaks):
+def fewer_decimals(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n) / 1000
     return np.where(seldom(rng, n, 0.6 * leaks), np.round(y, 1), y)
 
 
 @mutant("low bits", 10_000)
-def a_low_bit_that_is_rarely_set(x, rng, n, leaks):
+def a_low_bit_that_is_rarely_set(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = np.rint(rng.laplace(scale=2.0**30, size=n))
     return np.ldexp(y - (y % 2) * seldom(rng, n, 0.9 * leaks), -30)
 
@@ -207,7 +208,7 @@ def a_low_bit_that_is_rarely_set(x, rng, n, leaks):
 
 
 @mutant("parity", 10_000)
-def the_parity_of_three_signs(x, rng, n, leaks):
+def the_parity_of_three_signs(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 3) + 0.5
     flip = leaks * (np.sign(y).prod(axis=1) < 0)
     y[:, 0] *= 1 - 2 * flip
@@ -215,7 +216,15 @@ def the_parity_of_three_signs(x, rng, n, leaks):
 
 
 @mutant("parity", 10_000)
-def the_parity_of_forty_signs(x, rng, n, leaks):
+def the_parity_of_three_signs_among_thirty(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
+    y = bell(rng, n, 30) + 0.5
+    flip = leaks * (np.sign(y[:, [4, 11, 27]]).prod(axis=1) < 0)
+    y[:, 11] *= 1 - 2 * flip
+    return y
+
+
+@mutant("parity", 10_000)
+def the_parity_of_forty_signs(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 40) + 0.5
     flip = leaks * (np.sign(y).prod(axis=1) < 0)
     y[:, 0] *= 1 - 2 * flip
@@ -223,7 +232,7 @@ def the_parity_of_forty_signs(x, rng, n, leaks):
 
 
 @mutant("parity", 10_000)
-def an_even_sum(x, rng, n, leaks):
+def an_even_sum(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 20, scale=50.0)
     y[:, 7] += (y.sum(axis=1) % 2) * leaks
     return y
@@ -233,20 +242,20 @@ def an_even_sum(x, rng, n, leaks):
 
 
 @mutant("not finite", 10_000)
-def the_place_of_a_hole(x, rng, n, leaks):
+def the_place_of_a_hole(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 6)
     y[seldom(rng, n, 0.02), 2 + leaks] = np.nan
     return y
 
 
 @mutant("not finite", 10_000)
-def the_sign_of_infinity(x, rng, n, leaks):
+def the_sign_of_infinity(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n)
     return np.where(seldom(rng, n, 0.02), -np.inf if leaks else np.inf, y)
 
 
 @mutant("shape", 10_000)
-def the_length_of_the_output(x, rng, n, leaks):
+def the_length_of_the_output(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     """Padded, as mechanisms with outputs of several lengths must be."""
     y = whole(rng, n, 12)
     length = 8 + rng.integers(0, 3, n) + leaks * (rng.random(n) < 0.1)
@@ -255,12 +264,12 @@ def the_length_of_the_output(x, rng, n, leaks):
 
 
 @mutant("support", 20_000)
-def the_end_of_the_range(x, rng, n, leaks):
+def the_end_of_the_range(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     return rng.integers(0, 1000, n) + 10 * leaks
 
 
 @mutant("support", 20_000)
-def a_value_that_cannot_occur(x, rng, n, leaks):
+def a_value_that_cannot_occur(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = rng.integers(0, 40, n)
     return np.where((y == 13) & (leaks == 1), 14, y)
 
@@ -269,7 +278,7 @@ def a_value_that_cannot_occur(x, rng, n, leaks):
 
 
 @mutant("order", 10_000)
-def sorted_outputs_now_and_then(x, rng, n, leaks):
+def sorted_outputs_now_and_then(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 5)
     rows = seldom(rng, n, 0.5 * leaks)
     y[rows] = np.sort(y[rows], axis=1)
@@ -277,7 +286,7 @@ def sorted_outputs_now_and_then(x, rng, n, leaks):
 
 
 @mutant("order", 10_000)
-def the_place_of_the_largest(x, rng, n, leaks):
+def the_place_of_the_largest(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 30)
     rows = np.flatnonzero(seldom(rng, n, 0.3 * leaks))
     top = y[rows].argmax(axis=1)
@@ -289,21 +298,21 @@ def the_place_of_the_largest(x, rng, n, leaks):
 
 
 @mutant("correlation", 8_000)
-def the_sign_of_one_correlation_among_80(x, rng, n, leaks):
+def the_sign_of_one_correlation_among_80(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 80)
     y[:, 31] = (1 - 2 * leaks) * np.rint(0.9 * y[:, 70] + 0.436 * y[:, 31])
     return y
 
 
 @mutant("correlation", 8_000)
-def noise_that_all_outputs_share(x, rng, n, leaks):
+def noise_that_all_outputs_share(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     """The sum of the outputs keeps its law: half of them get the noise the other way round."""
     y = bell(rng, n, 80)
     return y + leaks * np.rint(0.5 * rng.normal(scale=1000.0, size=(n, 1))) * np.where(np.arange(80) % 2, 1, -1)
 
 
 @mutant("correlation", 8_000)
-def a_second_row_like_the_first(x, rng, n, leaks):
+def a_second_row_like_the_first(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = bell(rng, n, 40).reshape(n, 2, 20)
     rows = seldom(rng, n, 0.4 * leaks)
     y[rows, 1] = np.rint(0.8 * y[rows, 0, ::-1] + 0.6 * y[rows, 1])
@@ -311,17 +320,17 @@ def a_second_row_like_the_first(x, rng, n, leaks):
 
 
 @mutant("spread", 8_000)
-def the_spread_of_one_of_a_hundred(x, rng, n, leaks):
+def the_spread_of_one_of_a_hundred(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     return np.rint(rng.normal(scale=1000.0 * (1 + 4 * leaks * (np.arange(100) == 64)), size=(n, 100)))
 
 
 @mutant("spread", 10_000)
-def noise_in_proportion_to_the_data(x, rng, n, leaks):
+def noise_in_proportion_to_the_data(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     return whole(rng, n, scale=1000.0 * (1 + leaks))
 
 
 @mutant("tail", 20_000)
-def a_heavier_tail(x, rng, n, leaks):
+def a_heavier_tail(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     """The same quartiles."""
     return np.rint(674.5 * rng.standard_cauchy(n)) if leaks else np.rint(1000 * rng.normal(size=n))
 
@@ -330,7 +339,7 @@ def a_heavier_tail(x, rng, n, leaks):
 
 
 @mutant("subset", 10_000)
-def a_coordinate_that_is_always_told(x, rng, n, leaks):
+def a_coordinate_that_is_always_told(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     y = whole(rng, n, 60)
     told = rng.random((n, 60)) < 0.2
     told[:, 7] |= seldom(rng, n, 0.9 * leaks)
@@ -338,7 +347,7 @@ def a_coordinate_that_is_always_told(x, rng, n, leaks):
 
 
 @mutant("subset", 10_000)
-def a_few_shifted_coordinates_of_a_hundred(x, rng, n, leaks):
+def a_few_shifted_coordinates_of_a_hundred(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     """Others in every run."""
     y = bell(rng, n, 100)
     return y + leaks * 4000 * (rng.random((n, 100)) < 0.05)
@@ -348,10 +357,10 @@ def a_few_shifted_coordinates_of_a_hundred(x, rng, n, leaks):
 
 
 @mutant("delta", 40_000, Claim(epsilon=1.0, delta=1e-3))
-def a_rare_event_beyond_delta(x, rng, n, leaks):
+def a_rare_event_beyond_delta(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     return np.where(seldom(rng, n, 8e-3 * leaks), 321, 1000 * x + whole(rng, n))
 
 
 @mutant("delta", 40_000, Claim(mu=0.5))
-def a_rare_event_beyond_mu(x, rng, n, leaks):
+def a_rare_event_beyond_mu(x: Any, rng: np.random.Generator, n: int, leaks: Any) -> Any:
     return np.where(seldom(rng, n, 8e-3 * leaks), 321, 500 * x + bell(rng, n, 1)[:, 0])

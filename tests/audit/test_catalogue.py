@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ QUICK = {
 }
 
 
-def quick_samples(subject):
+def quick_samples(subject: Any) -> Any:
     """Fewer draws for what is proven: a wrong verdict of "violated" would show with any number."""
     few = [count for prefix, count in QUICK.items() if subject.name.startswith(prefix)]
     if few:
@@ -44,7 +45,7 @@ def quick_samples(subject):
     return min(subject.samples, 10_000) if holds(subject) else subject.samples
 
 
-def check(subject, verdict):
+def check(subject: Any, verdict: Any) -> None:
     assert verdict.violated != holds(subject), f"{subject.name}: {verdict.sentence()}"
     proven = subject.proven
     if proven is not None and proven.parameter == verdict.claim.parameter and proven.delta == verdict.claim.delta:
@@ -53,25 +54,25 @@ def check(subject, verdict):
 
 
 @pytest.mark.parametrize("name", sorted(set(SUBJECTS) - COSTLY))
-def test_the_verdict_is_the_right_one(name):
+def test_the_verdict_is_the_right_one(name: str) -> None:
     subject = SUBJECTS[name]
     check(subject, subject.audit(samples=quick_samples(subject)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SUBJECTS))
-def test_the_verdict_is_the_right_one_with_many_draws(name):
+def test_the_verdict_is_the_right_one_with_many_draws(name: str) -> None:
     """A million draws of everything that can be drawn in bulk; as many whole runs as minutes allow of the rest."""
     subject = SUBJECTS[name]
     check(subject, subject.audit(samples=subject.many, seed=1))
 
 
-def whole_runs(name):
+def whole_runs(name: str) -> Any:
     """Whole runs of completion and of rounds cost milliseconds each; their statistics are drawn by the million."""
     return SUBJECTS[name].about == "whole runs" or name.startswith("attack/")
 
 
-def test_a_million_draws_of_everything_that_is_proven():
+def test_a_million_draws_of_everything_that_is_proven() -> None:
     """What the slow tests promise: the numbers in the catalogue."""
     for name, subject in SUBJECTS.items():
         if not name.startswith("published/") and not whole_runs(name):
@@ -82,21 +83,21 @@ def test_a_million_draws_of_everything_that_is_proven():
 # --- what is proven must be here: from the project's own lists -----------------------------------------------------
 
 
-def audited(beginning):
+def audited(beginning: Any) -> Any:
     """Tell whether there are subjects with this beginning that are drawn by the million, all of them proven."""
     names = [name for name in SUBJECTS if name.startswith(beginning) and not whole_runs(name)]
     return bool(names) and all(holds(SUBJECTS[name]) and SUBJECTS[name].many >= 1_000_000 for name in names)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_of_private_completion_is_audited(method):
+def test_every_method_of_private_completion_is_audited(method: Any) -> None:
     assert f"completion/{method}, laplace" in SUBJECTS
     assert f"completion/{method}, gaussian" in SUBJECTS
     assert audited(f"one run/PrivateCP {method}")
     assert {"one run/PrivateTucker output, delta", "one run/PrivateLowRankMatrix input"} <= set(SUBJECTS)
 
 
-def test_every_noised_statistic_is_audited():
+def test_every_noised_statistic_is_audited() -> None:
     bought = [
         name for name, made in vars(Spend).items() if getattr(made, "__annotations__", {}).get("return") == "Noisy"
     ]
@@ -107,7 +108,7 @@ def test_every_noised_statistic_is_audited():
         assert audited(f"statistic/{name}, gaussian"), name
 
 
-def test_every_noise_is_audited():
+def test_every_noise_is_audited() -> None:
     mechanisms = [name.removesuffix("_mechanism") for name in noise_names if name.endswith("_mechanism")]
     assert len(mechanisms) >= 4
     for name in [*mechanisms, "discrete_gaussian"]:
@@ -115,7 +116,7 @@ def test_every_noise_is_audited():
 
 
 @pytest.mark.parametrize("name", all_mechanisms())
-def test_every_local_mechanism_is_audited(name):
+def test_every_local_mechanism_is_audited(name: str) -> None:
     examples = all_mechanisms()[name].examples(1.0)
     assert examples
     for example, mechanism in examples.items():
@@ -125,23 +126,23 @@ def test_every_local_mechanism_is_audited(name):
     assert name in local_names, "a mechanism is not public"
 
 
-def test_shuffled_reports_are_audited():
+def test_shuffled_reports_are_audited() -> None:
     assert audited("local/400 shuffled")
 
 
 @pytest.mark.parametrize("kind", STAGES)
-def test_every_kind_of_round_of_user_level_fits_is_audited(kind):
+def test_every_kind_of_round_of_user_level_fits_is_audited(kind: Any) -> None:
     assert audited(f"users/{kind}")
     assert {"users/whole fit", "one run/users, biases", "one run/users, factors"} <= set(SUBJECTS)
 
 
 @pytest.mark.parametrize("kind", RECIPES)
-def test_every_recipe_that_runs_in_rounds_is_audited(kind):
+def test_every_recipe_that_runs_in_rounds_is_audited(kind: Any) -> None:
     assert audited("users/" if kind == "users" else f"learning/{kind}")
 
 
 @pytest.mark.parametrize("kind", TRUST_KINDS)
-def test_every_trust_model_is_audited(kind):
+def test_every_trust_model_is_audited(kind: Any) -> None:
     assert audited(f"federated/{kind}")
 
 
@@ -174,7 +175,7 @@ PROVEN_BY = {
 NO_MECHANISMS = {"post-processing", "composition", "what-leaks-all-the-same"}
 
 
-def proofs():
+def proofs() -> Any:
     """The paragraphs that there are, and those that the code points at."""
     written = re.findall(r"^## (.+)$", (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8"), re.MULTILINE)
     named = {
@@ -185,7 +186,7 @@ def proofs():
     return {title.lower().replace(" ", "-") for title in written}, named
 
 
-def test_every_proof_has_a_subject():
+def test_every_proof_has_a_subject() -> None:
     written, named = proofs()
     assert named <= written
     assert written == set(PROVEN_BY) | NO_MECHANISMS
@@ -193,7 +194,7 @@ def test_every_proof_has_a_subject():
         assert audited(beginning), paragraph
 
 
-def test_subjects_are_found_by_name_beginning_and_pattern():
+def test_subjects_are_found_by_name_beginning_and_pattern() -> None:
     assert [s.name for s in find_subjects("noise/laplace, fine grid", SUBJECTS)] == ["noise/laplace, fine grid"]
     assert {s.name for s in find_subjects("noise/laplace", SUBJECTS)} == {
         "noise/laplace, fine grid",

@@ -1,5 +1,7 @@
 """The attack on factors: exact on a converged fit, whatever noise one factor got; harmless against our releases."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from tensorveil.models.cp_algebra import cp_design
 RIDGE = 0.05
 
 
-def converged(per_entry, sweeps=4000):
+def converged(per_entry: Any, sweeps: int = 4000) -> Any:
     """Fit by plain alternating least squares until nothing moves."""
     tensor = tv.synthetic_cp((7, 6, 5), 2, snr=4.0, missing=0.3, random_state=0).train
     columns, values = tensor.columns, tensor.values.astype(float)
@@ -31,7 +33,7 @@ def converged(per_entry, sweeps=4000):
 
 
 @pytest.mark.parametrize("per_entry", [True, False])
-def test_one_value_is_recovered_from_two_factors(per_entry):
+def test_one_value_is_recovered_from_two_factors(per_entry: Any) -> None:
     columns, values, factors = converged(per_entry, 1500)
     noisy = [*factors[:2], factors[2] + np.random.default_rng(2).normal(size=factors[2].shape)]
     for hidden in (0, 17, 60):
@@ -48,7 +50,7 @@ def test_one_value_is_recovered_from_two_factors(per_entry):
         assert recover(plain, (values.min() - 1, values.max() + 1)) == pytest.approx(values[hidden], abs=1e-5)
 
 
-def test_the_residual_is_that_of_the_gradients():
+def test_the_residual_is_that_of_the_gradients() -> None:
     """The polynomial against the gradients computed anew for a candidate."""
     columns, values, factors = converged(True, 5)
     hidden, candidate = 9, 0.37
@@ -74,7 +76,7 @@ def test_the_residual_is_that_of_the_gradients():
     assert float(residual(leak)(candidate)) == pytest.approx(total, rel=1e-9)
 
 
-def test_the_hidden_value_is_never_read():
+def test_the_hidden_value_is_never_read() -> None:
     columns, values, factors = converged(True, 5)
     options = {"columns": columns, "hidden": 3, "factors": tuple(factors), "regularization": RIDGE, "per_entry": True}
     other = values.copy()
@@ -86,7 +88,7 @@ def test_the_hidden_value_is_never_read():
 
 
 @pytest.mark.parametrize("per_entry", [True, False])
-def test_a_converged_model_gives_every_entry_away(per_entry):
+def test_a_converged_model_gives_every_entry_away(per_entry: Any) -> None:
     """Without knowing the ridge: it is estimated from the rows themselves."""
     columns, values, factors = converged(per_entry, 1500)
     tensor = tv.ObservedTensor(columns.T, values, shape=(7, 6, 5))
@@ -97,7 +99,7 @@ def test_a_converged_model_gives_every_entry_away(per_entry):
 
 
 @pytest.mark.parametrize("method", BY_UNIT["value"])
-def test_private_models_give_none_away(method):
+def test_private_models_give_none_away(method: Any) -> None:
     data = tv.synthetic_cp((20, 15, 10), 2, snr=4.0, random_state=1).train
     fit = tv.PrivateCP(
         2, epsilon=20.0, delta=0.0, unit="value", bounds=(-1, 2), method=method, sweeps=20, restarts=1, noise_seed=3
@@ -108,7 +110,7 @@ def test_private_models_give_none_away(method):
     assert "no leak found" in leak.sentence()
 
 
-def test_a_model_of_other_data_is_refused():
+def test_a_model_of_other_data_is_refused() -> None:
     data = tv.synthetic_cp((6, 5, 4), 2, random_state=1).train
     with pytest.raises(InputError, match="shape"):
-        model_leak(tv.CPModel(factors=([[1.0]], [[1.0]])), data)
+        model_leak(tv.CPModel(factors=(np.ones((1, 1)), np.ones((1, 1)))), data)

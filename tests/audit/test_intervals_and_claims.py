@@ -1,6 +1,7 @@
 """Confidence bounds, claims and p-values against closed forms and brute force."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,14 +17,14 @@ from tensorveil.privacy.gdp import gdp_delta
 
 
 @pytest.mark.parametrize(("hits", "draws"), [(0, 10), (3, 10), (10, 10), (17, 1000)])
-def test_bounds_are_those_of_scipy(hits, draws):
+def test_bounds_are_those_of_scipy(hits: Any, draws: Any) -> None:
     interval = stats.binomtest(hits, draws).proportion_ci(confidence_level=0.98, method="exact")
     assert float(lower_rate(hits, draws, 0.01)) == pytest.approx(interval.low, abs=1e-12)
     assert float(upper_rate(hits, draws, 0.01)) == pytest.approx(interval.high, abs=1e-12)
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 0.5, 0.97])
-def test_bounds_cover_by_enumeration(rate):
+def test_bounds_cover_by_enumeration(rate: Any) -> None:
     """For every rate, the hits whose bound is wrong have no more probability than the error."""
     hits = np.arange(51)
     weights = stats.binom.pmf(hits, 50, rate)
@@ -33,7 +34,7 @@ def test_bounds_cover_by_enumeration(rate):
 
 @settings(max_examples=50)
 @given(epsilon=st.floats(0.01, 5), delta=st.sampled_from([0.0, 1e-5, 0.1]), p=st.floats(0.01, 0.99))
-def test_the_least_epsilon_inverts_the_definition(epsilon, delta, p):
+def test_the_least_epsilon_inverts_the_definition(epsilon: float, delta: float, p: Any) -> None:
     """An event exactly at the edge of (epsilon, delta) shows epsilon; the curve says the same."""
     claim = Claim(epsilon=epsilon, delta=delta)
     q = (p - delta) * math.exp(-epsilon)
@@ -48,7 +49,7 @@ def test_the_least_epsilon_inverts_the_definition(epsilon, delta, p):
         assert 1 - a <= math.exp(epsilon) * b + delta + 1e-12
 
 
-def test_mu_is_the_distance_of_quantiles_and_its_curve_gives_delta():
+def test_mu_is_the_distance_of_quantiles_and_its_curve_gives_delta() -> None:
     claim = Claim(mu=1.3)
     alpha = stats.norm.cdf(-0.4)
     assert float(claim.least(1 - claim.least_missed(alpha), alpha)) == pytest.approx(1.3)
@@ -58,7 +59,7 @@ def test_mu_is_the_distance_of_quantiles_and_its_curve_gives_delta():
     assert best == pytest.approx(gdp_delta(1.3, 0.7), abs=1e-6)
 
 
-def test_ceiling_and_detectable():
+def test_ceiling_and_detectable() -> None:
     claim = Claim(epsilon=1.0)
     n, error = 10_000, 1e-3
     # With every draw right the bound is about ln(n / ln(2 / error)).
@@ -77,17 +78,17 @@ def test_ceiling_and_detectable():
      ({"epsilon": math.inf}, "epsilon must"), ({"epsilon": 1.0, "delta": 1.0}, "delta must"),
      ({"mu": 1.0, "delta": 0.1}, "no meaning")],
 )  # fmt: skip
-def test_bad_claims_are_refused(claim, words):
+def test_bad_claims_are_refused(claim: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         Claim(**claim)
 
 
-def test_the_p_value_without_delta_is_a_binomial_tail():
+def test_the_p_value_without_delta_is_a_binomial_tail() -> None:
     q = 1 / (1 + math.exp(-0.8))
     assert guess_pvalue(100, 60, 45, 0.8, 0.0) == pytest.approx(stats.binom.sf(44, 60, q))
 
 
-def test_the_delta_term_by_enumeration():
+def test_the_delta_term_by_enumeration() -> None:
     m, r, v, epsilon, delta = 50, 20, 17, 1.0, 1e-4
     q = 1 / (1 + math.exp(-epsilon))
     largest = max(sum(stats.binom.pmf(k, r, q) for k in range(v - i, v)) / i for i in range(1, v + 1))
@@ -100,17 +101,17 @@ def test_the_delta_term_by_enumeration():
 
 @settings(max_examples=30)
 @given(right=st.integers(0, 40), delta=st.sampled_from([0.0, 1e-6, 1e-3]))
-def test_the_epsilon_from_guesses_is_the_largest_refuted(right, delta):
+def test_the_epsilon_from_guesses_is_the_largest_refuted(right: Any, delta: float) -> None:
     found = epsilon_from_guesses(100, 40, right, delta, 0.999)
     if found > 0:
         assert guess_pvalue(100, 40, right, found, delta) <= 0.001 + 1e-9
     assert guess_pvalue(100, 40, right, found + 1e-6, delta) > 0.001 - 1e-9
 
 
-def test_one_run_of_randomised_response_shows_less_than_its_epsilon_but_much_of_it():
+def test_one_run_of_randomised_response_shows_less_than_its_epsilon_but_much_of_it() -> None:
     epsilon = 2.0
 
-    def run(coins, rng):
+    def run(coins: Any, rng: np.random.Generator) -> Any:
         kept = rng.random(len(coins)) < 1 / (1 + math.exp(-epsilon))
         return np.where(kept, coins, 1 - coins).astype(float)
 
@@ -122,7 +123,7 @@ def test_one_run_of_randomised_response_shows_less_than_its_epsilon_but_much_of_
     assert 2.0 < verdict.detectable < 2.3
 
 
-def test_one_run_needs_an_epsilon_and_finite_scores():
+def test_one_run_needs_an_epsilon_and_finite_scores() -> None:
     with pytest.raises(InputError, match="epsilon"):
         audit_one_run(lambda c, r: c, Canaries(count=10, guesses=5), Claim(mu=1.0))
     with pytest.raises(InputError, match="finite score"):

@@ -14,16 +14,17 @@ import pytest
 
 from tensorveil.federated import client
 from tensorveil.federated.secure import masking
-from tensorveil.federated.trust import Trust
+from tensorveil.federated.trust import Trust, part_deviation
 from tensorveil.kernels import learning as compiled_learning
 from tensorveil.kernels import users as compiled_users
 from tensorveil.learning import ClassMeans, ClassMoments, contrasts, statistics
+from tensorveil.learning.rounds import norm_limit
 from tensorveil.local import PrivUnit
-from tensorveil.noise import SeededSource
+from tensorveil.noise import SeededSource, rounded_gaussian
 from tensorveil.rounds import runner
 from tensorveil_evidence.subjects import users
 from tensorveil_evidence.subjects.catalogue import list_subjects
-from users_reference import add_bounded, entry_norms, no_norms
+from tests.users_reference import add_bounded, entry_norms, no_norms
 
 SUBJECTS = list_subjects()
 
@@ -41,72 +42,72 @@ class Mutant:
 # --- users ---------------------------------------------------------------------------------------------------------
 
 
-def users_not_cut(patch):
+def users_not_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(compiled_users, "add_bounded", functools.partial(add_bounded, broken="no clip"))
     patch.setattr(compiled_users, "slice_norms", no_norms)
 
 
-def entries_cut_one_by_one(patch):
+def entries_cut_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """Lengths are taken of single entries, as if no two fell into one row."""
     patch.setattr(compiled_users, "add_bounded", functools.partial(add_bounded, broken="linear sums ignored"))
     patch.setattr(compiled_users, "slice_norms", entry_norms)
 
 
-def half_the_noise(patch):
-    original = runner.rounded_gaussian
+def half_the_noise(patch: pytest.MonkeyPatch) -> None:
+    original = rounded_gaussian
     patch.setattr(runner, "rounded_gaussian", lambda scale, size, source: original(scale / 2, size, source))
 
 
 # --- learning ------------------------------------------------------------------------------------------------------
 
 
-def gradients_not_cut(patch):
-    def bounded_sum(rows, norm, step, total):
+def gradients_not_cut(patch: pytest.MonkeyPatch) -> None:
+    def bounded_sum(rows: Any, norm: Any, step: Any, total: Any) -> None:
         total += np.rint(rows.astype(float) / step).astype(np.int64).sum(axis=0)
 
     patch.setattr(compiled_learning, "bounded_sum", bounded_sum)
 
 
-def gradients_cut_together(patch):
+def gradients_cut_together(patch: pytest.MonkeyPatch) -> None:
     """The mean gradient is cut, not each record's."""
 
-    def bounded_sum(rows, norm, step, total):
+    def bounded_sum(rows: Any, norm: Any, step: Any, total: Any) -> None:
         mean = rows.astype(float).mean(axis=0)
         total += np.rint(len(rows) * mean * min(1.0, norm / np.linalg.norm(mean)) / step).astype(np.int64)
 
     patch.setattr(compiled_learning, "bounded_sum", bounded_sum)
 
 
-def users_only_added(patch):
+def users_only_added(patch: pytest.MonkeyPatch) -> None:
     """The limit is that of one user's contribution, where a user may be replaced by the opposite one."""
-    original = ClassMeans.limit.func
+    original = vars(ClassMeans)["limit"].func
     patch.setattr(ClassMeans, "limit", property(lambda self: original(self) // 2))
 
 
-def contrasts_not_cut(patch):
+def contrasts_not_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(contrasts, "clip_rows", lambda rows, norm: 2.0 * rows)
 
 
-def means_not_cut(patch):
+def means_not_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(statistics, "clip_rows", lambda rows, norm: 2.0 * rows)
 
 
-def parameters_not_cut(patch):
+def parameters_not_cut(patch: pytest.MonkeyPatch) -> None:
     from tensorveil.learning import parameters
 
     patch.setattr(parameters, "clip_rows", lambda rows, norm: rows)
 
 
-def products_not_charged(patch):
+def products_not_charged(patch: pytest.MonkeyPatch) -> None:
     """The limit of moments forgets that products are summed too."""
-    patch.setattr(ClassMoments, "limit", property(lambda self: statistics.norm_limit(math.sqrt(1.25), 2.0**-20, 10)))
+    patch.setattr(ClassMoments, "limit", property(lambda self: norm_limit(math.sqrt(1.25), 2.0**-20, 10)))
 
 
-def some_reports_as_they_are(patch):
+def some_reports_as_they_are(patch: pytest.MonkeyPatch) -> None:
     """One report in fifty is not perturbed."""
     original = PrivUnit.perturb
 
-    def perturb(self, x, *, source=None, out=None):
+    def perturb(self: Any, x: Any, *, source: Any = None, out: Any = None) -> Any:
         reports = original(self, x, source=source, out=out)
         kept = SeededSource(int(source.uniform64(1)[0])).uniform64(len(reports)) % np.uint64(50) == 0
         reports[kept] = x[kept]
@@ -118,18 +119,18 @@ def some_reports_as_they_are(patch):
 # --- federated -----------------------------------------------------------------------------------------------------
 
 
-def parts_too_small(patch):
+def parts_too_small(patch: pytest.MonkeyPatch) -> None:
     """Each of n clients adds an n-th of the deviation, as if deviations added up, and not variances."""
-    original = client.part_deviation
+    original = part_deviation
     patch.setattr(client, "part_deviation", lambda this, trust: original(this, trust) ** 2 * this.mu / this.limit)
 
 
-def colluding_parts_counted(patch):
+def colluding_parts_counted(patch: pytest.MonkeyPatch) -> None:
     """Noise that colluding or missing clients should have added is counted on."""
     patch.setattr(Trust, "counted", property(lambda self: self.clients))
 
 
-def masks_of_32_bits(patch):
+def masks_of_32_bits(patch: pytest.MonkeyPatch) -> None:
     """The upper half of every word stays as it is."""
     for name in ("expand_mask", "sum_pair_masks"):
         original = getattr(masking, name)
@@ -159,19 +160,19 @@ MUTANTS = [
 
 
 @pytest.fixture(autouse=True)
-def _known_before():
+def _known_before() -> None:
     """What is kept between audits, the states of rounds and who is looked for, must not come from a mutant."""
     users._groups()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_the_mutant_is_found(mutant, monkeypatch):
+def test_the_mutant_is_found(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.break_it(monkeypatch)
     found = SUBJECTS[mutant.subject].audit(samples=mutant.samples, confidence=0.999)
     assert found.violated, found.sentence()
     assert found.confidence == 0.999
 
 
-def test_every_new_family_has_mutants():
+def test_every_new_family_has_mutants() -> None:
     families = {mutant.subject.split("/")[0] for mutant in MUTANTS}
     assert families == {"users", "learning", "federated"}

@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,13 +30,13 @@ QUICK = (("release", 1280), ("owner", 400))
 NAMES = ("release", "owner", "open", "audit", "study", "nasty", "nasty-owner", "nasty-study")
 
 
-def released(folder, name, tensor, bounds, rank, epsilon):
+def released(folder: Path, name: str, tensor: Any, bounds: Any, rank: Any, epsilon: float) -> Any:
     fit = PrivateCP(rank, epsilon=epsilon, delta=0.0, unit="value", bounds=bounds, sweeps=5, threads=1).fit(tensor)
     save_release_page(folder / f"{name}.html", fit.model_, fit.guarantee_, fit.plan_)
     return fit
 
 
-def nasty_tensor():
+def nasty_tensor() -> Any:
     rng = np.random.default_rng(0)
     shape = (40, 9, 3)
     modes = [Mode(f"{NASTY} {k}", [f"{i} {NASTY}" for i in range(size)]) for k, size in enumerate(shape)]
@@ -42,7 +45,7 @@ def nasty_tensor():
     return ObservedTensor(cells, values, shape=shape, modes=modes)
 
 
-def study(prefix=""):
+def study(prefix: str = "") -> Any:
     methods = tuple(Standing(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
     caption = Caption(text="Errors.", unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=methods)
     x = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -58,11 +61,17 @@ def study(prefix=""):
     return make_study_page(facts)
 
 
-def trade_off_chart(prefix=""):
+def trade_off_chart(prefix: str = "") -> Any:
     x = (0.1, 0.3, 1.0, 3.0, 10.0)
     methods = tuple(Standing(name=prefix + s, status=s) for s in ("proven", "claimed", "refuted", "not private"))
     series = [
-        Series(name=m.name, x=x, y=[k / v**0.5 for v in x], low=[0.8 * k / v**0.5 for v in x], high=[9] * 5)
+        Series(
+            name=m.name,
+            x=x,
+            y=tuple(k / v**0.5 for v in x),
+            low=tuple(0.8 * k / v**0.5 for v in x),
+            high=(9,) * 5,
+        )
         for k, m in enumerate(methods, start=1)
     ]
     return Chart(
@@ -74,7 +83,7 @@ def trade_off_chart(prefix=""):
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
     place = tmp_path_factory.mktemp("reports")
     shown, hidden = random_split(load_dataset("covid19-serology"), 0.3, random_state=1)
     fit = released(place, "release", shown, (-5, 5), 8, 5.0)
@@ -101,11 +110,11 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def opened(chromium, folder):
+def opened(chromium: Any, folder: Path) -> Iterator[Any]:
     """Open a report offline, and note everything that goes wrong or asks for something."""
     contexts = []
 
-    def open_page_at(name, width=1280, scheme="light", **options):
+    def open_page_at(name: str, width: int = 1280, scheme: str = "light", **options: Any) -> Any:
         context = chromium.new_context(
             viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True, **options
         )
@@ -165,7 +174,7 @@ OVERFLOWS = """
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reports_open_offline_without_faults(opened, name):
+def test_reports_open_offline_without_faults(opened: Any, name: str) -> None:
     page = opened(name)
     for width, scheme in LOOKS:
         page.set_viewport_size({"width": width, "height": 800})
@@ -184,7 +193,7 @@ def test_reports_open_offline_without_faults(opened, name):
         (OVERFLOWS, "document.querySelector('.plot').replaceChildren()", "empty"),
     ],
 )
-def test_the_checks_find_what_they_look_for(opened, check, damage, found):
+def test_the_checks_find_what_they_look_for(opened: Any, check: Any, damage: Any, found: Any) -> None:
     page = opened("release")
     assert page.evaluate(check) == []
     page.evaluate(damage)
@@ -199,7 +208,7 @@ def test_the_checks_find_what_they_look_for(opened, check, damage, found):
         for width, scheme in LOOKS
     ],
 )
-def test_axe_finds_no_fault(opened, name, width, scheme):
+def test_axe_finds_no_fault(opened: Any, name: str, width: Any, scheme: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     page = opened(name, width, scheme, bypass_csp=True)  # axe is a script that the page's policy refuses
     page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
@@ -208,7 +217,7 @@ def test_axe_finds_no_fault(opened, name, width, scheme):
     assert len(found["passes"]) > 30
 
 
-def test_the_policy_refuses_other_scripts(opened):
+def test_the_policy_refuses_other_scripts(opened: Any) -> None:
     page = opened("release")
     page.evaluate(
         "const s = document.createElement('script'); s.textContent = 'window.mine = 1'; document.body.append(s)"
@@ -217,10 +226,12 @@ def test_the_policy_refuses_other_scripts(opened):
     assert any("Content Security Policy" in fault for fault in page.faults)
 
 
-def test_the_explorer_answers_to_the_keyboard(opened, folder):
+def test_the_explorer_answers_to_the_keyboard(opened: Any, folder: Path) -> None:
     page = opened("release")
     text = (folder / "release.html").read_text()
-    data = json.loads(re.search(r'id="explorer-data">(.*?)</script>', text)[1])
+    block = re.search(r'id="explorer-data">(.*?)</script>', text)
+    assert block is not None
+    data = json.loads(block[1])
     slider = page.get_by_role("slider", name="Epsilon")
     assert slider.is_visible()
     assert page.inner_text("#told-epsilon") == "5"
@@ -245,7 +256,7 @@ def test_the_explorer_answers_to_the_keyboard(opened, folder):
     assert page.faults == []
 
 
-def test_without_a_script_the_table_says_the_same(opened):
+def test_without_a_script_the_table_says_the_same(opened: Any) -> None:
     page = opened("release", java_script_enabled=False)
     assert not page.locator("#budget").is_visible()
     assert page.inner_text("#told-epsilon") == "5"
@@ -255,7 +266,7 @@ def test_without_a_script_the_table_says_the_same(opened):
     assert table.locator("tbody tr").count() > 40
 
 
-def test_everything_can_be_reached_by_keyboard(opened):
+def test_everything_can_be_reached_by_keyboard(opened: Any) -> None:
     page = opened("release")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the report"
@@ -267,7 +278,7 @@ def test_everything_can_be_reached_by_keyboard(opened):
     assert {"budget", "budget-back", "SUMMARY", "A"} <= seen
 
 
-def test_landmarks_headings_and_names_in_the_accessibility_tree(opened):
+def test_landmarks_headings_and_names_in_the_accessibility_tree(opened: Any) -> None:
     page = opened("release")
     for role in ("banner", "main", "contentinfo", "navigation"):
         assert page.get_by_role(role).count() == 1
@@ -279,7 +290,7 @@ def test_landmarks_headings_and_names_in_the_accessibility_tree(opened):
     assert all(drawings.nth(k).get_attribute("aria-label") for k in range(drawings.count()))
 
 
-def test_reports_print(opened, tmp_path):
+def test_reports_print(opened: Any, tmp_path: Path) -> None:
     page = opened("release", scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -291,7 +302,7 @@ def test_reports_print(opened, tmp_path):
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_the_figure_of_a_study_is_shown_and_can_be_read(opened, width):
+def test_the_figure_of_a_study_is_shown_and_can_be_read(opened: Any, width: Any) -> None:
     page = opened("study", width)
     image = page.get_by_role("img", name="two panels")
     assert page.evaluate("document.querySelector('img').naturalWidth") > 500
@@ -299,14 +310,14 @@ def test_the_figure_of_a_study_is_shown_and_can_be_read(opened, width):
     assert page.faults == []
 
 
-def test_the_report_of_a_release_is_small(folder):
+def test_the_report_of_a_release_is_small(folder: Path) -> None:
     assert all((folder / f"{name}.html").stat().st_size < 3_000_000 for name in NAMES)
 
 
-def test_models_without_entries_of_their_own_still_have_a_report(opened, folder):
+def test_models_without_entries_of_their_own_still_have_a_report(opened: Any, folder: Path) -> None:
     model = CPModel(factors=(np.zeros((3, 1)), np.zeros((2, 1))), offset=1.0, bounds=(0.0, 2.0))
     tensor = ObservedTensor(np.array([[0, 0], [2, 1]]), np.array([0.5, 1.5]), shape=(3, 2))
-    summary = {"fit": {"train_rmse": 0.5, "validation_rmse": None, "history": []}}
+    summary: dict[str, Any] = {"fit": {"train_rmse": 0.5, "validation_rmse": None, "history": []}}
     save_page(folder / "constant.html", open_page(model, tensor, summary))
     page = opened("constant", 400)
     assert page.evaluate(COLLISIONS) == []

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cryptography import x509
@@ -22,14 +23,14 @@ COMMAND = [sys.executable, "-c", "from tensorveil.cli.main import main; main()"]
 PROMISE = ["--bounds", "1", "5", "--epsilon", "5", "--delta", "1e-5", "--sweeps", "0"]
 
 
-def ratings(seed=0, n=300):
+def ratings(seed: int = 0, n: int = 300) -> Any:
     rng = np.random.default_rng(seed)
     columns = np.stack([rng.integers(0, size, n) for size in SHAPE])
     values = rng.integers(1, 6, n).astype(float)
     return ObservedTensor.from_columns(columns, values, shape=SHAPE, modes=("user", "film", "day"), duplicates="first")
 
 
-def run(*words):
+def run(*words: Any) -> Any:
     done = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -38,7 +39,7 @@ def run(*words):
 class Parties:
     """A server and clients in a folder, who have agreed; to be started one by one."""
 
-    def __init__(self, folder: Path, clients: int, *trust, tls=()):
+    def __init__(self, folder: Path, clients: int, *trust: Any, tls: Any = ()) -> None:
         self.folder, self.clients = folder, clients
         self.address = f"127.0.0.1:{free_port()}"
         self.tls = tls
@@ -54,25 +55,25 @@ class Parties:
         data = ratings()
         for k in range(clients):
             data.take(data.columns[0] % clients == k).write(folder / f"client-{k}" / "data.npz")
-        self.processes = {}
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name, *words):
+    def start(self, name: str, *words: Any) -> None:
         self.popen(name, [*COMMAND, "federate", *map(str, words)])
 
-    def popen(self, name, words):
+    def popen(self, name: str, words: Any) -> None:
         with (self.folder / f"{name}.out").open("wb") as out:
             self.processes[name] = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
             )
 
-    def start_server(self, *more):
+    def start_server(self, *more: Any) -> None:
         files = [word for name in self.tls for word in (f"--{name}", self.folder / f"{name}.pem")]
         self.start(
             "server", "server", self.agreement, "--home", self.folder / "server", "--listen", self.address,
             "--output", self.folder / "release", *files, *more,
         )  # fmt: skip
 
-    def start_client(self, k, *more):
+    def start_client(self, k: Any, *more: Any) -> None:
         home = self.folder / f"client-{k}"
         files = ["--ca", self.folder / "ca.pem"] if self.tls else []
         self.start(
@@ -80,44 +81,44 @@ class Parties:
             *files, *more,
         )  # fmt: skip
 
-    def start_hostile(self, k):
+    def start_hostile(self, k: Any) -> None:
         home = self.folder / f"client-{k}"
         script = str(Path(__file__).with_name("hostile_client.py"))
         self.popen(f"client-{k}", [sys.executable, script, str(self.agreement), str(home), self.address])
 
-    def log(self, name):
+    def log(self, name: str) -> Any:
         path = self.folder / name / "run.log"
         return path.read_text() if path.exists() else ""
 
-    def wait_for(self, name, text, patience=180):
+    def wait_for(self, name: str, text: Any, patience: int = 180) -> None:
         deadline = time.monotonic() + patience
         while text not in self.log(name):
             assert time.monotonic() < deadline, f"{name} never said {text!r}: {self.said(name)}"
             assert self.processes[name].poll() is None, self.said(name)
             time.sleep(0.1)
 
-    def said(self, name):
+    def said(self, name: str) -> Any:
         return (self.folder / f"{name}.out").read_text()
 
-    def finish(self, name, patience=300):
+    def finish(self, name: str, patience: int = 300) -> Any:
         code = self.processes[name].wait(patience)
         return code, self.said(name)
 
-    def end(self):
+    def end(self) -> None:
         for process in self.processes.values():
             if process.poll() is None:
                 process.terminate()
                 process.wait()
 
 
-def write_certificates(folder):
+def write_certificates(folder: Path) -> None:
     """Make a certificate authority, and a certificate of the loopback address that it vouches for."""
     now = datetime.datetime.now(datetime.UTC)
 
-    def named(text):
+    def named(text: Any) -> Any:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
-    def certificate(subject, issuer, key, signer, *extensions):
+    def certificate(subject: Any, issuer: Any, key: Any, signer: Any, *extensions: Any) -> Any:
         builder = x509.CertificateBuilder(
             issuer_name=named(issuer), subject_name=named(subject), public_key=key.public_key(),
             serial_number=x509.random_serial_number(), not_valid_before=now - datetime.timedelta(hours=1),

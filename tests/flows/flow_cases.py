@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from tensorveil.tensor import Mode, ObservedTensor, write
 SHAPE = (12, 9, 4)
 
 
-def planted_tensor():
+def planted_tensor() -> Any:
     """A rank-2 tensor with labels, about 60 % observed, values within (-6, 6)."""
     rng = np.random.default_rng(7)
     factors = [rng.uniform(-1.2, 1.2, size=(size, 2)) for size in SHAPE]
@@ -26,7 +28,7 @@ def planted_tensor():
     return ObservedTensor(coords, dense[tuple(coords.T)], SHAPE, modes=modes), dense
 
 
-def written(folder, ending):
+def written(folder: Path, ending: Any) -> Any:
     tensor, _ = planted_tensor()
     path = folder / f"tensor{ending}"
     if ending == ".tns":
@@ -35,11 +37,11 @@ def written(folder, ending):
     return path
 
 
-def complete(path, output, *options):
+def complete(path: Path, output: Any, *options: Any) -> Any:
     """Run `complete` with a quick solver; give the exit code."""
     quick = ["--rank", "2", "--solver", "als", "--sweeps", "20", "--threads", "1"]
     return run(["complete", str(path), "--output", str(output), *quick, *map(str, options)])
 
 
-def summary_of(folder):
+def summary_of(folder: Path) -> Any:
     return json.loads((folder / "summary.json").read_text())

@@ -3,6 +3,7 @@
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +19,15 @@ from tensorveil.tensor import read
 class Hostile:
     """Wraps a true client: its set-up is in order, its sums are not."""
 
-    def __init__(self, client):
-        self.client, self.sent = client, []
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.sent: list[bytes] = []
 
     @property
-    def finished(self):
+    def finished(self) -> Any:
         return self.client.finished
 
-    def answer(self, content):
+    def answer(self, content: Any) -> Any:
         reply = self.client.answer(content)
         message = wire.decode(reply, len(reply))
         if message.kind != "sum":
@@ -33,25 +35,25 @@ class Hostile:
         self.sent.append(reply)
         return (self.not_a_number, self.wrong_shape, self.replay, self.huge)[message.round % 4](message, reply)
 
-    def not_a_number(self, message, reply):
+    def not_a_number(self, message: Any, reply: Any) -> Any:
         """Floats, NaN among them, under a header that says so."""
         (name,) = message.arrays
         nan = np.full(len(message.arrays[name]), np.nan).tobytes()
         body = reply[:-64].replace(b'"u8"', b'"f8"')
         return self.signed(body[: -len(nan)] + nan)
 
-    def wrong_shape(self, message, reply):
+    def wrong_shape(self, message: Any, reply: Any) -> Any:
         (name,) = message.arrays
         facts = {**vars(message), "arrays": {name: message.arrays[name][:-1]}}
         return wire.encode(wire.Message(**facts), load_identity(self.client.home))
 
-    def replay(self, message, reply):
+    def replay(self, message: Any, reply: Any) -> Any:
         return self.sent[0]
 
-    def huge(self, message, reply):
+    def huge(self, message: Any, reply: Any) -> Any:
         return self.signed(reply[:-64] + bytes(100_000_000))
 
-    def signed(self, body):
+    def signed(self, body: Any) -> Any:
         return body + load_identity(self.client.home).sign(body)
 
 
@@ -60,4 +62,5 @@ if __name__ == "__main__":
     agreement, home, address = sys.argv[1:]
     group = read(Path(home) / "data.npz")
     client = Client(agreement=Agreement.load(agreement), home=Path(home), data=lambda: group)
-    work(Hostile(client), Channel(address=address), Path(home))
+    hostile: Any = Hostile(client)
+    work(hostile, Channel(address=address), Path(home))

@@ -4,7 +4,9 @@ The folder holds agreement.json, a home folder per party, and data-NUMBER.npz fo
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from tensorveil.federated.identity import load_identity
 from tensorveil.learning import Samples
 
 
-def server(folder, address):
+def server(folder: Path, address: Any) -> None:
     agreement = Agreement.load(folder / "agreement.json")
     outcome = serve(
         Channel(address=address), folder / "server", agreement=agreement, key=load_identity(folder / "server")
@@ -26,11 +28,11 @@ def server(folder, address):
     (folder / "guarantee.txt").write_text(outcome.guarantee_.sentence())
 
 
-def client(folder, address, number):
+def client(folder: Path, address: Any, number: Any) -> None:
     agreement = Agreement.load(folder / "agreement.json")
     home = folder / f"client-{number}"
 
-    def data():
+    def data() -> Any:
         found = np.load(folder / f"data-{number}.npz")
         return Samples(x=found["x"], y=found["y"], classes=10)
 
@@ -39,4 +41,5 @@ def client(folder, address, number):
 
 if __name__ == "__main__":
     role, where, at, *more = sys.argv[1:]
-    {"server": server, "client": client}[role](Path(where), at, *more)
+    parties: dict[str, Callable[..., None]] = {"server": server, "client": client}
+    parties[role](Path(where), at, *more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from tensorveil_evidence.subjects.catalogue import list_subjects
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to" / "audit.md").read_text(encoding="utf-8")
 PAGE = (DOCS / "audit.md").read_text(encoding="utf-8")
-OWN = re.search(r"(def noisy_mean.*?)\n\n", GUIDE, re.DOTALL)[1]
+OWN = re.findall(r"(def noisy_mean.*?)\n\n", GUIDE, re.DOTALL)[0]
 
 
-def test_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     assert len(blocks) == 2
@@ -38,7 +39,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
     assert Path("curve.svg").exists()
 
 
-def rows():
+def rows() -> Any:
     found = {}
     for line in PAGE.splitlines():
         cells = [cell.strip() for cell in line.split(" | ")]
@@ -48,7 +49,7 @@ def rows():
 
 
 @pytest.mark.parametrize("name", sorted(list_subjects()))
-def test_the_table_is_complete_and_its_verdicts_are_right(name):
+def test_the_table_is_complete_and_its_verdicts_are_right(name: str) -> None:
     """A subject that is new, or whose claim changed, asks for `python -m benchmarks.audit NAME`."""
     subject = list_subjects()[name]
     cells = rows()[name]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from private_cases import SECRET, SHAPE, names, write_table
 
 import tensorveil as tv
 from tensorveil.cli.main import run
@@ -15,6 +16,7 @@ from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.noise import SecureSource
 from tensorveil.runs.private import PrivateRun, release_privately
 from tensorveil.runs.reading import Reading
+from tests.flows.private_cases import SECRET, SHAPE, names, write_table
 
 UNITS = ("value", "entry", "slice:user")
 DELTA = 1e-6
@@ -23,30 +25,30 @@ DELTA = 1e-6
 class SpentError(MemoryError):
     """What a mechanism runs into when the budget is spent already; its text quotes the data."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(SECRET)
 
 
 @pytest.fixture
-def failing(monkeypatch):
+def failing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every method fail when it draws its first noise, which comes after the charge."""
     break_noise(monkeypatch)
 
 
-def break_noise(patch):
-    def fail(*_):
+def break_noise(patch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
         raise SpentError
 
     patch.setattr(SecureSource, "uniform64", fail)
     patch.setattr(SecureSource, "bytes", fail)
 
 
-def new_ledger(place, unit):
+def new_ledger(place: Any, unit: Any) -> Any:
     budget = tv.Budget(epsilon=9.0, delta=1e-3)
     return tv.Ledger.create(place / "ratings.ledger", budget=budget, unit=unit, name="ratings")
 
 
-def estimator_of(unit):
+def estimator_of(unit: Any) -> Any:
     return tv.UserLevelCP if unit.startswith("slice") else tv.PrivateCP
 
 
@@ -55,7 +57,7 @@ CASES = [(unit, method) for unit in UNITS for method in ("auto", *BY_UNIT[unit.p
 
 @pytest.mark.parametrize(("unit", "method"), CASES)
 @pytest.mark.usefixtures("failing")
-def test_the_shell_says_so(tmp_path, capsys, unit, method):
+def test_the_shell_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any, method: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv", indices=True), new_ledger(tmp_path, unit)
     promise = ["--epsilon", "2", "--delta", str(DELTA), "--unit", unit, "--bounds", "1", "5", "--method", method]
     shape = ["--indices", "--private-shape", ",".join(map(str, SHAPE)), "--rank", "2"]
@@ -72,7 +74,7 @@ def test_the_shell_says_so(tmp_path, capsys, unit, method):
 
 @pytest.mark.parametrize(("unit", "method"), CASES)
 @pytest.mark.usefixtures("failing")
-def test_python_is_told_by_a_note_on_the_error(tmp_path, unit, method):
+def test_python_is_told_by_a_note_on_the_error(tmp_path: Path, unit: Any, method: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv", indices=True), new_ledger(tmp_path, unit)
     asked = PrivateRun(
         reading=Reading(file=path, indices=True),
@@ -91,7 +93,9 @@ def test_python_is_told_by_a_note_on_the_error(tmp_path, unit, method):
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.usefixtures("failing")
-def test_nothing_is_said_where_nothing_was_charged(tmp_path, capsys, unit):
+def test_nothing_is_said_where_nothing_was_charged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any
+) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=True)
     reading = Reading(file=path, indices=True)
     promise = {"delta": DELTA, "unit": unit, "bounds": (1, 5), "shape": SHAPE}
@@ -113,12 +117,13 @@ def test_nothing_is_said_where_nothing_was_charged(tmp_path, capsys, unit):
     assert ledger.entries() == ()
 
 
-def test_the_server_of_a_federation_says_so_too(tmp_path, capsys, monkeypatch):
-    from federated_parties import PROMISE, ratings
-
+def test_the_server_of_a_federation_says_so_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tensorveil.rounds import Recipe
+    from tests.flows.federated_parties import PROMISE, ratings
 
-    def fail(*_):
+    def fail(*_: Any) -> None:
         raise SpentError
 
     monkeypatch.setattr(Recipe, "finish", fail)
@@ -132,7 +137,7 @@ def test_the_server_of_a_federation_says_so_too(tmp_path, capsys, monkeypatch):
     assert len(ledger.entries()) == 1
 
 
-def test_a_run_can_be_called_again_after_a_failure(tmp_path, monkeypatch):
+def test_a_run_can_be_called_again_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path, "value")
     asked = PrivateRun(
         reading=Reading(file=path),
@@ -150,7 +155,7 @@ def test_a_run_can_be_called_again_after_a_failure(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("failing")
-def test_reports_of_single_tensors_say_so_too(tmp_path, capsys):
+def test_reports_of_single_tensors_say_so_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "mine.npy", np.full((3, 4), 0.5))
     ledger = new_ledger(tmp_path, "tensor")
     promise = ["--epsilon", "2", "--unit", "tensor", "--bounds", "0", "1", "--ledger", str(ledger.path)]

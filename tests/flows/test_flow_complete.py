@@ -2,20 +2,22 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from flow_cases import SHAPE, complete, planted_tensor, summary_of, written
 
 from tensorveil.cli.main import run
 from tensorveil.models import CPModel, TuckerModel, load_model
 from tensorveil.release.result import make_plain
+from tests.flows.flow_cases import SHAPE, complete, planted_tensor, summary_of, written
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv", ".parquet", ".tns", ".npz"])
-def test_from_a_file_to_filled_entries(tmp_path, ending, capsys):
+def test_from_a_file_to_filled_entries(tmp_path: Path, ending: Any, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = written(tmp_path, ending), tmp_path / "result"
     assert complete(path, output, "--bounds", -6, 6) == 0
     text = capsys.readouterr().out
@@ -34,7 +36,7 @@ def test_from_a_file_to_filled_entries(tmp_path, ending, capsys):
     assert sorted(found.name for found in output.iterdir()) == sorted(summary_of(output)["files"])
 
 
-def test_filled_entries_are_the_missing_ones_and_near_the_truth(tmp_path):
+def test_filled_entries_are_the_missing_ones_and_near_the_truth(tmp_path: Path) -> None:
     tensor, dense = planted_tensor()
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
     options = ("--regularization", 0.01, "--filled-format", "csv", "--value", "value", "--sweeps", 200)
@@ -52,7 +54,7 @@ def test_filled_entries_are_the_missing_ones_and_near_the_truth(tmp_path):
     assert np.sqrt(np.mean(errors**2)) < 0.3 * dense.std()
 
 
-def test_tucker_asked_cells_and_json(tmp_path, capsys):
+def test_tucker_asked_cells_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output, asked = written(tmp_path, ".parquet"), tmp_path / "result", tmp_path / "asked.csv"
     asked.write_text("week,film,user\nw0,100,user 03\nw3,107,user 11\n")
     options = ("--model", "tucker", "--rank", "2,2,1", "--baseline", "biases", "--at", asked, "--json")
@@ -80,7 +82,7 @@ def test_tucker_asked_cells_and_json(tmp_path, capsys):
     assert pyarrow.csv.read_csv(answers).column_names == ["user", "film", "week", "rating"]
 
 
-def test_the_model_alone_and_the_same_seed_twice(tmp_path):
+def test_the_model_alone_and_the_same_seed_twice(tmp_path: Path) -> None:
     path = written(tmp_path, ".csv")
     for name in ("one", "two"):
         assert complete(path, tmp_path / name, "--no-fill", "--seed", 5) == 0
@@ -92,7 +94,7 @@ def test_the_model_alone_and_the_same_seed_twice(tmp_path):
     assert (tmp_path / "one" / "model.npz").read_bytes() == (tmp_path / "two" / "model.npz").read_bytes()
 
 
-def test_a_second_run_needs_force(tmp_path, capsys):
+def test_a_second_run_needs_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
     assert complete(path, output) == 0
     before = (output / "model.npz").read_bytes()
@@ -103,12 +105,12 @@ def test_a_second_run_needs_force(tmp_path, capsys):
     assert not (output / "filled.parquet").exists()
 
 
-def test_numbers_that_json_cannot_say_become_null():
+def test_numbers_that_json_cannot_say_become_null() -> None:
     content = {"a": (np.float64(1.5), np.int32(2), float("nan")), "b": np.array([1, 2])}
     assert make_plain(content) == {"a": [1.5, 2, None], "b": [1, 2]}
 
 
 @pytest.mark.parametrize("solver", ["bayes", "sgd"])
-def test_every_solver_is_within_reach(tmp_path, solver):
+def test_every_solver_is_within_reach(tmp_path: Path, solver: Any) -> None:
     assert complete(written(tmp_path, ".csv"), tmp_path / "result", "--solver", solver, "--sweeps", 3) == 0
     assert summary_of(tmp_path / "result")["options"]["solver"] == solver

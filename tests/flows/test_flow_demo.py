@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pyarrow.csv
 import pytest
@@ -15,7 +16,7 @@ from tensorveil.runs import demo, demo_fits
 
 
 @pytest.fixture
-def quick(monkeypatch):
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_fits, "CP_RANK", 6)
     monkeypatch.setattr(demo_fits, "TUCKER_RANK", (3, 3, 3))
     monkeypatch.setattr(demo_fits, "TUCKER_SWEEPS", 5)
@@ -24,7 +25,9 @@ def quick(monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_demo_shows_releases_and_can_be_repeated(tmp_path, capsys, monkeypatch):
+def test_the_demo_shows_releases_and_can_be_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # pictures are the library's own
     output = tmp_path / "demo-output"
     assert run(["demo", "--output", str(output)]) == 0
@@ -48,7 +51,7 @@ def test_the_demo_shows_releases_and_can_be_repeated(tmp_path, capsys, monkeypat
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_demo_releases_as_one_would_for_real(tmp_path, capsys):
+def test_the_demo_releases_as_one_would_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["demo", "--output", str(tmp_path / "out")]) == 0
     model, guarantee = load_release(tmp_path / "out" / "release")
     assert guarantee.sentence() in " ".join(capsys.readouterr().out.split())
@@ -62,7 +65,9 @@ def test_the_demo_releases_as_one_would_for_real(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["thesis.docx", "other.ledger", "release/thesis.docx"])
-def test_the_demo_spares_folders_that_hold_other_things(tmp_path, capsys, name):
+def test_the_demo_spares_folders_that_hold_other_things(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("precious")
     assert run(["demo", "--output", str(tmp_path)]) == 2

@@ -3,12 +3,14 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
-from flow_cases import complete, written
 
 from tensorveil.cli.main import run
 from tensorveil.release import fill
+from tests.flows.flow_cases import complete, written
 
 GOOD = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\nbob,Cube,2\n"
 
@@ -32,7 +34,9 @@ GOOD = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\nbob,Cube,2\n"
         ("", [], ""),
     ],
 )
-def test_bad_input_leaves_with_2_one_message_and_no_output(tmp_path, capsys, text, options, words):
+def test_bad_input_leaves_with_2_one_message_and_no_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: Any, options: Any, words: Any
+) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(text)
     assert complete(path, tmp_path / "result", *options) == 2
@@ -45,7 +49,7 @@ def test_bad_input_leaves_with_2_one_message_and_no_output(tmp_path, capsys, tex
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_policies_settle_what_the_strict_reader_refuses(tmp_path):
+def test_policies_settle_what_the_strict_reader_refuses(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(GOOD + "ann,Alien,3\neve,Cube,\n")
     policies = ["--duplicates", "mean", "--missing", "drop", "--bounds", 2, 4, "--out-of-bounds", "clip"]
@@ -56,7 +60,9 @@ def test_policies_settle_what_the_strict_reader_refuses(tmp_path):
     ("content", "words"),
     [(b"not a model", "not a readable tensorveil model"), (b"", "not a readable tensorveil model")],
 )
-def test_a_file_that_is_no_model_is_named(tmp_path, capsys, content, words):
+def test_a_file_that_is_no_model_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Any, words: Any
+) -> None:
     model, asked = tmp_path / "model.npz", tmp_path / "asked.csv"
     model.write_bytes(content)
     asked.write_text("a,b\n1,2\n")
@@ -66,10 +72,12 @@ def test_a_file_that_is_no_model_is_named(tmp_path, capsys, content, words):
 
 
 @pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 130)])
-def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(tmp_path, capsys, monkeypatch, error, code):
+def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Any, code: Any
+) -> None:
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
 
-    def fail(*_):
+    def fail(*_: Any) -> None:
         raise error
 
     with monkeypatch.context() as patch:
@@ -103,7 +111,7 @@ main.main()
     ("sent", "code", "left"),
     [(signal.SIGTERM, 143, 0), (signal.SIGINT, 130, 0), (signal.SIGKILL, -signal.SIGKILL, 1)],
 )
-def test_a_killed_run_never_shows_half_a_result(tmp_path, sent, code, left):
+def test_a_killed_run_never_shows_half_a_result(tmp_path: Path, sent: Any, code: Any, left: Any) -> None:
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
     command = [sys.executable, "-c", STUCK, str(path), str(output)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

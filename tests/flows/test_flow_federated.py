@@ -2,11 +2,12 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from federated_parties import PROMISE, Parties, ratings, run, write_certificates
 
 from tensorveil.cli.main import run as run_here
 from tensorveil.errors import DataNotFoundError
@@ -15,19 +16,20 @@ from tensorveil.privacy import Budget, Ledger
 from tensorveil.release.release import load_release
 from tensorveil.rounds import run_recipe
 from tensorveil.tensor import load_dataset
+from tests.flows.federated_parties import PROMISE, Parties, ratings, run, write_certificates
 
 
-def create_ledger(path):
+def create_ledger(path: Path) -> Any:
     Ledger.create(path, budget=Budget(epsilon=5.0, delta=1e-5), unit="slice:user", name="ratings")
     return path
 
 
 @pytest.fixture
-def parties(tmp_path):
+def parties(tmp_path: Path) -> Iterator[Any]:
     """Make parties on demand, and end their processes whatever happens."""
     made = []
 
-    def make(*arguments, **options):
+    def make(*arguments: Any, **options: Any) -> Any:
         made.append(Parties(tmp_path, *arguments, **options))
         return made[-1]
 
@@ -36,14 +38,14 @@ def parties(tmp_path):
         each.end()
 
 
-def same_factors(model, agreement):
+def same_factors(model: Any, agreement: Any) -> Any:
     central = agreement.recipe.finish(run_recipe(agreement.recipe, [ratings()], None))
     pairs = zip((*model.factors, *model.biases), (*central.factors, *central.biases), strict=True)
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("trust", ["aggregator", "secure", "local"])
-def test_simulation_in_one_process(tmp_path, trust, capsys):
+def test_simulation_in_one_process(tmp_path: Path, trust: Any, capsys: pytest.CaptureFixture[str]) -> None:
     ratings().write(tmp_path / "ratings.npz")
     ledger = [] if trust == "local" else ["--ledger", str(create_ledger(tmp_path / "ratings.ledger"))]
     code = run_here(
@@ -66,7 +68,7 @@ def test_simulation_in_one_process(tmp_path, trust, capsys):
         assert charge.event == Agreement.load(tmp_path / "parties" / "agreement.json").event
 
 
-def test_a_comparison_without_noise_is_equal_and_marked(tmp_path, capsys):
+def test_a_comparison_without_noise_is_equal_and_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ratings().write(tmp_path / "ratings.npz")
     code = run_here(
         ["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, "--trust", "secure", "--drop-outs", "1",
@@ -79,7 +81,7 @@ def test_a_comparison_without_noise_is_equal_and_marked(tmp_path, capsys):
     assert all(path.name.startswith("NOT-PRIVATE-") for path in (tmp_path / "release").iterdir())
 
 
-def test_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "federated.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -96,7 +98,9 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
         (["--trust", "secure", "--clients", "1"], "at least 2 clients"),
     ],
 )
-def test_what_cannot_be_promised_is_refused(tmp_path, capsys, words, reason):
+def test_what_cannot_be_promised_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: Any, reason: Any
+) -> None:
     ratings().write(tmp_path / "ratings.npz")
     target = tmp_path / "release"
     code = run_here(["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, *words, "-o", str(target)])
@@ -105,7 +109,7 @@ def test_what_cannot_be_promised_is_refused(tmp_path, capsys, words, reason):
     assert not target.exists()
 
 
-def test_a_network_without_tls_is_refused(tmp_path, capsys):
+def test_a_network_without_tls_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_here(["federate", "keys", str(tmp_path / "a")])
     run_here(["federate", "keys", str(tmp_path / "b")])
     server, client = capsys.readouterr().out.split()
@@ -123,7 +127,7 @@ def test_a_network_without_tls_is_refused(tmp_path, capsys):
     assert "messages need TLS" in capsys.readouterr().err
 
 
-def check_equal_to_central(tmp_path, *words):
+def check_equal_to_central(tmp_path: Path, *words: Any) -> None:
     """Simulate without noise in some way, and compare with the central run bit by bit."""
     ratings().write(tmp_path / "ratings.npz")
     places = ["--workdir", tmp_path / "parties", "-o", tmp_path / "release"]
@@ -135,14 +139,14 @@ def check_equal_to_central(tmp_path, *words):
     assert same_factors(model, Agreement.load(tmp_path / "parties" / "agreement.json"))
 
 
-def test_one_command_runs_a_server_and_clients_as_processes(tmp_path):
+def test_one_command_runs_a_server_and_clients_as_processes(tmp_path: Path) -> None:
     pytest.importorskip("flwr")
     check_equal_to_central(tmp_path, "--trust", "aggregator", "--clients", "2", "--processes")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sweeps", ["0", "2"])
-def test_real_ratings_by_user_film_and_day(tmp_path, capsys, sweeps):
+def test_real_ratings_by_user_film_and_day(tmp_path: Path, capsys: pytest.CaptureFixture[str], sweeps: Any) -> None:
     """All parties in one process, users of ML-100K split over them: the central factors, to the last bit."""
     try:
         load_dataset("ml-100k")
@@ -160,13 +164,13 @@ def test_real_ratings_by_user_film_and_day(tmp_path, capsys, sweeps):
 
 
 @pytest.mark.slow
-def test_clients_as_workers_of_the_simulation_engine(tmp_path):
+def test_clients_as_workers_of_the_simulation_engine(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     check_equal_to_central(tmp_path, "--trust", "secure", "--drop-outs", "1", "--ray")
 
 
 @pytest.mark.slow
-def test_a_client_is_killed_in_the_middle_of_a_round(parties):
+def test_a_client_is_killed_in_the_middle_of_a_round(parties: Any) -> None:
     here = parties(3, "--trust", "secure", "--drop-outs", "1")
     ledger = create_ledger(here.folder / "ratings.ledger")
     here.start_server("--ledger", ledger, "--json")
@@ -185,7 +189,7 @@ def test_a_client_is_killed_in_the_middle_of_a_round(parties):
 
 
 @pytest.mark.slow
-def test_a_hostile_client_does_not_stop_a_run(parties):
+def test_a_hostile_client_does_not_stop_a_run(parties: Any) -> None:
     """NaN, a wrong shape, a replayed round, a huge message: one per round. All are refused, logged and survived."""
     here = parties(3, "--trust", "secure", "--drop-outs", "1")
     ledger = create_ledger(here.folder / "ratings.ledger")
@@ -206,7 +210,7 @@ def test_a_hostile_client_does_not_stop_a_run(parties):
 
 
 @pytest.mark.slow
-def test_a_run_over_tls(parties, tmp_path):
+def test_a_run_over_tls(parties: Any, tmp_path: Path) -> None:
     """The server proves who it is by a certificate that the clients' authority vouches for."""
     write_certificates(tmp_path)
     here = parties(2, "--trust", "secure", "--noise-off", tls=("ca", "certificate", "key"))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,30 +35,31 @@ from tensorveil.rounds import State
 PARTY = Path(__file__).with_name("learning_party.py")
 
 
-def data():
+def data() -> Any:
     found = load_samples("digits")
     return found.train.with_x(found.train.x / 8 - 1), found.test.with_x(found.test.x / 8 - 1)
 
 
-def averaged(**changes):
-    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "users": 3, "epochs": 2, "clip": 1.0, "clip_kind": "max"}
+def averaged(**changes: Any) -> Any:
+    facts: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "users": 3, "epochs": 2}
+    facts |= {"clip": 1.0, "clip_kind": "max", "batch": 16, "rate": 0.005, "seed": 4}
     network = Network(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [16], "dropout": 0.3})
-    return AveragedParameters(**(facts | {"network": network, "batch": 16, "rate": 0.005, "seed": 4} | changes))
+    return AveragedParameters(**(facts | {"network": network} | changes))
 
 
-def moments(**changes):
+def moments(**changes: Any) -> Any:
     told = Directions(basis=Basis.dct((8, 8), 20), centre=-1.0)
-    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 10_000, "directions": told, "classes": 10}
+    facts: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "most_users": 10_000, "directions": told, "classes": 10}
     return ClassMoments(**(facts | changes))
 
 
-def contrasts(**changes):
+def contrasts(**changes: Any) -> Any:
     told = Directions(basis=Basis.dct((8, 8), 20), centre=-1.0)
-    facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "users": 3, "directions": told, "classes": 10}
-    return ClassContrasts(**(facts | changes))
+    facts: dict[str, Any] = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "users": 3, "directions": told}
+    return ClassContrasts(**(facts | {"classes": 10} | changes))
 
 
-def agreed(folder, recipe, **trust):
+def agreed(folder: Path, recipe: Any, **trust: Any) -> Any:
     server, clients = make_parties(folder, 3)
     made = Agreement.make(
         recipe=recipe, trust=Trust(clients=3, **trust), epsilon=recipe.epsilon, server=server, clients=tuple(clients)
@@ -66,18 +68,18 @@ def agreed(folder, recipe, **trust):
     return Agreement.load(folder / "agreement.json")  # what a party reads, and not the object itself
 
 
-def in_one_process(folder, agreement, groups, **options):
-    clients = [
-        Client(agreement=agreement, home=folder / f"client-{k}", data=lambda group=group: group)
-        for k, group in enumerate(groups)
-    ]
+def in_one_process(folder: Path, agreement: Any, groups: Any, **options: Any) -> Any:
+    def client(k: int, group: Any) -> Client:
+        return Client(agreement=agreement, home=folder / f"client-{k}", data=lambda: group)
+
+    clients = [client(k, group) for k, group in enumerate(groups)]
     transport = InProcess(answers=[client.answer for client in clients])
     return run_server(agreement, load_identity(folder / "server"), transport, **options)
 
 
 @pytest.mark.parametrize("make", [averaged, moments, contrasts])
 @pytest.mark.parametrize("kind", ["aggregator", "secure"])
-def test_the_engine_gives_the_same_as_one_place(tmp_path, make, kind):
+def test_the_engine_gives_the_same_as_one_place(tmp_path: Path, make: Any, kind: Any) -> None:
     train, _ = data()
     groups = share_out(train, 3, 0)
     agreement = agreed(tmp_path, make(), kind=kind, noise=False)
@@ -88,7 +90,7 @@ def test_the_engine_gives_the_same_as_one_place(tmp_path, make, kind):
     assert "NOT PRIVATE" in outcome.guarantee_.sentence()
 
 
-def test_moments_of_records_over_the_engine_are_private_and_useful(tmp_path):
+def test_moments_of_records_over_the_engine_are_private_and_useful(tmp_path: Path) -> None:
     train, test = data()
     agreement = agreed(tmp_path, moments(), kind="aggregator")
     outcome = in_one_process(tmp_path, agreement, share_out(train, 3, 0), source=SeededSource(3))
@@ -98,7 +100,7 @@ def test_moments_of_records_over_the_engine_are_private_and_useful(tmp_path):
 
 
 @pytest.mark.slow
-def test_server_and_clients_as_processes_give_the_same_parameters(tmp_path):
+def test_server_and_clients_as_processes_give_the_same_parameters(tmp_path: Path) -> None:
     pytest.importorskip("flwr")
     train, test = data()
     groups = share_out(train, 3, 0)
@@ -128,12 +130,12 @@ def test_server_and_clients_as_processes_give_the_same_parameters(tmp_path):
     assert weighted_f1(test.y, predict(recipe.finish(there), test.x), 10) > 0.3  # the constant has 0.02
 
 
-def test_the_page_runs(capsys):
+def test_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """The examples of docs/how-to/learning.md, as they are printed."""
     import re
 
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "learning.md").read_text(encoding="utf-8")
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "learning.md", "exec"), names)
     assert names["score"] > 0.6

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ PROMISE = ["--epsilon", "4", "--unit", "tensor", "--bounds", "0", "1"]
 
 
 @pytest.fixture
-def people(tmp_path):
+def people(tmp_path: Path) -> Any:
     rng = np.random.default_rng(0)
     truth = np.outer(np.linspace(0.2, 0.9, 6), np.linspace(0.3, 1.0, 5))
     values = np.clip(truth + rng.normal(0, 0.05, (4000, 6, 5)), 0, 1)
@@ -27,11 +28,11 @@ def people(tmp_path):
     return tmp_path
 
 
-def perturb(folder, source, target, *options):
+def perturb(folder: Path, source: Any, target: Any, *options: Any) -> Any:
     return run(["perturb", str(folder / source), str(folder / target), *options])
 
 
-def test_reports_come_with_their_guarantee_and_aggregate(people, capsys):
+def test_reports_come_with_their_guarantee_and_aggregate(people: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert perturb(people, "people.npy", "reports.npy", "--owners", *PROMISE) == 0
     said = capsys.readouterr().out
     assert "(epsilon = 4, delta = 0)" in " ".join(said.split())
@@ -65,14 +66,14 @@ def test_reports_come_with_their_guarantee_and_aggregate(people, capsys):
         ["--basis", "haar:4", "--mechanism", "hybrid"],
     ],
 )
-def test_every_mechanism_from_the_shell(people, options, capsys):
+def test_every_mechanism_from_the_shell(people: Any, options: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert perturb(people, "people.npy", "out.npz", "--owners", *PROMISE, *options) == 0
     assert np.load(people / "out.npz")["values"].shape == (4000, 6, 5)
     assert run(["aggregate", str(people / "out.npz"), "-o", str(people / "mean.npz")]) == 0
     assert "Proven." in capsys.readouterr().out
 
 
-def test_images_in_and_out(tmp_path, capsys):
+def test_images_in_and_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     image = pytest.importorskip("PIL.Image")
     pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3)).astype(np.uint8)
     image.fromarray(pixels).save(tmp_path / "photo.png")
@@ -99,7 +100,7 @@ def test_images_in_and_out(tmp_path, capsys):
     assert "biased" in capsys.readouterr().err
 
 
-def test_tables_keep_their_columns(tmp_path):
+def test_tables_keep_their_columns(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -109,7 +110,7 @@ def test_tables_keep_their_columns(tmp_path):
     assert pq.read_table(tmp_path / "y.parquet").column_names == ["a", "b", "c"]
 
 
-def test_public_weights_come_from_a_file(people):
+def test_public_weights_come_from_a_file(people: Any) -> None:
     np.save(people / "weights.npy", np.linspace(0, 0.9, 30).reshape(6, 5))
     options = ["--mechanism", "dtldp", "--weights", str(people / "weights.npy")]
     assert perturb(people, "people.npy", "out.npy", "--owners", *PROMISE, *options) == 0
@@ -117,7 +118,7 @@ def test_public_weights_come_from_a_file(people):
     assert any("public" in note for note in facts["guarantee"]["notes"])
 
 
-def test_a_ledger_is_charged_before_and_refuses_overspending(people, capsys):
+def test_a_ledger_is_charged_before_and_refuses_overspending(people: Any, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = people / "mine.ledger"
     budget = ["--epsilon", "6", "--delta", "0", "--unit", "tensor", "--name", "me"]
     assert run(["budget", "create", str(ledger), *budget]) == 0
@@ -130,7 +131,9 @@ def test_a_ledger_is_charged_before_and_refuses_overspending(people, capsys):
     capsys.readouterr()
 
 
-def test_groups_with_other_budgets_are_combined_and_shuffling_is_accounted(people, capsys):
+def test_groups_with_other_budgets_are_combined_and_shuffling_is_accounted(
+    people: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert perturb(people, "people.npy", "one.npy", "--owners", *PROMISE) == 0
     assert perturb(people, "people.npy", "two.npy", "--owners", *PROMISE, "--mechanism", "privunitg") == 0
     both = [str(people / "one.npy"), str(people / "two.npy")]
@@ -168,7 +171,9 @@ def test_groups_with_other_budgets_are_combined_and_shuffling_is_accounted(peopl
         (["--epsilon", "1", "--unit", "local-entry", "--bounds", "0", "1", "--mechanism", "privunit"], "unit must be"),
     ],
 )
-def test_bad_options_are_refused_and_leave_nothing(people, capsys, options, words):
+def test_bad_options_are_refused_and_leave_nothing(
+    people: Any, capsys: pytest.CaptureFixture[str], options: Any, words: Any
+) -> None:
     before = sorted(path.name for path in people.iterdir())
     assert perturb(people, "people.npy", "out.npy", "--owners", *options) == 2
     message = " ".join(capsys.readouterr().err.split())
@@ -177,7 +182,7 @@ def test_bad_options_are_refused_and_leave_nothing(people, capsys, options, word
     assert sorted(path.name for path in people.iterdir()) == before
 
 
-def test_bad_files_are_refused(people, capsys):
+def test_bad_files_are_refused(people: Any, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(people / "nan.npy", np.full((2, 2), np.nan))
     np.save(people / "empty.npy", np.empty((0, 3)))
     np.savez(people / "two.npz", a=np.zeros(2), b=np.zeros(2))
@@ -204,10 +209,12 @@ def test_bad_files_are_refused(people, capsys):
     assert "guarantee.json" in capsys.readouterr().err
 
 
-def test_the_page_on_local_privacy_runs(tmp_path, monkeypatch, capsys):
+def test_the_page_on_local_privacy_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "local.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
+    names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "local.md", "exec"), names)
     np.save("people.npy", names["people"])

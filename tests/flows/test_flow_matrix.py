@@ -7,38 +7,41 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from private_cases import RELEASE, assert_nothing_private, names, new_ledger, write_table
-from private_cases import complete as complete_privately
 
 import tensorveil as tv
 from tensorveil.cli.main import run
 from tensorveil.release.release import load_release
 from tensorveil.tensor.files.images import write_image
+from tests.flows.private_cases import RELEASE, assert_nothing_private, names, new_ledger, write_table
+from tests.flows.private_cases import complete as complete_privately
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture
-def ratings(tmp_path):
+def ratings(tmp_path: Path) -> Any:
     return write_table(tmp_path / "ratings.csv")
 
 
-def complete(path, output, *options):
+def complete(path: Path, output: Any, *options: Any) -> Any:
     return run(list(map(str, ["complete", path, "-o", output, "--model", "matrix", "--threads", 1, *options])))
 
 
 @pytest.mark.parametrize("solver", ["bayes", "als", "dlnm_qr", "sor", "altmin"])
-def test_every_solver_from_the_command(ratings, tmp_path, solver, capsys):
+def test_every_solver_from_the_command(
+    ratings: Any, tmp_path: Path, solver: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert complete(ratings, tmp_path / "result", "--rank", 2, "--solver", solver, "--json") == 0
     summary = json.loads(capsys.readouterr().out)
     assert (summary["model"], summary["rank"]) == ("matrix", 2)
     assert tv.load_model(tmp_path / "result" / "model.npz").shape == (14, 9)
 
 
-def test_the_rank_is_found_by_default(ratings, tmp_path, capsys):
+def test_the_rank_is_found_by_default(ratings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert complete(ratings, tmp_path / "result", "--json") == 0
     assert 1 <= json.loads(capsys.readouterr().out)["rank"] <= 9
 
@@ -51,14 +54,21 @@ def test_the_rank_is_found_by_default(ratings, tmp_path, capsys):
         (["--filled-format", "png", "--at", "ratings.csv"], "Leave out --at"),
     ],
 )
-def test_what_is_refused(ratings, tmp_path, monkeypatch, options, message, capsys):
+def test_what_is_refused(
+    ratings: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: Any,
+    message: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert complete(ratings, tmp_path / "result", *options) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "result").exists()
 
 
-def test_a_tensor_is_no_matrix(tmp_path, capsys):
+def test_a_tensor_is_no_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tv.ObservedTensor.from_dense(np.ones((3, 3, 2))).write(tmp_path / "x.npz")
     assert complete(tmp_path / "x.npz", tmp_path / "result") == 2
     assert "a low-rank matrix has two modes" in capsys.readouterr().err
@@ -66,7 +76,7 @@ def test_a_tensor_is_no_matrix(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--rank", "auto"], ["--solver", "sor"], ["--solver", "altmin"]])
-def test_private_matrices(ratings, tmp_path, options, capsys):
+def test_private_matrices(ratings: Any, tmp_path: Path, options: Any, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = new_ledger(tmp_path / "x.ledger")
     release = tmp_path / "release"
     assert complete_privately(ratings, release, "--model", "matrix", "--ledger", ledger, *options) == 0
@@ -79,7 +89,9 @@ def test_private_matrices(ratings, tmp_path, options, capsys):
     assert complete_privately(ratings, tmp_path / "again", "--model", "matrix", "--ledger", ledger) == 2
 
 
-def test_a_solver_is_an_option_of_private_matrices_alone(ratings, tmp_path, capsys):
+def test_a_solver_is_an_option_of_private_matrices_alone(
+    ratings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert complete_privately(ratings, tmp_path / "release", "--solver", "sor") == 2
     assert "--solver cannot be used with --epsilon" in capsys.readouterr().err
     assert complete_privately(ratings, tmp_path / "release", "--model", "matrix", "--solver", "als") == 2
@@ -87,7 +99,7 @@ def test_a_solver_is_an_option_of_private_matrices_alone(ratings, tmp_path, caps
     assert not (tmp_path / "release").exists()
 
 
-def test_plans_for_matrices(capsys):
+def test_plans_for_matrices(capsys: pytest.CaptureFixture[str]) -> None:
     facts = ["--shape", "943,1682", "--entries", "90570", "--bounds", "1", "5", "--epsilon", "5", "--json"]
     plans = []
     for model in (["--model", "matrix"], ["--model", "matrix", "--rank", "8"], ["--model", "cp", "--rank", "8"]):
@@ -97,7 +109,7 @@ def test_plans_for_matrices(capsys):
     assert run(["plan", *facts, "--model", "matrix", "--rank", "944"]) == 2
 
 
-def picture(colour):
+def picture(colour: Any) -> Any:
     """A smooth picture of low rank, 60 % of its pixels seen."""
     x, y = np.linspace(0, 1, 40), np.linspace(0, 1, 32)
     grey = 128 + 90 * np.outer(np.sin(3 * y), np.cos(4 * x)) + 30 * np.outer(y, x)
@@ -107,7 +119,7 @@ def picture(colour):
 
 
 @pytest.mark.parametrize("colour", [False, True])
-def test_pictures_in_and_out(tmp_path, colour):
+def test_pictures_in_and_out(tmp_path: Path, colour: Any) -> None:
     whole, left = picture(colour)
     write_image(left, tmp_path / "left.png")
     model = "cp" if colour else "matrix"
@@ -119,7 +131,7 @@ def test_pictures_in_and_out(tmp_path, colour):
     np.testing.assert_array_equal(filled[seen], np.rint(np.clip(left[seen], 0, 255)))
 
 
-def test_private_pictures_are_all_predicted(tmp_path):
+def test_private_pictures_are_all_predicted(tmp_path: Path) -> None:
     """A pixel that was seen must not be copied into the release."""
     _, left = picture(colour=False)
     write_image(left, tmp_path / "left.png")
@@ -129,11 +141,12 @@ def test_private_pictures_are_all_predicted(tmp_path):
     assert run(["complete", str(tmp_path / "left.png"), "-o", str(release), *promise, *options]) == 0
     assert names(release) == ["MODEL_CARD.md", "filled.png", "guarantee.json", "model.npz", "report.html"]
     model, _ = load_release(release)
+    assert isinstance(model, tv.CPModel)
     filled = tv.read(release / "filled.png").to_dense()
     np.testing.assert_array_equal(filled, np.rint(model.dense()))
 
 
-def example(name, *arguments, folder, data=None):
+def example(name: str, *arguments: Any, folder: Path, data: Any = None) -> Any:
     environment = os.environ | {"OMP_NUM_THREADS": "1"} | ({"TENSORVEIL_DATA": str(data)} if data else {})
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *map(str, arguments)], capture_output=True, text=True, cwd=folder,
@@ -143,7 +156,7 @@ def example(name, *arguments, folder, data=None):
     return done.stdout
 
 
-def test_image_example(tmp_path):
+def test_image_example(tmp_path: Path) -> None:
     whole, _ = picture(colour=True)
     write_image(whole, tmp_path / "photo.png")
     said = example("image_recovery.py", "photo.png", "--output", "pictures", "--patch", 4, folder=tmp_path)
@@ -161,7 +174,7 @@ def test_image_example(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"), [("trajectory_recovery.py", "place at night"), ("recommendation.py", "user 1")]
 )
-def test_examples_on_real_data(name, words, tmp_path):
+def test_examples_on_real_data(name: str, words: Any, tmp_path: Path) -> None:
     data = os.environ.get("TENSORVEIL_DATA")
     if data is None or not tv.list_datasets()[1].present:
         pytest.skip("needs the data folder, TENSORVEIL_DATA")

@@ -7,11 +7,21 @@ import math
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
 import pytest
-from private_cases import (
+
+from tensorveil.cli.main import run
+from tensorveil.completion import PrivateCP
+from tensorveil.models import CPModel
+from tensorveil.privacy import Ledger
+from tensorveil.release import fill
+from tensorveil.release.release import load_release
+from tensorveil.tensor import Mode, read, write
+from tests.flows.private_cases import (
     RELEASE,
     SECRET,
     SHAPE,
@@ -23,15 +33,8 @@ from private_cases import (
     write_table,
 )
 
-from tensorveil.cli.main import run
-from tensorveil.completion import PrivateCP
-from tensorveil.privacy import Ledger
-from tensorveil.release import fill
-from tensorveil.release.release import load_release
-from tensorveil.tensor import Mode, read, write
 
-
-def test_values_from_a_table_to_a_release(tmp_path, capsys):
+def test_values_from_a_table_to_a_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = write_table(tmp_path / "ratings.csv"), tmp_path / "release"
     ledger = new_ledger(tmp_path / "ratings.ledger")
     assert complete(path, output, "--ledger", ledger, "--purpose", "first look") == 0
@@ -45,7 +48,10 @@ def test_values_from_a_table_to_a_release(tmp_path, capsys):
     assert guarantee.private
     assert (guarantee.epsilon, guarantee.delta, str(guarantee.unit)) == (2.0, 0.0, "value")
     assert (model.shape, model.bounds) == (SHAPE, (1.0, 5.0))
-    assert model.modes[0].labels.tolist()[:2] == ["u00", "u01"]
+    assert isinstance(model, CPModel)
+    labels = model.modes[0].labels
+    assert labels is not None
+    assert labels.tolist()[:2] == ["u00", "u01"]
     filled = pyarrow.csv.read_csv(output / "filled.csv")
     assert filled.num_rows == math.prod(SHAPE) - read(path).n_entries
     cells = {name: filled.column(name).to_pylist() for name in ("user", "film")}
@@ -57,7 +63,7 @@ def test_values_from_a_table_to_a_release(tmp_path, capsys):
     assert_nothing_private(output, captured.out, captured.err)
 
 
-def test_entries_are_filled_everywhere_and_have_no_labels(tmp_path, capsys):
+def test_entries_are_filled_everywhere_and_have_no_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = write_table(tmp_path / "ratings.csv", indices=True), tmp_path / "release"
     assert complete(path, output, "--delta", "1e-6", "--json", unit="entry") == 0
     captured = capsys.readouterr()
@@ -82,7 +88,9 @@ def test_entries_are_filled_everywhere_and_have_no_labels(tmp_path, capsys):
         ("entry", ["--model", "tucker", "--method", "gram"]),
     ],
 )
-def test_methods_and_models_may_be_named(tmp_path, capsys, unit, options):
+def test_methods_and_models_may_be_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any, options: Any
+) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=unit == "entry")
     assert complete(path, tmp_path / "release", *options, unit=unit, epsilon=10) == 0
     captured = capsys.readouterr()
@@ -92,7 +100,7 @@ def test_methods_and_models_may_be_named(tmp_path, capsys, unit, options):
 
 
 @pytest.mark.parametrize("ending", [".tns", ".npz", ".parquet"])
-def test_entries_in_other_kinds_of_files(tmp_path, capsys, ending):
+def test_entries_in_other_kinds_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: Any) -> None:
     tensor = read(write_table(tmp_path / "ratings.csv", indices=True), labels=False, shape=SHAPE)
     write(tensor, tmp_path / f"plain{ending}")
     assert complete(tmp_path / f"plain{ending}", tmp_path / "release", unit="entry") == 0
@@ -105,7 +113,7 @@ def test_entries_in_other_kinds_of_files(tmp_path, capsys, ending):
     assert not (tmp_path / "other").exists()
 
 
-def test_only_the_cells_asked_for_or_none(tmp_path):
+def test_only_the_cells_asked_for_or_none(tmp_path: Path) -> None:
     asked = tmp_path / "asked.csv"
     asked.write_text("film,user\n3,1\n")
     for unit in ("value", "entry"):
@@ -130,7 +138,9 @@ def test_only_the_cells_asked_for_or_none(tmp_path):
     ],
 )
 @pytest.mark.parametrize("as_json", [[], ["--json"]])
-def test_what_is_said_does_not_depend_on_what_is_private(tmp_path, capsys, unit, one, other, as_json):
+def test_what_is_said_does_not_depend_on_what_is_private(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any, one: Any, other: Any, as_json: Any
+) -> None:
     said, written = [], []
     for number, facts in enumerate((one, other)):
         place = tmp_path / str(number)
@@ -151,7 +161,7 @@ def test_what_is_said_does_not_depend_on_what_is_private(tmp_path, capsys, unit,
         assert word not in text
 
 
-def test_diagnostics_go_elsewhere_and_say_what_they_are(tmp_path, capsys):
+def test_diagnostics_go_elsewhere_and_say_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_table(tmp_path / "ratings.csv", scale=1)
     assert complete(path, tmp_path / "release", "--diagnostics", tmp_path / "mine") == 0
     captured = capsys.readouterr()
@@ -179,7 +189,9 @@ BROKEN = [
 
 @pytest.mark.parametrize(("row", "options"), BROKEN)
 @pytest.mark.parametrize("debug", [[], ["--debug"]])
-def test_errors_quote_nothing_and_cost_nothing(tmp_path, capsys, row, options, debug):
+def test_errors_quote_nothing_and_cost_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], row: Any, options: Any, debug: Any
+) -> None:
     path = write_table(tmp_path / "ratings.csv")
     path.write_text(path.read_text() + row)
     ledger = new_ledger(tmp_path / "ratings.ledger")
@@ -193,8 +205,10 @@ def test_errors_quote_nothing_and_cost_nothing(tmp_path, capsys, row, options, d
     assert names(tmp_path) == ["ratings.csv", "ratings.ledger"]
 
 
-def test_debug_shows_where_but_not_what(tmp_path, capsys, monkeypatch):
-    def fail(*_):
+def test_debug_shows_where_but_not_what(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
         raise RuntimeError(f"cannot cope with {SECRET}") from ValueError(SECRET)
 
     monkeypatch.setattr(PrivateCP, "fit", fail)
@@ -205,7 +219,9 @@ def test_debug_shows_where_but_not_what(tmp_path, capsys, monkeypatch):
     assert SECRET not in err
 
 
-def test_a_charge_beyond_the_budget_is_refused_and_nothing_is_written(tmp_path, capsys):
+def test_a_charge_beyond_the_budget_is_refused_and_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path / "ratings.ledger")
     assert complete(path, tmp_path / "one", "--ledger", ledger) == 0
     assert complete(path, tmp_path / "two", "--ledger", ledger) == 2
@@ -220,7 +236,7 @@ def test_a_charge_beyond_the_budget_is_refused_and_nothing_is_written(tmp_path, 
 
 
 @pytest.mark.parametrize("unit", ["entry", None])
-def test_the_ledger_must_fit(tmp_path, capsys, unit):
+def test_the_ledger_must_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv"), tmp_path / "ratings.ledger"
     if unit:
         new_ledger(ledger, unit)
@@ -230,8 +246,10 @@ def test_the_ledger_must_fit(tmp_path, capsys, unit):
 
 
 @pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 130)])
-def test_a_failing_write_keeps_the_charge_and_leaves_nothing(tmp_path, capsys, monkeypatch, error, code):
-    def fail(*_):
+def test_a_failing_write_keeps_the_charge_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: Any, code: Any
+) -> None:
+    def fail(*_: Any) -> None:
         raise error
 
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path / "ratings.ledger")
@@ -259,7 +277,7 @@ main.main()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
-def test_a_kill_between_charge_and_release_leaves_the_charge(tmp_path, sent):
+def test_a_kill_between_charge_and_release_leaves_the_charge(tmp_path: Path, sent: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path / "ratings.ledger")
     command = [sys.executable, "-c", STUCK, str(path), str(ledger), str(tmp_path / "release")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -272,7 +290,7 @@ def test_a_kill_between_charge_and_release_leaves_the_charge(tmp_path, sent):
     assert not (tmp_path / "release").exists()
 
 
-def test_a_release_is_never_overwritten_by_an_open_run(tmp_path, capsys):
+def test_a_release_is_never_overwritten_by_an_open_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = write_table(tmp_path / "ratings.csv"), tmp_path / "release"
     assert complete(path, output) == 0
     assert run(["complete", str(path), "-o", str(output), "--rank", "1", "--solver", "als", "--force"]) == 2
@@ -280,7 +298,7 @@ def test_a_release_is_never_overwritten_by_an_open_run(tmp_path, capsys):
     assert names(output) == RELEASE
 
 
-def test_predict_answers_from_a_release(tmp_path):
+def test_predict_answers_from_a_release(tmp_path: Path) -> None:
     assert complete(write_table(tmp_path / "ratings.csv"), tmp_path / "release", "--no-fill") == 0
     (tmp_path / "asked.csv").write_text("film,user\n3,u01\n")
     model, asked, answers = (str(tmp_path / name) for name in ("release/model.npz", "asked.csv", "answers.csv"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
@@ -11,6 +13,7 @@ import pytest
 
 from tensorveil.completion import CP, PrivateCP, PrivateTucker
 from tensorveil.errors import InputError, NotFittedError
+from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Budget, Ledger, LedgerError
 from tensorveil.release import release
 from tensorveil.release.diagnostics import write_diagnostics
@@ -22,29 +25,30 @@ FILES = ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
 FILL = Fill(coords=[[0, 0], [9, 7]], format="csv")
 
 
-def observed(labels=True):
+def observed(labels: bool = True) -> Any:
     rng = np.random.default_rng(0)
     coords = np.argwhere(rng.random((10, 8)) < 0.6)
     modes = (Mode("user | id", [f"u{i}" for i in range(10)] if labels else None), Mode("film"))
     return ObservedTensor(coords, rng.uniform(1, 5, len(coords)), (10, 8), modes=modes)
 
 
-def fitted(kind=PrivateCP, **options):
+def fitted(kind: Any = PrivateCP, **options: Any) -> Any:
     promise = {"epsilon": 3.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "method": "input", "sweeps": 3}
     return kind(2, **(promise | options)).fit(observed())
 
 
-def names(folder):
+def names(folder: Path) -> Any:
     return sorted(found.name for found in folder.iterdir())
 
 
 @pytest.mark.parametrize("kind", [PrivateCP, PrivateTucker])
-def test_what_is_written_is_read_again(tmp_path, kind):
+def test_what_is_written_is_read_again(tmp_path: Path, kind: Any) -> None:
     estimator = fitted(kind)
     assert write_release(estimator, tmp_path / "release") == tmp_path / "release"
     model, guarantee = load_release(tmp_path / "release")
     assert guarantee == estimator.guarantee_
     assert json.loads((tmp_path / "release" / "guarantee.json").read_text()) == guarantee.to_json()
+    assert isinstance(model, CPModel | TuckerModel)
     np.testing.assert_array_equal(model.dense(), estimator.model_.dense())
     assert names(tmp_path / "release") == FILES
     card = (tmp_path / "release" / "MODEL_CARD.md").read_text()
@@ -60,7 +64,7 @@ def test_what_is_written_is_read_again(tmp_path, kind):
         assert f"| {part.name} | {part.statistic} |" in card
 
 
-def test_the_card_says_no_more_than_the_facts_it_is_made_of(tmp_path):
+def test_the_card_says_no_more_than_the_facts_it_is_made_of(tmp_path: Path) -> None:
     """Two fits of other values have the same card."""
     one, other = fitted(), PrivateCP(2, epsilon=3.0, delta=0.0, unit="value", bounds=(1, 5), method="input", sweeps=3)
     other.fit(observed().with_values(np.full(observed().n_entries, 4.25)))
@@ -71,7 +75,7 @@ def test_the_card_says_no_more_than_the_facts_it_is_made_of(tmp_path):
     assert cards[0] == cards[1]
 
 
-def test_nothing_is_overwritten_and_an_empty_folder_may_be_used(tmp_path):
+def test_nothing_is_overwritten_and_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     estimator, target = fitted(), tmp_path / "release"
     target.mkdir()
     write_release(estimator, target)
@@ -87,8 +91,8 @@ def test_nothing_is_overwritten_and_an_empty_folder_may_be_used(tmp_path):
     assert names(target) == FILES
 
 
-def test_a_folder_that_fills_meanwhile_is_spared(tmp_path, monkeypatch):
-    def intrude(path, model, fill):
+def test_a_folder_that_fills_meanwhile_is_spared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def intrude(path: Path, model: Any, fill: Any) -> None:
         (tmp_path / "release").mkdir()
         (tmp_path / "release" / "theirs").write_text("theirs")
 
@@ -99,7 +103,7 @@ def test_a_folder_that_fills_meanwhile_is_spared(tmp_path, monkeypatch):
     assert names(tmp_path / "release") == ["theirs"]
 
 
-def test_seeded_noise_is_refused_or_marked_everywhere(tmp_path):
+def test_seeded_noise_is_refused_or_marked_everywhere(tmp_path: Path) -> None:
     estimator = fitted(noise_seed=1)
     with pytest.raises(InputError, match="not private"):
         write_release(estimator, tmp_path / "release")
@@ -117,14 +121,14 @@ def test_seeded_noise_is_refused_or_marked_everywhere(tmp_path):
 
 
 @pytest.mark.parametrize("status", ["claimed", "refuted"])
-def test_what_is_not_proven_is_refused(tmp_path, status):
+def test_what_is_not_proven_is_refused(tmp_path: Path, status: Any) -> None:
     estimator = fitted()
     estimator.guarantee_ = dataclasses.replace(estimator.guarantee_, status=status)
     with pytest.raises(InputError, match="not private"):
         write_release(estimator, tmp_path / "release")
 
 
-def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path):
+def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path: Path) -> None:
     estimator = fitted()
     newcomer = ObservedTensor([[0, 1], [0, 2]], [5.0, 1.0], (1, 8), modes=[Mode("user | id", ["new"]), Mode("film")])
     estimator.fold_in(newcomer, 0, regularization=1.0)
@@ -141,11 +145,11 @@ def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path):
     with pytest.raises(NotFittedError):
         write_release(PrivateCP(2, epsilon=1.0, delta=0.0, unit="value", bounds=(1, 5)), tmp_path / "release")
     with pytest.raises(InputError, match="PrivateCP"):
-        write_release(CP(2), tmp_path / "release")
+        write_release(CP(2), tmp_path / "release")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_filled_cells_are_the_models_predictions(tmp_path):
+def test_filled_cells_are_the_models_predictions(tmp_path: Path) -> None:
     estimator = fitted()
     folder = write_release(estimator, tmp_path / "release", fill=FILL, report=False)
     assert names(folder) == ["MODEL_CARD.md", "filled.csv", "guarantee.json", "model.npz"]
@@ -163,18 +167,18 @@ def test_filled_cells_are_the_models_predictions(tmp_path):
         ({"coords": [[0.5, 1.0]]}, "integers"),
     ],
 )
-def test_cells_that_cannot_be_filled_leave_nothing(tmp_path, cells, words):
+def test_cells_that_cannot_be_filled_leave_nothing(tmp_path: Path, cells: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         write_release(fitted(), tmp_path / "release", fill=Fill(**cells))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_ledger_hears_of_the_release_when_it_stands(tmp_path, monkeypatch):
+def test_the_ledger_hears_of_the_release_when_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=9.0, delta=0.0), unit="value", name="ratings")
     estimator = fitted(ledger=ledger)
     assert ledger.entries()[0].status == "spent, release unknown"
 
-    def fail(path, model, fill):
+    def fail(path: Path, model: Any, fill: Any) -> None:
         raise RuntimeError
 
     monkeypatch.setattr(release, "write_fill", fail)
@@ -198,14 +202,14 @@ def test_the_ledger_hears_of_the_release_when_it_stands(tmp_path, monkeypatch):
         (lambda place: (place / "model.npz").unlink(), "not found"),
     ],
 )
-def test_a_broken_release_is_not_loaded(tmp_path, change, words):
+def test_a_broken_release_is_not_loaded(tmp_path: Path, change: Any, words: Any) -> None:
     write_release(fitted(), tmp_path / "release")
     change(tmp_path / "release")
     with pytest.raises(InputError, match=words):
         load_release(tmp_path / "release")
 
 
-def test_diagnostics_stay_out_of_releases(tmp_path):
+def test_diagnostics_stay_out_of_releases(tmp_path: Path) -> None:
     estimator = fitted()
     write_release(estimator, tmp_path / "release")
     with pytest.raises(InputError, match="inside a release"):

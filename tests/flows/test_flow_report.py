@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from private_cases import RELEASE, SECRET, assert_nothing_private, complete, names, new_ledger, write_table
 
 from tensorveil.cli.main import run
 from tensorveil.privacy import Ledger
 from tensorveil.release.names import OWNER_REPORT, REPORT
 from tensorveil.release.release import load_release, write_release
+from tests.flows.private_cases import RELEASE, SECRET, assert_nothing_private, complete, names, new_ledger, write_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 
 
-def text_of(path):
+def text_of(path: Path) -> Any:
     page = path.read_text(encoding="utf-8")
     return re.sub(r"\s+", " ", re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL))
 
 
-def test_a_release_comes_with_its_report_and_the_owner_has_another(tmp_path):
+def test_a_release_comes_with_its_report_and_the_owner_has_another(tmp_path: Path) -> None:
     path, output, aside = write_table(tmp_path / "ratings.csv"), tmp_path / "release", tmp_path / "aside"
     ledger = new_ledger(tmp_path / "ratings.ledger")
     assert complete(path, output, "--ledger", ledger, "--diagnostics", aside, "--purpose", "first <look>") == 0
@@ -43,7 +44,7 @@ def test_a_release_comes_with_its_report_and_the_owner_has_another(tmp_path):
         assert word not in public
 
 
-def test_the_report_can_be_left_out(tmp_path):
+def test_the_report_can_be_left_out(tmp_path: Path) -> None:
     path, aside = write_table(tmp_path / "ratings.csv"), tmp_path / "aside"
     assert complete(path, tmp_path / "release", "--no-report", "--diagnostics", aside) == 0
     assert names(tmp_path / "release") == [name for name in RELEASE if name != REPORT]
@@ -52,7 +53,7 @@ def test_the_report_can_be_left_out(tmp_path):
     assert names(tmp_path / "open") == ["model.npz", "summary.json"]
 
 
-def test_in_unit_entry_there_is_no_explorer(tmp_path):
+def test_in_unit_entry_there_is_no_explorer(tmp_path: Path) -> None:
     """The planner asks for the number of entries, which is private in this unit."""
     path, output = write_table(tmp_path / "ratings.csv", indices=True), tmp_path / "release"
     assert complete(path, output, "--delta", "1e-6", unit="entry") == 0
@@ -62,7 +63,7 @@ def test_in_unit_entry_there_is_no_explorer(tmp_path):
     assert 'id="budget"' not in page
 
 
-def test_labels_of_the_data_run_no_script(tmp_path):
+def test_labels_of_the_data_run_no_script(tmp_path: Path) -> None:
     nasty = '</title></script><script>alert(1)</script>" onload="x'
     rows = [
         f'"{nasty.replace(chr(34), chr(34) * 2)} {i}",film {j},{1 + (i * j) % 5}' for i in range(8) for j in range(6)
@@ -80,7 +81,7 @@ def test_labels_of_the_data_run_no_script(tmp_path):
         assert "&lt;script&gt;alert(1)" in page
 
 
-def test_a_completion_without_privacy_says_so(tmp_path):
+def test_a_completion_without_privacy_says_so(tmp_path: Path) -> None:
     path, output = write_table(tmp_path / "ratings.csv"), tmp_path / "open"
     arguments = ["complete", str(path), "-o", str(output), "--bounds", "1", "5", "--rank", "2", "--validation", "0.2"]
     assert run(arguments) == 0
@@ -91,8 +92,10 @@ def test_a_completion_without_privacy_says_so(tmp_path):
     assert run([*arguments, "--force"]) == 0  # a report is one of the files that --force replaces
 
 
-def test_a_report_that_fails_leaves_no_release_and_no_halves(tmp_path, monkeypatch, capsys):
-    def broken(page):
+def test_a_report_that_fails_leaves_no_release_and_no_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(page: Any) -> None:
         raise RuntimeError(f"cannot draw {SECRET}")
 
     monkeypatch.setattr("tensorveil.report.page.render", broken)
@@ -103,7 +106,7 @@ def test_a_report_that_fails_leaves_no_release_and_no_halves(tmp_path, monkeypat
     assert SECRET not in capsys.readouterr().err
 
 
-def test_python_writes_the_same(tmp_path):
+def test_python_writes_the_same(tmp_path: Path) -> None:
     from tensorveil.completion import PrivateCP
     from tensorveil.tensor import read
 
@@ -120,7 +123,7 @@ def test_python_writes_the_same(tmp_path):
     assert "May be published" not in page
 
 
-def test_audits_write_reports(tmp_path, capsys):
+def test_audits_write_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "audit.html"
     names_of = ["noise/laplace, fine grid", "published/matrix noise of Guo"]
     assert run(["audit", *names_of, "--samples", "2000", "--report", str(place), "--json"]) == 3
@@ -135,7 +138,7 @@ def test_audits_write_reports(tmp_path, capsys):
     assert "Trade-off curve of noise/laplace, fine grid" in page
 
 
-def test_a_mechanism_of_ones_own_is_only_claimed(tmp_path, monkeypatch):
+def test_a_mechanism_of_ones_own_is_only_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(
         "def half(data, rng, n):\n    return data.sum() + rng.laplace(scale=1.0, size=n)\n"
@@ -147,7 +150,7 @@ def test_a_mechanism_of_ones_own_is_only_claimed(tmp_path, monkeypatch):
     assert re.search(r'mine.py:half <span class="status claimed">', text_of(tmp_path / "own.html"))
 
 
-def test_attacks_on_a_release_are_for_its_owner(tmp_path):
+def test_attacks_on_a_release_are_for_its_owner(tmp_path: Path) -> None:
     path, output = write_table(tmp_path / "ratings.csv"), tmp_path / "release"
     assert complete(path, output) == 0
     place = tmp_path / "attack.html"
@@ -159,12 +162,14 @@ def test_attacks_on_a_release_are_for_its_owner(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "words"), [("audit.pdf", ".html"), ("none/audit.html", "does not exist")])
-def test_a_report_that_could_not_be_written_is_refused_first(tmp_path, capsys, name, words):
+def test_a_report_that_could_not_be_written_is_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, words: Any
+) -> None:
     assert run(["audit", "noise/laplace, fine grid", "--report", str(tmp_path / name)]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_the_page_on_reports_runs_as_printed(tmp_path, monkeypatch):
+def test_the_page_on_reports_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = PAGE.read_text(encoding="utf-8")
     names_there: dict[str, object] = {}

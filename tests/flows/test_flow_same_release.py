@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from typing import Any
 
 import pytest
-from federated_parties import PROMISE, ratings
-from private_cases import SHAPE, complete, write_table
 
 import tensorveil as tv
 from tensorveil.cli.main import run
@@ -18,20 +17,22 @@ from tensorveil.runs.federate import Promise
 from tensorveil.runs.private import PrivateRun, release_privately
 from tensorveil.runs.reading import Reading
 from tensorveil.runs.simulate import Simulation, simulate_federation
+from tests.flows.federated_parties import PROMISE, ratings
+from tests.flows.private_cases import SHAPE, complete, write_table
 
 FILES = {"MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"}
 
 
-def names(folder):
+def names(folder: Path) -> Any:
     return {path.name for path in Path(folder).iterdir()}
 
 
-def private_cp(**changes):
-    promise = {"epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "sweeps": 2}
+def private_cp(**changes: Any) -> Any:
+    promise: dict[str, Any] = {"epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "sweeps": 2}
     return tv.PrivateCP(2, **(promise | changes))
 
 
-def test_shell_python_and_federation_write_the_same_files(tmp_path):
+def test_shell_python_and_federation_write_the_same_files(tmp_path: Path) -> None:
     path = write_table(tmp_path / "ratings.csv")
     assert complete(path, tmp_path / "shell", "--no-fill") == 0
     indices = write_table(tmp_path / "indices.csv", indices=True)
@@ -53,7 +54,7 @@ def test_shell_python_and_federation_write_the_same_files(tmp_path):
     assert written == dict.fromkeys(written, FILES)
 
 
-def test_filled_cells_stand_in_the_same_file(tmp_path):
+def test_filled_cells_stand_in_the_same_file(tmp_path: Path) -> None:
     path = write_table(tmp_path / "ratings.csv")
     assert complete(path, tmp_path / "shell") == 0
     tensor = tv.read(path)
@@ -73,7 +74,7 @@ def test_filled_cells_stand_in_the_same_file(tmp_path):
     assert cells[0] == cells[1] == cells[2]
 
 
-def test_every_release_has_a_report_that_could_be_drawn(tmp_path):
+def test_every_release_has_a_report_that_could_be_drawn(tmp_path: Path) -> None:
     ratings().write(tmp_path / "ratings.npz")
     promise = Promise(epsilon=5.0, delta=1e-5, bounds=(1, 5), trust="aggregator", sweeps=0)
     reading = Reading(file=tmp_path / "ratings.npz")
@@ -86,8 +87,9 @@ def test_every_release_has_a_report_that_could_be_drawn(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [tv.CP, tv.Tucker, tv.LowRankMatrix])
-def test_open_runs_can_be_called_from_python(tmp_path, kind):
-    path, records = write_table(tmp_path / "ratings.csv"), []
+def test_open_runs_can_be_called_from_python(tmp_path: Path, kind: Any) -> None:
+    path = write_table(tmp_path / "ratings.csv")
+    records: list[Any] = []
     asked = OpenRun(
         reading=Reading(file=path, bounds=(1, 5)),
         estimator=kind(2, sweeps=3, random_state=0),

@@ -1,37 +1,43 @@
 """From a table to a release of unit slice, and from a person's entries to the person's answers."""
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv
 import pytest
-from private_cases import SECRET, SHAPE, assert_nothing_private, names, write_table
 
 from tensorveil.cli.main import run
 from tensorveil.privacy import Ledger
 from tensorveil.release.release import load_release
+from tensorveil.rounds import SharedModel
 from tensorveil.tensor import read
+from tests.flows.private_cases import SECRET, SHAPE, assert_nothing_private, names, write_table
 
 
-def complete(path, output, *options):
+def complete(path: Path, output: Any, *options: Any) -> Any:
     promise = ["--epsilon", 2, "--delta", "1e-5", "--unit", "slice:user", "--bounds", 1, 5, "--rank", 2]
     shape = ["--indices", "--private-shape", ",".join(map(str, SHAPE)), "--threads", 1]
     return run(list(map(str, ["complete", path, "-o", output, *promise, *shape, *options])))
 
 
-def new_ledger(path):
+def new_ledger(path: Path) -> Any:
     promise = ["--epsilon", "3", "--delta", "1e-4", "--unit", "slice:user", "--name", "ratings"]
     assert run(["budget", "create", str(path), *promise]) == 0
     return path
 
 
 @pytest.mark.parametrize("model", ["cp", "tucker", "matrix"])
-def test_from_a_table_to_a_release_and_to_answers(tmp_path, capsys, model):
+def test_from_a_table_to_a_release_and_to_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], model: Any
+) -> None:
     path, output = write_table(tmp_path / "ratings.csv", indices=True), tmp_path / "release"
     ledger = new_ledger(tmp_path / "ratings.ledger")
     assert complete(path, output, "--model", model, "--ledger", ledger) == 0
     captured = capsys.readouterr()
     shared, guarantee = load_release(output)
+    assert isinstance(shared, SharedModel)
     assert guarantee.private
     assert guarantee.sentence() in " ".join(captured.out.split())
     assert "joint differential privacy" in guarantee.sentence()
@@ -52,7 +58,7 @@ def test_from_a_table_to_a_release_and_to_answers(tmp_path, capsys, model):
     assert SECRET not in capsys.readouterr().out
 
 
-def test_json_says_what_was_done(tmp_path, capsys):
+def test_json_says_what_was_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=True)
     assert complete(path, tmp_path / "release", "--method", "factors", "--json") == 0
     facts = json.loads(capsys.readouterr().out)
@@ -60,7 +66,7 @@ def test_json_says_what_was_done(tmp_path, capsys):
     assert facts["guarantee"]["unit"] == "slice:user"
 
 
-def test_answers_need_somebodys_entries(tmp_path, capsys):
+def test_answers_need_somebodys_entries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=True)
     assert complete(path, tmp_path / "release") == 0
     (tmp_path / "at.csv").write_text("user,film\n3,0\n")
@@ -85,7 +91,7 @@ def test_answers_need_somebodys_entries(tmp_path, capsys):
         (["--solver", "sor", "--model", "matrix"], "--solver cannot be used"),
     ],
 )
-def test_refusals(tmp_path, capsys, options, said):
+def test_refusals(tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, said: Any) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=True)
     (tmp_path / "at.csv").write_text("user,film\n3,0\n")
     given = [option.format(at=tmp_path / "at.csv") for option in options]
@@ -95,14 +101,16 @@ def test_refusals(tmp_path, capsys, options, said):
     assert not (tmp_path / "release").exists()
 
 
-def test_a_release_without_rows_cannot_be_attacked_row_by_row(tmp_path, capsys):
+def test_a_release_without_rows_cannot_be_attacked_row_by_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=True)
     assert complete(path, tmp_path / "release") == 0
     assert run(["audit", str(tmp_path / "release"), "--data", str(path), "--indices"]) != 0
     assert "holds no row of any user" in " ".join(capsys.readouterr().err.split())
 
 
-def test_labels_are_refused(tmp_path, capsys):
+def test_labels_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_table(tmp_path / "ratings.csv")
     promise = ["--epsilon", "2", "--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5"]
     shape = ["--private-shape", ",".join(map(str, SHAPE))]

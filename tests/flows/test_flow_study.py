@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,7 @@ from tensorveil_evidence.studies.catalogue import list_studies
 SMALL = "yuan-table-5"
 
 
-def start(folder, *options, name=SMALL):
+def start(folder: Path, *options: Any, name: Any = SMALL) -> Any:
     command = [sys.executable, "-c", "from tensorveil.cli.main import main; main()", "study", name]
     return subprocess.Popen(
         [*command, "--output", str(folder), "--jobs", "2", *options],
@@ -30,22 +32,22 @@ def start(folder, *options, name=SMALL):
     )
 
 
-def finish(process):
+def finish(process: Any) -> None:
     _, errors = process.communicate()
     assert process.returncode == 0, errors
 
 
-def cells(folder, name=SMALL):
+def cells(folder: Path, name: Any = SMALL) -> Any:
     return {path.stem: json.loads(path.read_text()) for path in (folder / "cells" / name).glob("*.json")}
 
 
-def workers_of(pid):
+def workers_of(pid: Any) -> Any:
     """Processes whose parent was this one; children of a killed process are adopted, so look before the kill."""
     with open(f"/proc/{pid}/task/{pid}/children") as file:  # noqa: PTH123
         return [int(child) for child in file.read().split()]
 
 
-def gone(pid):
+def gone(pid: Any) -> Any:
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
             return file.read().rsplit(")", 1)[1].split()[0] == "Z"
@@ -53,7 +55,7 @@ def gone(pid):
         return True
 
 
-def kill_in_the_middle(process, ready):
+def kill_in_the_middle(process: Any, ready: Any) -> None:
     """Kill without a warning once ``ready`` says so; the workers leave by themselves."""
     while not ready():
         assert process.poll() is None, process.stderr.read()
@@ -68,7 +70,7 @@ def kill_in_the_middle(process, ready):
         time.sleep(0.05)
 
 
-def same_results(first, second, name=SMALL):
+def same_results(first: Any, second: Any, name: Any = SMALL) -> None:
     assert pq.read_table(first / f"{name}.parquet").equals(pq.read_table(second / f"{name}.parquet"))
     for ending in ("svg", "md"):
         texts = [(folder / f"{name}.{ending}").read_text() for folder in (first, second)]
@@ -83,14 +85,14 @@ def same_results(first, second, name=SMALL):
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole")
     finish(start(folder, "--runs", "3"))
     return folder
 
 
-def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path, whole):
+def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path: Path, whole: Any) -> None:
     kill_in_the_middle(start(tmp_path, "--runs", "3"), lambda: len(cells(tmp_path)) >= 3)
     before = cells(tmp_path)
     assert 3 <= len(before) < len(list_studies()[SMALL].cells(3, False))
@@ -104,7 +106,7 @@ def test_a_killed_study_goes_on_and_gives_the_same_result(tmp_path, whole):
 
 
 @pytest.mark.slow
-def test_many_kills_at_random_change_nothing(tmp_path):
+def test_many_kills_at_random_change_nothing(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     name, rng = "claims", random.Random(1)
     finish(start(first, "--quick", name=name))
@@ -112,7 +114,7 @@ def test_many_kills_at_random_change_nothing(tmp_path):
         # Some cells, and then a moment that nobody has chosen.
         moment = rng.uniform(0, 3)
 
-        def ready(number=number, moment=moment):
+        def ready(number: Any = number, moment: Any = moment) -> Any:
             if len(cells(second, name)) < 15 * number:
                 return False
             time.sleep(moment)
@@ -124,7 +126,7 @@ def test_many_kills_at_random_change_nothing(tmp_path):
     same_results(first, second, name)
 
 
-def test_everything_is_written(whole, capsys):
+def test_everything_is_written(whole: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(path.name for path in whole.iterdir()) == [
         f"{SMALL}.{ending}" for ending in ("html", "json", "md", "parquet", "png", "svg")
     ]
@@ -139,7 +141,9 @@ def test_everything_is_written(whole, capsys):
     assert len(facts["cells"]) == 12
 
 
-def test_redrawing_computes_nothing(whole, tmp_path, monkeypatch, capsys):
+def test_redrawing_computes_nothing(
+    whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for ending in ("parquet", "json"):
         (tmp_path / f"{SMALL}.{ending}").write_bytes((whole / f"{SMALL}.{ending}").read_bytes())
     monkeypatch.setattr(jobs, "run_study", None)
@@ -152,13 +156,17 @@ def test_redrawing_computes_nothing(whole, tmp_path, monkeypatch, capsys):
     assert "holds no finished results of claims" in capsys.readouterr().err
 
 
-def test_a_smaller_run_does_not_replace_a_larger_one(tmp_path, capsys, monkeypatch):
+def test_a_smaller_run_does_not_replace_a_larger_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runner, "cells_in_results", lambda *_: 13)
     assert run(["study", SMALL, "-o", str(tmp_path)]) == 2
     assert "a larger run of yuan-table-5" in capsys.readouterr().err
 
 
-def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
+def test_data_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
     assert run(["study", "wei-figure-4", "--quick", "-o", str(tmp_path)]) == 2
     told = capsys.readouterr().err
@@ -170,13 +178,15 @@ def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_data_of_every_study_can_be_had_somewhere():
+def test_the_data_of_every_study_can_be_had_somewhere() -> None:
     for study in list_studies().values():
         if study.dataset is not None:
-            assert jobs._find_data(study.dataset)[1].startswith("http")
+            home = jobs._find_data(study.dataset)[1]
+            assert home is not None
+            assert home.startswith("http")
 
 
-def test_the_list_tells_the_cost(capsys):
+def test_the_list_tells_the_cost(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["study", "--list", "--json"]) == 0
     facts = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)}
     assert set(facts) == set(list_studies())
@@ -188,7 +198,7 @@ def test_the_list_tells_the_cost(capsys):
     assert run(["study", "nothing"]) == 2
 
 
-def test_progress_tells_the_time_left(capsys):
+def test_progress_tells_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     lines = progress.ProgressLines("one")
     lines(0, 4, float("nan"))
     lines(1, 4, 30.0)  # too soon after the last line

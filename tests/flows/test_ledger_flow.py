@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,20 +53,20 @@ sqlite3.connect = connect
 """
 
 
-def start(ledger, folder, epsilon, rounds, *, before="", more=()):
+def start(ledger: Any, folder: Path, epsilon: float, rounds: Any, *, before: str = "", more: Any = ()) -> Any:
     arguments = [str(argument) for argument in (ledger.path, folder, epsilon, rounds, *more)]
     return subprocess.Popen(
         [sys.executable, "-c", before + WORKER, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
 
 
-def go(process):
+def go(process: Any) -> None:
     assert process.stdout.readline() == "ready\n"
     process.stdin.write("go\n")
     process.stdin.flush()
 
 
-def check(ledger, folder):
+def check(ledger: Any, folder: Path) -> Any:
     """No release without its charge, nothing confirmed that was not written, and a ledger that works."""
     entries = {charge.release_id: charge for charge in Ledger.open(ledger.path).entries()}
     released = {found.name for found in folder.iterdir()}
@@ -76,18 +77,18 @@ def check(ledger, folder):
 
 
 @pytest.fixture
-def ledger(tmp_path):
+def ledger(tmp_path: Path) -> Any:
     return Ledger.create(tmp_path / "data.ledger", budget=Budget(epsilon=1e6, delta=0.0), unit="value", name="flow")
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Any:
     folder = tmp_path / "releases"
     folder.mkdir()
     return folder
 
 
-def kill_at_random_times(ledger, folder, kills):
+def kill_at_random_times(ledger: Any, folder: Path, kills: Any) -> None:
     rng = random.Random(7)
     for _ in range(kills):
         process = start(ledger, folder, 0.001, 10**6)
@@ -103,16 +104,16 @@ def kill_at_random_times(ledger, folder, kills):
     ledger.charge(Pure(0.5), "still works", "last")
 
 
-def test_killed_processes_never_release_without_a_charge(ledger, folder):
+def test_killed_processes_never_release_without_a_charge(ledger: Any, folder: Path) -> None:
     kill_at_random_times(ledger, folder, 25)
 
 
 @pytest.mark.slow
-def test_killed_processes_never_release_without_a_charge_100_times(ledger, folder):
+def test_killed_processes_never_release_without_a_charge_100_times(ledger: Any, folder: Path) -> None:
     kill_at_random_times(ledger, folder, 100)
 
 
-def test_killed_before_every_single_statement(ledger, folder):
+def test_killed_before_every_single_statement(ledger: Any, folder: Path) -> None:
     for statements in range(60):
         process = start(ledger, folder, 0.001, 1, before=SUICIDE, more=(statements,))
         process.communicate("go\n")
@@ -125,7 +126,7 @@ def test_killed_before_every_single_statement(ledger, folder):
     assert 0 < len(unconfirmed) < len(ledger.entries()) < statements
 
 
-def test_two_processes_cannot_overspend(tmp_path, folder):
+def test_two_processes_cannot_overspend(tmp_path: Path, folder: Path) -> None:
     ledger = Ledger.create(tmp_path / "race", budget=Budget(epsilon=1.5, delta=0.0), unit="value", name="race")
     processes = [start(ledger, folder, 0.01, 100) for _ in range(2)]
     for process in processes:
@@ -138,7 +139,7 @@ def test_two_processes_cannot_overspend(tmp_path, folder):
     assert ledger.spent().epsilon == 1.5
 
 
-def test_a_forked_child_charges_on_its_own(ledger):
+def test_a_forked_child_charges_on_its_own(ledger: Any) -> None:
     ledger.charge(Pure(0.1), "parent", "parent")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer Pythons warn if a test runner's thread is there
@@ -153,7 +154,7 @@ def test_a_forked_child_charges_on_its_own(ledger):
     assert [charge.release_id for charge in ledger.entries()] == ["parent", "child", "parent again"]
 
 
-def test_the_command_creates_and_shows(tmp_path, capsys):
+def test_the_command_creates_and_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "ratings.ledger")
     create = ["budget", "create", path, "--epsilon", "1", "--delta", "1e-6", "--unit", "value", "--name", "ratings"]
     assert run(create) == 0
@@ -179,7 +180,7 @@ def test_the_command_creates_and_shows(tmp_path, capsys):
     assert facts["charges"][0]["event"] == {"kind": "gaussian", "mu": 0.1}
 
 
-def test_the_command_refuses(tmp_path, capsys):
+def test_the_command_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "x.ledger")
     create = ["budget", "create", path, "--epsilon", "1", "--delta", "0", "--unit", "entry", "--name", "x", "--json"]
     assert run(create) == 0
@@ -197,7 +198,9 @@ def test_the_command_refuses(tmp_path, capsys):
     assert [found.name for found in tmp_path.iterdir()] == ["x.ledger"]
 
 
-def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
+def test_the_page_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "budget.md").read_text(encoding="utf-8")
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tensorveil.privacy import (
     Budget,
     BudgetExceededError,
     Composed,
+    Event,
     Gaussian,
     NonPrivate,
     Parallel,
@@ -34,7 +36,7 @@ from tensorveil.privacy.responses import mixture_delta, response_terms
 
 DELTA = 1e-5
 # Every kind of event, alone and together with others.
-KINDS = {
+KINDS: dict[str, Event] = {
     "pure": Pure(0.13),
     "gaussian": Gaussian(0.21),
     "zcdp": ZCDP(0.011),
@@ -64,14 +66,14 @@ events = st.recursive(
 )
 
 
-def needs_library(event):
+def needs_library(event: Any) -> None:
     if has_sampling(event):
         pytest.importorskip("dp_accounting")
 
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("count", [1, 2, 7])
-def test_repeating_is_composing_again_and_again(name, count):
+def test_repeating_is_composing_again_and_again(name: str, count: Any) -> None:
     """A known trap: accountants that charge a repeated event once."""
     event = KINDS[name]
     needs_library(event)
@@ -88,7 +90,7 @@ def test_repeating_is_composing_again_and_again(name, count):
 
 
 @pytest.mark.parametrize("name", SMOOTH)
-def test_more_costs_more(name):
+def test_more_costs_more(name: str) -> None:
     event = KINDS[name]
     needs_library(event)
     costs = [epsilon_for(Repeated(event, count), DELTA) for count in (1, 2, 4, 16)]
@@ -98,7 +100,7 @@ def test_more_costs_more(name):
 
 
 @pytest.mark.parametrize("name", SMOOTH)
-def test_sampled_or_not_epsilon_and_delta_agree(name):
+def test_sampled_or_not_epsilon_and_delta_agree(name: str) -> None:
     event = KINDS[name]
     needs_library(event)
     epsilon = epsilon_for(event, DELTA)
@@ -107,7 +109,7 @@ def test_sampled_or_not_epsilon_and_delta_agree(name):
 
 @settings(max_examples=150)
 @given(events, st.floats(1e-9, 0.3), st.floats(0.0, 20.0))
-def test_epsilon_and_delta_agree(event, delta, epsilon):
+def test_epsilon_and_delta_agree(event: Any, delta: float, epsilon: float) -> None:
     found = epsilon_for(event, delta, method="native")
     if math.isfinite(found):
         assert delta_for(event, found, method="native") <= delta * (1 + 1e-9)
@@ -116,7 +118,7 @@ def test_epsilon_and_delta_agree(event, delta, epsilon):
 
 @settings(max_examples=100)
 @given(events, events, st.floats(1e-9, 0.1))
-def test_composition_commutes_and_never_costs_less_than_a_part(first, second, delta):
+def test_composition_commutes_and_never_costs_less_than_a_part(first: Any, second: Any, delta: float) -> None:
     together = epsilon_for(Composed([first, second]), delta, method="native")
     assert together == epsilon_for(Composed([second, first]), delta, method="native")
     # 1 %: a few pure events are added up although delta would allow for slightly less
@@ -125,14 +127,14 @@ def test_composition_commutes_and_never_costs_less_than_a_part(first, second, de
 
 @settings(max_examples=100)
 @given(events, st.floats(1e-9, 0.1), st.floats(1.0, 100.0))
-def test_a_larger_delta_costs_no_more(event, delta, factor):
+def test_a_larger_delta_costs_no_more(event: Any, delta: float, factor: Any) -> None:
     larger = min(delta * factor, 0.9)
     assert epsilon_for(event, larger, method="native") <= epsilon_for(event, delta, method="native") * (1 + 1e-9)
 
 
 @settings(max_examples=100)
 @given(st.lists(events, min_size=1, max_size=4), st.floats(1e-9, 0.1))
-def test_parallel_is_the_worst_part(parts, delta):
+def test_parallel_is_the_worst_part(parts: Any, delta: float) -> None:
     worst = max(epsilon_for(part, delta, method="native") for part in parts)
     assert epsilon_for(Parallel(parts), delta, method="native") == worst
     # inside a composition it may cost more than the worst part, never less
@@ -143,14 +145,14 @@ def test_parallel_is_the_worst_part(parts, delta):
 
 
 @given(events)
-def test_events_come_back_from_json(event):
+def test_events_come_back_from_json(event: Any) -> None:
     text = json.dumps(event_to_json(event), allow_nan=False)
     assert event_from_json(json.loads(text)) == event
     assert describe_event(event)
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_kinds_come_back_from_json(name):
+def test_kinds_come_back_from_json(name: str) -> None:
     assert event_from_json(json.loads(json.dumps(event_to_json(KINDS[name])))) == KINDS[name]
     assert describe_event(KINDS[name])
 
@@ -158,7 +160,7 @@ def test_kinds_come_back_from_json(name):
 @pytest.mark.parametrize(
     "content", [{}, [], {"kind": "other"}, {"kind": "pure"}, {"kind": "composed", "events": 3}, None]
 )
-def test_foreign_json_is_refused(content):
+def test_foreign_json_is_refused(content: Any) -> None:
 
     with pytest.raises(InputError, match="event"):
         event_from_json(content)
@@ -166,21 +168,22 @@ def test_foreign_json_is_refused(content):
 
 @settings(max_examples=60)
 @given(st.lists(amount.map(Gaussian), min_size=1, max_size=6), st.floats(1e-9, 0.1))
-def test_gaussians_compose_as_one(parts, delta):
+def test_gaussians_compose_as_one(parts: Any, delta: float) -> None:
     mu = math.sqrt(sum(part.mu**2 for part in parts))
     assert epsilon_for(Composed(parts), delta) == pytest.approx(epsilon_for(Gaussian(mu), delta), rel=1e-9)
 
 
 @settings(max_examples=60)
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=8))
-def test_pure_adds_up_in_decimals(thousandths):
+def test_pure_adds_up_in_decimals(thousandths: Any) -> None:
     parts = [Pure(number / 1000) for number in thousandths]
     assert epsilon_for(Composed(parts), 0.0) == sum(thousandths) / 1000
 
 
-def adaptive_delta(epsilon, mu, pure, next_mu):
+def adaptive_delta(epsilon: float, mu: Any, pure: Any, next_mu: Any) -> Any:
     """Delta of an analyst who sees a mu-GDP release, then takes a pure or a Gaussian one, whichever hurts more."""
     terms = response_terms({pure: 1})
+    assert terms is not None
     draws = np.linspace(-9, 9, 2001)
     weights = np.exp(-(draws**2) / 2)
     losses = mu**2 / 2 + mu * draws
@@ -191,7 +194,7 @@ def adaptive_delta(epsilon, mu, pure, next_mu):
     return float(np.average(worst, weights=weights))
 
 
-def largest(allowed):
+def largest(allowed: Any) -> Any:
     low, high = 0.0, 5.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -201,12 +204,14 @@ def largest(allowed):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-2), (1.0, 1e-6), (3.0, 1e-5)])
 @pytest.mark.parametrize("share", [0.5, 0.8])
-def test_choosing_the_next_release_by_the_last_one_gains_nothing_from_a_ledger(epsilon, delta, share):
+def test_choosing_the_next_release_by_the_last_one_gains_nothing_from_a_ledger(
+    epsilon: float, delta: float, share: Any
+) -> None:
     budget, limit = Budget(epsilon=epsilon, delta=delta), gaussian_mu(epsilon, delta)
     mu = share * limit
     first = admit(Gaussian(mu), [], "gaussian", budget, None)
 
-    def fits(event):
+    def fits(event: Any) -> Any:
         with contextlib.suppress(BudgetExceededError):
             admit(event, [first], "gaussian", budget, None)
             return True

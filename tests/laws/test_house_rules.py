@@ -5,7 +5,9 @@ import graphlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +41,7 @@ EVIDENCE = SOURCE.parent / "tensorveil_evidence"
 EVIDENCE_ORDER = ["kernels", "published", "subjects", "studies", "cli"]
 
 
-def imports(path):
+def imports(path: Path) -> Iterator[Any]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -48,13 +50,13 @@ def imports(path):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def room(name):
+def room(name: str) -> Any:
     parts = name.split(".")
     return parts[1] if parts[0] == "tensorveil" and len(parts) > 1 else None
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_imports_run_downward(path):
+def test_imports_run_downward(path: Path) -> None:
     own = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     if own == "__init__":
         return
@@ -67,14 +69,14 @@ def test_imports_run_downward(path):
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
-def test_the_library_never_imports_the_evidence(path):
+def test_the_library_never_imports_the_evidence(path: Path) -> None:
     """It finds it by entry points. Examples in docstrings count: they run where only the library is."""
     assert not [name for name in imports(path) if name.split(".")[0] == "tensorveil_evidence"]
     assert not re.search(r"(import|from) tensorveil_evidence", path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", sorted(EVIDENCE.rglob("*.py")), ids=lambda p: str(p.relative_to(EVIDENCE)))
-def test_imports_of_the_evidence_run_downward(path):
+def test_imports_of_the_evidence_run_downward(path: Path) -> None:
     own = path.relative_to(EVIDENCE).parts[0].removesuffix(".py")
     rooms = [name.split(".")[1] for name in imports(path) if name.startswith("tensorveil_evidence.")]
     if own in EVIDENCE_ORDER:
@@ -82,18 +84,18 @@ def test_imports_of_the_evidence_run_downward(path):
         assert not late, f"{own} must not import {late}"
 
 
-def test_matplotlib_belongs_to_the_evidence():
+def test_matplotlib_belongs_to_the_evidence() -> None:
     for path in SOURCE.rglob("*.py"):
         assert "matplotlib" not in {name.split(".")[0] for name in imports(path)}, path
 
 
-def test_every_room_is_in_the_order():
+def test_every_room_is_in_the_order() -> None:
     rooms = {p.name for p in SOURCE.iterdir() if p.is_dir() and any(p.glob("*.py"))}
     assert rooms <= set(ORDER)
     assert {p.name for p in EVIDENCE.iterdir() if any(p.glob("*.py"))} == set(EVIDENCE_ORDER)
 
 
-def top_level_imports(path, modules):
+def top_level_imports(path: Path, modules: Any) -> Any:
     """The modules of ours that a module imports when it is imported itself: not in functions, not for types only."""
     todo, found = list(ast.parse(path.read_text()).body), set()
     while todo:
@@ -111,12 +113,12 @@ def top_level_imports(path, modules):
     return found & modules.keys()
 
 
-def module_name(path):
+def module_name(path: Path) -> Any:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_no_module_imports_itself_by_way_of_others():
+def test_no_module_imports_itself_by_way_of_others() -> None:
     modules = {module_name(path): path for path in SOURCE.rglob("*.py")}
     graph = {name: top_level_imports(path, modules) for name, path in modules.items()}
     assert sum(map(len, graph.values())) > 500  # the graph is not empty by mistake
@@ -127,20 +129,20 @@ def test_no_module_imports_itself_by_way_of_others():
 
 
 @pytest.mark.parametrize("path", sorted((SOURCE / "runs").glob("*.py")), ids=lambda p: p.name)
-def test_runs_know_no_command_line(path):
+def test_runs_know_no_command_line(path: Path) -> None:
     """A run is called from Python, a notebook or a scheduler: it neither parses options nor prints tables."""
     assert not [name for name in imports(path) if name.split(".")[0] == "click" or name.startswith("rich.table")]
     assert not re.search(r"\bprint\(", path.read_text())
 
 
-def test_the_command_line_is_small_and_typed():
+def test_the_command_line_is_small_and_typed() -> None:
     files = sorted((SOURCE / "cli").glob("*.py"))
     assert len(files) <= 20
     untyped = [path.name for path in files if re.search(r"\boptions\[", path.read_text())]
     assert untyped == []
 
 
-def test_public_names():
+def test_public_names() -> None:
     assert sorted(tensorveil.__all__) == list(tensorveil.__all__)
     for name in tensorveil.__all__:
         assert getattr(tensorveil, name) is not None
@@ -149,7 +151,7 @@ def test_public_names():
         _ = tensorveil.nothing
 
 
-def test_importing_is_light():
+def test_importing_is_light() -> None:
     """Heavy packages are imported when they are needed, not with tensorveil."""
     heavy = (
         "numba",
@@ -170,6 +172,6 @@ def test_importing_is_light():
     assert done.stdout.strip() == "[]"
 
 
-def test_no_pickle():
+def test_no_pickle() -> None:
     for path in SOURCE.rglob("*.py"):
         assert not {"pickle", "cloudpickle", "joblib", "dill"} & {name.split(".")[0] for name in imports(path)}, path

@@ -7,6 +7,7 @@ is equal (the spies return it without noise, or the same noise), the first stati
 
 import dataclasses
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form, PrivateData
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.noise import Noisy, SeededSource
+from tensorveil.noise import Noisy, SeededSource, contribution_sensitivity
 
 BOUNDS = (-1.0, 3.0)
 
@@ -29,23 +30,24 @@ class Spy:
     numbers, as in the definition of adaptive composition; what may differ is only the statistic itself.
     """
 
-    def __init__(self, script=None):
-        self.calls, self.script = [], script
+    def __init__(self, script: Any = None) -> None:
+        self.script = script
+        self.calls: list[tuple[Any, Fraction, str]] = []
 
-    def answer(self, ints, grid, sensitivity, norm):
+    def answer(self, ints: Any, grid: Any, sensitivity: Any, norm: Any) -> Any:
         ints = np.asarray(ints)
         self.calls.append((ints.copy(), Fraction(sensitivity), norm))
         if self.script is not None:
             ints = self.script.calls[len(self.calls) - 1][0]
         return Noisy(values=grid.values(ints), variance=grid.step**2, source_secure=False)
 
-    def install(self, patch):
+    def install(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(spending, "laplace_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "l1"))
         patch.setattr(spending, "gaussian_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "l2"))
         patch.setattr(spending, "norm_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "rows"))
         patch.setattr(spending, "bounded_values_mechanism", self.values)
 
-    def values(self, values, bounds, source, *, epsilon=None, mu=None):
+    def values(self, values: Any, bounds: Any, source: Any, *, epsilon: Any = None, mu: Any = None) -> Any:
         steps = 1 << 20
         ints = np.rint((np.asarray(values) - bounds[0]) / (bounds[1] - bounds[0]) * steps).astype(np.int64)
         self.calls.append((ints.copy(), Fraction(steps), "l1"))
@@ -55,7 +57,7 @@ class Spy:
         return Noisy(values=bounds[0] + ints * width, variance=1e-6, source_secure=False)
 
 
-def moved(first, second, norm):
+def moved(first: Any, second: Any, norm: Any) -> Any:
     """How far two statistics are apart, in the norm that their noise is scaled to."""
     difference = np.abs(second.astype(object) - first.astype(object))
     if norm == "l1":
@@ -65,7 +67,7 @@ def moved(first, second, norm):
     return float(np.sqrt(float((difference.astype(float) ** 2).sum())))
 
 
-def run(method, data, spend, core, script=None):
+def run(method: Any, data: Any, spend: Any, core: Any, script: Any = None) -> Any:
     form = Form(ranks=(2,) * len(data.shape), core=core, sweeps=3, restarts=1, threads=1, seed=0)
     with pytest.MonkeyPatch.context() as patch:
         spy = Spy(script)
@@ -74,7 +76,7 @@ def run(method, data, spend, core, script=None):
     return spy
 
 
-def worst_ratio(method, data, neighbour, epsilon, core):
+def worst_ratio(method: Any, data: Any, neighbour: Any, epsilon: float, core: Any) -> Any:
     """Largest movement over all noised statistics, as a share of the declared sensitivity."""
     spend = Spend(source=SeededSource(0), epsilon=1.0) if epsilon else Spend(source=SeededSource(0), mu=1.0)
     first = run(method, data, spend, core)
@@ -88,7 +90,7 @@ def worst_ratio(method, data, neighbour, epsilon, core):
 
 
 @st.composite
-def tensors(draw):
+def tensors(draw: Any) -> Any:
     """Small tensors with crowded slices, single-entry rows, and values at their bounds."""
     shape = draw(st.sampled_from([(3, 4), (4, 3, 2), (2, 3, 2, 2)]))
     cells = np.argwhere(np.ones(shape))
@@ -111,7 +113,9 @@ VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "val
 @pytest.mark.parametrize("method", VALUE_METHODS)
 @settings(max_examples=12)
 @given(data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]), core=st.booleans())
-def test_one_value_never_moves_more_than_declared(method, epsilon, data, where, to, core):
+def test_one_value_never_moves_more_than_declared(
+    method: Any, epsilon: float, data: Any, where: Any, to: Any, core: Any
+) -> None:
     values = data.values.copy()
     values[where % len(values)] = to
     ratio = worst_ratio(method, data, dataclasses.replace(data, values=values), epsilon, core)
@@ -120,7 +124,7 @@ def test_one_value_never_moves_more_than_declared(method, epsilon, data, where, 
 
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("method", VALUE_METHODS)
-def test_ninety_percent_of_the_bound_are_reached(method, epsilon):
+def test_ninety_percent_of_the_bound_are_reached(method: Any, epsilon: float) -> None:
     """The declared bound is no larger than it need be: a value moved from bound to bound reaches it."""
     columns = np.ascontiguousarray(np.argwhere(np.ones((3, 4))).T.astype(np.int32))
     best = 0.0
@@ -136,13 +140,13 @@ def test_ninety_percent_of_the_bound_are_reached(method, epsilon):
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
 @settings(max_examples=20)
 @given(data=tensors(), where=st.integers(0, 10**6), core=st.booleans())
-def test_one_entry_never_moves_more_than_declared(epsilon, data, where, core):
+def test_one_entry_never_moves_more_than_declared(epsilon: float, data: Any, where: Any, core: Any) -> None:
     kept = np.arange(data.n_entries) != where % data.n_entries
     smaller = dataclasses.replace(data, columns=np.ascontiguousarray(data.columns[:, kept]), values=data.values[kept])
     assert worst_ratio("gram", data, smaller, epsilon, core) <= 1.0 + 1e-12
 
 
-def test_the_entry_bound_is_nearly_reached():
+def test_the_entry_bound_is_nearly_reached() -> None:
     """The count and sum of the mean: an entry at a bound has the longest possible row."""
     data = PrivateData(
         columns=np.array([[0, 1], [0, 1]], dtype=np.int32), values=np.array([3.0, 3.0]), shape=(2, 2), bounds=BOUNDS
@@ -152,18 +156,17 @@ def test_the_entry_bound_is_nearly_reached():
 
 
 @pytest.mark.parametrize("mutant", ["half the sensitivity", "no clipping"])
-def test_mutants_are_caught(mutant, monkeypatch):
+def test_mutants_are_caught(mutant: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test has power: mechanisms broken on purpose fail it."""
     if mutant == "half the sensitivity":
-        original = spending.contribution_sensitivity
-        monkeypatch.setattr(spending, "contribution_sensitivity", lambda *a: original(*a) / 2)
+        monkeypatch.setattr(spending, "contribution_sensitivity", lambda *a: contribution_sensitivity(*a) / 2)
         method = "margins"
     else:
         from tensorveil.mechanisms import refinement
 
         original = refinement._target
 
-        def unclipped(data, *rest):
+        def unclipped(data: Any, *rest: Any) -> Any:
             return dataclasses.replace(original(data, *rest), residual=data.values * 50)
 
         monkeypatch.setattr(refinement, "_target", unclipped)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.privacy.exact import nonnegative, probability, shown_at_least
+from tensorveil.privacy.exact import nonnegative, probability, show_at_least
 
 Array = NDArray[Any]
 
@@ -127,8 +127,8 @@ class Claim:
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def __str__(self) -> str:
-        delta = f", delta = {shown_at_least(self.delta)}" if self.delta > 0 else ""
-        return f"{self.parameter} = {shown_at_least(self.level)}{delta}"
+        delta = f", delta = {show_at_least(self.delta)}" if self.delta > 0 else ""
+        return f"{self.parameter} = {show_at_least(self.level)}{delta}"
 
 
 def lower_rate(hits: ArrayLike, draws: float, error: float) -> Array:

@@ -1,4 +1,4 @@
-"""Second-order scores: outputs that are what they should be one by one, and tell the data by how they vary together.
+"""Outputs that are what they should be one by one, and tell the data by how they vary together.
 
 The second moments of all pairs of outputs are compared, and those that differ most are looked at closely. With a
 thousand outputs these are half a million pairs, so they are gone through in blocks, and only the best are kept.
@@ -16,6 +16,7 @@ Array = NDArray[Any]
 
 _REACH = 4.0  # outputs at unit scale are cut here, or the moments of heavy tails would be all chance
 _PAIRS = 3  # pairs that are examined, for their products and for their sizes
+_MOST_FOR_TRIPLES, _DRAWS_FOR_TRIPLES = 48, 4096
 _ROWS = 256  # outputs whose pairs with all others are compared at a time
 
 
@@ -44,6 +45,25 @@ def _compare_products(a: Array, b: Array) -> list[tuple[int, int]]:
             found.append((float(gap[i, j]), start + int(i), start + int(j)))
     found.sort(key=lambda each: (-each[0], each[1:]))
     return [(i, j) for size, i, j in found[:_PAIRS] if size > 0]
+
+
+def choose_triples(a: Array, b: Array) -> list[tuple[int, int, int]]:
+    """Return triples of outputs whose products of signs differ most: what no two of them tell together.
+
+    Of more than 48 outputs none: there would be too many triples.
+    """
+    width = a.shape[1]
+    if not 3 <= width <= _MOST_FOR_TRIPLES:
+        return []
+    signs = [np.where(sample[:_DRAWS_FOR_TRIPLES] > 0, 1.0, -1.0).astype(np.float32) for sample in (a, b)]
+    found: list[tuple[float, int, int, int]] = []
+    for i in range(width - 2):
+        one, other = ((s[:, i + 1 :].T * s[:, i]) @ s[:, i + 1 :] / len(s) for s in signs)
+        gap = np.triu(np.abs(one - other), 1)
+        j, k = np.unravel_index(int(np.argmax(gap)), gap.shape)
+        found.append((float(gap[j, k]), i, i + 1 + int(j), i + 1 + int(k)))
+    found.sort(key=lambda each: (-each[0], each[1:]))
+    return [(i, j, k) for size, i, j, k in found[:_PAIRS] if size > 0]
 
 
 def find_directions(a: Array, b: Array, steps: int = 12) -> Array:

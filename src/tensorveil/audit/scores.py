@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.pairs import choose_pairs, find_directions, pair_columns
+from tensorveil.audit.pairs import choose_pairs, choose_triples, find_directions, pair_columns
 
 Array = NDArray[Any]
 
 _COORDINATES = 4
 _CELLS = 64
 _LARGEST_QUADRATIC = 64
+_COLUMNS_OF_PAIRS = 6
 _FINENESS = 30  # smooth scores see outputs rounded to 2**-30 of their spread: low bits have scores of their own
 
 
@@ -103,7 +104,7 @@ def law_scores(first: Array, second: Array) -> Iterator[Score]:
     if a.shape[1] > 1:
         few = product.strongest(1)
         yield Score(kind="law", name=f"likelihood ratio of output {few.columns[0]}", function=lambda y: few(frame(y)))
-        yield from _second_order(a, b, frame)
+        yield from _joint_scores(a, b, frame)
     if a.shape[1] <= _LARGEST_QUADRATIC:
         quadratic = _quadratic(a, b)
         yield Score(kind="law", name="quadratic discriminant", function=lambda y: quadratic(frame(y)))
@@ -137,12 +138,12 @@ def _distances(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
     yield Score(kind="law", name="distance from the middle", function=lambda y: np.abs(frame(y) - centre).sum(axis=1))
 
 
-def _second_order(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
-    """Yield what the pairs of outputs show that vary together in different ways, and directions of different spread."""
+def _joint_scores(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
+    """Yield what pairs and triples of outputs show that vary together in different ways, and directions of spread."""
     pairs = choose_pairs(a, b)
     if pairs:
         columns = pair_columns(pairs)
-        cells = CellRatios.of(columns(a), columns(b))
+        cells = CellRatios.of(columns(a), columns(b)).strongest(_COLUMNS_OF_PAIRS)
         single = cells.strongest(1)
         yield Score(
             kind="law",
@@ -162,6 +163,16 @@ def _second_order(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
             kind="law",
             name="quadratic discriminant of the pairs of outputs that differ most",
             function=lambda y: quadratic(frame(y)[:, members]),
+        )
+    triples = choose_triples(a, b)
+    if triples:
+        at = np.array(triples)
+        products = CellRatios.of(a[:, at].prod(axis=2), b[:, at].prod(axis=2)).strongest(1)
+        i, j, k = triples[products.columns[0]]
+        yield Score(
+            kind="law",
+            name=f"likelihood ratio of the product of outputs {i}, {j} and {k}",
+            function=lambda y: products(frame(y)[:, at].prod(axis=2)),
         )
     directions = find_directions(a, b)
     along = CellRatios.of(a @ directions, b @ directions)

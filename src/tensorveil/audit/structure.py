@@ -83,7 +83,7 @@ def _list_codes(view: View, first: Array, second: Array) -> Iterator[Code]:
     few = [columns[:, :_ROUGHLY].T for columns in (first, second)]
     top = math.frexp(float(np.median(Frame.of(few[0], few[1]).spread)))[1]
     if view.name == DISTANCES:
-        yield _rounded("atom", top - _EXACT)
+        yield _round_to("atom", top - _EXACT)
         return
     yield Code(kind="atom", name="single values", function=_bits, word=_value, raw=True)
     grid = min(_find_grid(columns) for columns in (first, second))
@@ -92,15 +92,15 @@ def _list_codes(view: View, first: Array, second: Array) -> Iterator[Code]:
             yield _residue(grid, modulus)
     if view.name == SUM:
         return
-    yield _numbered("low bits", "lowest bits that are set", _trailing, class_bits=6)
-    yield _numbered("low bits", "last four bits", _last_bits, class_bits=4)
-    yield _numbered("support", "numbers of decimals", _decimals)
+    yield _number_codes("low bits", "lowest bits that are set", _trailing, class_bits=6)
+    yield _number_codes("low bits", "last four bits", _last_bits, class_bits=4)
+    yield _number_codes("support", "numbers of decimals", _decimals)
     for exponent in range(top - _COARSEST, top - _FINEST, -4):
         if grid < exponent:  # else nothing is left
-            yield _numbered("support", f"remainders modulo 2**{exponent}", _Remainder(exponent))
+            yield _number_codes("support", f"remainders modulo 2**{exponent}", _Remainder(exponent))
     for fineness in _CELLS:
         if grid < top - fineness:  # else cells are single values
-            yield _rounded("law", top - fineness)
+            yield _round_to("law", top - fineness)
 
 
 def _find_grid(columns: Array) -> int:
@@ -110,7 +110,7 @@ def _find_grid(columns: Array) -> int:
     return few if (scaled == np.rint(scaled)).all() else int(lowest_bit(columns).min())
 
 
-def _numbered(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
+def _number_codes(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
     return Code(
         kind=kind,
         name=name,
@@ -120,7 +120,7 @@ def _numbered(kind: str, name: str, function: Callable[[Array], Array], class_bi
     )
 
 
-def _rounded(kind: str, exponent: int) -> Code:
+def _round_to(kind: str, exponent: int) -> Code:
     """Return the code of numbers rounded to a power of two."""
     return Code(
         kind=kind,

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tensorveil.audit.claim import Claim
-from tensorveil.privacy.exact import shown_at_least, shown_at_most
+from tensorveil.privacy.exact import show_at_least, show_at_most
 
+_SEEN_TO_BE_LEARNT = 10  # an event that is seen less often among the draws that scores learn from is taken for chance
 VIOLATED, NOT_FOUND = "violated", "no violation found"
 
 
@@ -132,20 +133,31 @@ class Verdict:
         runs = f"{self.sampled or f'{self.draws:,} outputs of each neighbour'}, confidence {self.confidence:g}"
         if self.violated:
             first, *others = self.violations
-            also = "".join(f" Also by {w.kind}: {name} is at least {shown_at_most(w.level)}." for w in others)
+            also = "".join(f" Also by {w.kind}: {name} is at least {show_at_most(w.level)}." for w in others)
             return (
-                f"violated: {self.claim} is claimed, {name} is at least {shown_at_most(self.lower_bound)} "
+                f"violated: {self.claim} is claimed, {name} is at least {show_at_most(self.lower_bound)} "
                 f"({runs}). Witness: {first.sentence()}.{also}"
             )
         reach = (
-            f"the plainest mechanism would have been caught from {name} = {shown_at_least(self.detectable)} on"
+            f"the simplest mechanism would have been caught from {name} = {show_at_least(self.detectable)} on"
             if math.isfinite(self.detectable)
             else "even a mechanism without any noise would not have been caught: draw more"
         )
         return (
-            f"no violation found: {self.claim} is claimed, {name} is at least {shown_at_most(self.lower_bound)} "
+            f"no violation found: {self.claim} is claimed, {name} is at least {show_at_most(self.lower_bound)} "
             f"({runs}). Power: claims below that would have been refuted; nothing above "
-            f"{shown_at_most(self.ceiling)} could have been shown; {reach}."
+            f"{show_at_most(self.ceiling)} could have been shown; {reach}. Can be missed at any level: "
+            f"{self._describe_blind_spots()}."
+        )
+
+    def _describe_blind_spots(self) -> str:
+        """Say what this audit may not have seen, however large the violation is."""
+        if self.chosen_on == 0:
+            return "whatever the guesses of the canaries do not use"
+        rare = _SEEN_TO_BE_LEARNT / (self.chosen_on / 2)
+        return (
+            f"events rarer than about 1 in {max(round(1 / rare), 1):,}, what only several outputs show together, "
+            "relations that no score looks for, other neighbours"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -130,18 +130,16 @@ def _show(facts: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from tensorveil.privacy.exact import shown_at_least, shown_at_most
+    from tensorveil.privacy.exact import show_at_least, show_at_most
 
     out = console()
     total, spent, left = facts["budget"], facts["spent"], facts["remaining"]
     out.print(f"[bold]{escape(facts['name'])}[/bold]  {escape(facts['ledger'])}, since {facts['created']}")
     out.print(f"protects: {escape(facts['unit'])} (neighbours {escape(facts['neighbours'])})")
     amounts = Table("", "epsilon", "delta", "share")
-    amounts.add_row("budget", shown_at_least(total["epsilon"]), shown_at_least(total["delta"]), "")
-    amounts.add_row(
-        "spent", shown_at_least(spent["epsilon"]), shown_at_least(spent["delta"]), f"{spent['fraction']:.1%}"
-    )
-    amounts.add_row("left", shown_at_most(left["epsilon"]), shown_at_most(left["delta"]), f"{left['fraction']:.1%}")
+    amounts.add_row("budget", show_at_least(total["epsilon"]), show_at_least(total["delta"]), "")
+    amounts.add_row("spent", show_at_least(spent["epsilon"]), show_at_least(spent["delta"]), f"{spent['fraction']:.1%}")
+    amounts.add_row("left", show_at_most(left["epsilon"]), show_at_most(left["delta"]), f"{left['fraction']:.1%}")
     out.print(amounts)
     if facts["charges"]:
         table = Table("#", "time (UTC)", "purpose", "release", "charged", "status")

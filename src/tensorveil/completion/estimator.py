@@ -113,7 +113,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     def _solvers(self) -> Solvers:
         return SOLVERS
 
-    def _given(self) -> dict[str, Any]:
+    def _solver_settings(self) -> dict[str, Any]:
         """Return the settings of the solver; None stands for its own default."""
         names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance")
         return {name: getattr(self, name) for name in names}
@@ -133,7 +133,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         """
         observed = as_tensor(tensor, values, self.shape)
         self._check()
-        settings, solve = rules.solver_settings(self.solver, self._given(), self._solvers())
+        settings, solve = rules.solver_settings(self.solver, self._solver_settings(), self._solvers())
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)

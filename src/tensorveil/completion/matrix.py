@@ -109,8 +109,8 @@ class LowRankMatrix(Completion[CPModel]):
                 f'baseline="biases" has no meaning for solver="{self.solver}". Try baseline="mean" or solver="bayes".'
             )
 
-    def _given(self) -> dict[str, Any]:
-        given = {**super()._given(), "penalty": self.penalty, "growth": self.growth}
+    def _solver_settings(self) -> dict[str, Any]:
+        given = {**super()._solver_settings(), "penalty": self.penalty, "growth": self.growth}
         if self.rank == "auto":
             given["estimate_rank"] = True
         if self.noise_law == "laplace":

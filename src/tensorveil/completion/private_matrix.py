@@ -20,7 +20,7 @@ from tensorveil.tensor import Mode, ObservedTensor
 _PLANNED_RANK = 8
 
 
-def planned_ranks(rank: int | str, shape: Sequence[int]) -> tuple[int, ...]:
+def plan_ranks(rank: int | str, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the rank to plan for: the given one, or an ordinary one if it is still to be found."""
     return start_ranks(rank, _PLANNED_RANK, shape)
 
@@ -91,7 +91,7 @@ class PrivateLowRankMatrix(CentralCompletion[CPModel]):
             if method.unit == "value" and (method.fits_values or (self.solver == "bayes" and not method.has_rank))
         ]
         if self.solver == "bayes":
-            form = replace(form, ranks=planned_ranks("auto", tensor.shape))
+            form = replace(form, ranks=plan_ranks("auto", tensor.shape))
         if promise.unit.kind != "value" or self.method not in ("auto", *allowed):
             asked = f'rank="{self.rank}"' if self.solver == "bayes" else f'solver="{self.solver}"'
             words = ", ".join(f'"{name}"' for name in allowed)

@@ -10,7 +10,7 @@ from tensorveil.completion.job import Promise, Released
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian
-from tensorveil.rounds import Recipe, SharedModel, parts_of, run_recipe
+from tensorveil.rounds import Recipe, SharedModel, describe_parts, run_recipe
 from tensorveil.tensor import ObservedTensor
 
 JOINT = (
@@ -84,7 +84,7 @@ class RoundsJob:
             "mean and covariance of users' tastes",
             *(("core",) if recipe.kind == "tucker" else ()),
         )
-        return Released(model=model, parts=parts_of(recipe), holds=holds)
+        return Released(model=model, parts=describe_parts(recipe), holds=holds)
 
 
 def make_recipe(

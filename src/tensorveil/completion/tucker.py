@@ -51,8 +51,8 @@ class Tucker(Completion[TuckerModel]):
     def _core(self) -> bool:
         return True
 
-    def _given(self) -> dict[str, Any]:
-        return {**super()._given(), "core_regularization": self.core_regularization}
+    def _solver_settings(self) -> dict[str, Any]:
+        return {**super()._solver_settings(), "core_regularization": self.core_regularization}
 
     def _model(self, solution: Solution, tensor: ObservedTensor) -> TuckerModel:
         if solution.core is None:

@@ -9,7 +9,7 @@ from typing import Any
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
 from tensorveil.completion.private import PrivateCompletion
-from tensorveil.completion.private_matrix import planned_ranks
+from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.slices import RoundsJob, make_recipe
@@ -162,4 +162,4 @@ class UserLevelMatrix(UserLevelCompletion):
     rank: int | str
 
     def _recipe_rank(self, shape: Sequence[int]) -> int:
-        return planned_ranks(self.rank, shape)[0]
+        return plan_ranks(self.rank, shape)[0]

@@ -20,7 +20,7 @@ from tensorveil.federated.identity import public_key
 from tensorveil.federated.recipes import RoundsRecipe, make_recipe, name_of
 from tensorveil.federated.trust import Trust, charged_mu
 from tensorveil.privacy import Composed, Event, Gaussian, epsilon_for
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Agreement"]
 
@@ -133,7 +133,7 @@ class Agreement:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file that all parties receive."""
-        with replacing(Path(path)) as temporary:
+        with replace_file(Path(path)) as temporary:
             temporary.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
 
     @classmethod

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorveil.federated.errors import RefusedError
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Home"]
 
@@ -72,7 +72,7 @@ class Home:
 
     def keep(self, name: str, content: bytes) -> None:
         """Keep bytes for a later message of the run."""
-        with replacing(self.folder / name) as temporary:
+        with replace_file(self.folder / name) as temporary:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)

@@ -30,7 +30,7 @@ from tensorveil.federated.transport import Transport
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource
 from tensorveil.privacy import Guarantee, Ledger
-from tensorveil.rounds import Round, State, noise_for
+from tensorveil.rounds import Round, State, draw_noise
 
 __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 
@@ -328,7 +328,7 @@ def _run_round(
     else:
         total = _add_plain(run, this, vectors)
         if trust.kind == "aggregator" and trust.noise:
-            total = total + noise_for(this, source)
+            total = total + draw_noise(this, source)
     return total, tuple(client for client in range(trust.clients) if client not in vectors)
 
 

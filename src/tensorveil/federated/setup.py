@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.identity import make_identity, public_hex
-from tensorveil.federated.trust import Trust, planned_epsilon
+from tensorveil.federated.trust import Trust, plan_epsilon
 from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
 
@@ -33,7 +33,7 @@ def agree(
 
     Guarantee: docs/guarantees.md#federated.
     """
-    planned = Recipe(epsilon=planned_epsilon(epsilon, delta, trust), delta=delta, **recipe)
+    planned = Recipe(epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, **recipe)
     return Agreement.make(recipe=planned, trust=trust, epsilon=epsilon, server=server, clients=tuple(clients))
 
 

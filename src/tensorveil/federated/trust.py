@@ -12,7 +12,7 @@ from tensorveil.privacy import Gaussian, epsilon_for, gaussian_mu
 from tensorveil.privacy.exact import at_least, exactly, root_at_least, root_at_most
 from tensorveil.rounds import Round
 
-__all__ = ["Trust", "charged_mu", "part_deviation", "planned_epsilon"]
+__all__ = ["Trust", "charged_mu", "part_deviation", "plan_epsilon"]
 
 KINDS: Final = ("aggregator", "secure", "local")
 # Sums of rounded Gaussians are not rounded Gaussians; this much more noise covers the difference many times over.
@@ -133,12 +133,12 @@ def charged_mu(this: Round, trust: Trust) -> float:
     return mu
 
 
-def planned_epsilon(epsilon: float, delta: float, trust: Trust) -> float:
+def plan_epsilon(epsilon: float, delta: float, trust: Trust) -> float:
     """Return the epsilon for which a recipe must be made so that, under this trust model, ``epsilon`` is promised.
 
     Examples
     --------
-    >>> planned_epsilon(1.0, 1e-5, Trust(kind="aggregator", clients=3))
+    >>> plan_epsilon(1.0, 1e-5, Trust(kind="aggregator", clients=3))
     1.0
     """
     if trust.kind == "aggregator" or not trust.noise:

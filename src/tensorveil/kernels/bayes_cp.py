@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from tensorveil.kernels.posterior import Posterior
 from tensorveil.kernels.rows import Rows
-from tensorveil.kernels.threads import balanced, thread_count, workers
+from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 
 Array = NDArray[Any]
 
@@ -76,7 +76,7 @@ def cp_bayes_mode(
     moments = (posterior.mean, posterior.second, posterior.bias, posterior.bias_variance)
     data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]))
     with workers(thread_count(threads)) as run:
-        pieces = balanced(rows.pointers, PIECES)
+        pieces = cut_evenly(rows.pointers, PIECES)
         law = (np.empty(0), 1.0) if precisions is None else (precisions.table, 1.0 / precisions.step)
         prior = (center, alpha, float(variance), precision, *law)
         parts = run([partial(_update, a, b, *data, *prior) for a, b in pieces])

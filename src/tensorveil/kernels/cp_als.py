@@ -35,7 +35,7 @@ from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.normal import add_gram, factorise, solve
 from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
 from tensorveil.kernels.rows import Rows
-from tensorveil.kernels.threads import balanced, thread_count, workers
+from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 
 Array = NDArray[Any]
 
@@ -79,7 +79,7 @@ def cp_als_mode(
         return float(_solve_rows(*tokens, *data, *numbers, low, high, scratch))
 
     with workers(asked) as run:
-        return float(sum(run([partial(piece, a, b) for a, b in balanced(rows.pointers, asked * _PIECES)])))
+        return float(sum(run([partial(piece, a, b) for a, b in cut_evenly(rows.pointers, asked * _PIECES)])))
 
 
 @kernel()

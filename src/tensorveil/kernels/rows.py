@@ -26,7 +26,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.sorting import count_column, order_by, start_positions
-from tensorveil.kernels.threads import balanced, ranges, thread_count, workers
+from tensorveil.kernels.threads import cut_evenly, ranges, thread_count, workers
 
 Array = NDArray[Any]
 
@@ -120,7 +120,7 @@ def _regroup(base: Rows, mode: int, threads: int) -> Rows:
     key = base.coords[base.others.index(mode)]
     # Where to find the new row's coordinates in the old one; -1 stands for the number of the old row itself.
     source = np.array([-1 if m == base.mode else base.others.index(m) for m in rows.others])
-    pieces = balanced(base.pointers, threads)
+    pieces = cut_evenly(base.pointers, threads)
     positions = np.zeros((len(pieces), base.shape[mode]), dtype=np.int64)
     ends = [(int(base.pointers[a]), int(base.pointers[b])) for a, b in pieces]
     with workers(threads) as run:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tensorveil.kernels import vector as v
 from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.rows import Rows
-from tensorveil.kernels.threads import balanced
+from tensorveil.kernels.threads import cut_evenly
 
 Array = NDArray[Any]
 Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
@@ -45,7 +45,7 @@ def residual_times(rows: Rows, A: Array, B: Array, s: Array, out: Array, run: Ru
     """
     row = v.wide_token(A.shape[1], A.dtype)
     data = (row, rows.pointers, rows.coords[0], rows.values, A, B, s, out)
-    return float(sum(run([partial(_times, *data, a, b) for a, b in balanced(rows.pointers, _PIECES)])))
+    return float(sum(run([partial(_times, *data, a, b) for a, b in cut_evenly(rows.pointers, _PIECES)])))
 
 
 def scatter_copies(n: int, width: int, dtype: np.dtype[Any]) -> Array:
@@ -57,7 +57,7 @@ def scatter_copies(n: int, width: int, dtype: np.dtype[Any]) -> Array:
 def residual_transposed_times(rows: Rows, s: Array, L: Array, copies: Array, run: Run) -> Array:
     """Return S' L (n, R), for the residuals that :func:`residual_times` left; it shares memory with ``copies``."""
     row = v.wide_token(L.shape[1], L.dtype)
-    pieces = balanced(rows.pointers, len(copies))
+    pieces = cut_evenly(rows.pointers, len(copies))
     data = (row, rows.pointers, rows.coords[0], s, L)
     run([partial(_transposed_times, *data, copy, a, b) for (a, b), copy in zip(pieces, copies, strict=False)])
     total: Array = copies[0]

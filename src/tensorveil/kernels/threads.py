@@ -43,7 +43,7 @@ def ranges(n: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def balanced(pointers: NDArray[Any], parts: int) -> list[tuple[int, int]]:
+def cut_evenly(pointers: NDArray[Any], parts: int) -> list[tuple[int, int]]:
     """Cut rows into pieces with about equal numbers of entries, given where each row's entries start."""
     rows = len(pointers) - 1
     targets = np.linspace(0, pointers[-1], max(1, min(parts, rows)) + 1)[1:-1]

@@ -31,7 +31,7 @@ from tensorveil.kernels.cp_als import BLOCK, finish_row
 from tensorveil.kernels.normal import add_gram
 from tensorveil.kernels.padded import Padded, aligned_zeros, check_types
 from tensorveil.kernels.rows import Rows
-from tensorveil.kernels.threads import balanced, thread_count, workers
+from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 from tensorveil.kernels.tucker import geometry, kron, pad_core
 
 Array = NDArray[Any]
@@ -83,7 +83,7 @@ def tucker_als_mode(
         return float(_solve_rows(*tokens, *data, *model, *numbers, low, high, scratch))
 
     with workers(asked) as run:
-        return float(sum(run([partial(piece, a, b) for a, b in balanced(rows.pointers, asked * _PIECES)])))
+        return float(sum(run([partial(piece, a, b) for a, b in cut_evenly(rows.pointers, asked * _PIECES)])))
 
 
 def _first_mode(rows: Rows, factors: Padded, core: Array, table_bytes: int) -> int:

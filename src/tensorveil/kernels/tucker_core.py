@@ -32,7 +32,7 @@ from tensorveil.kernels.compiled import kernel
 from tensorveil.kernels.normal import add_gram
 from tensorveil.kernels.padded import Padded, check_types, padded_rank
 from tensorveil.kernels.rows import Rows
-from tensorveil.kernels.threads import balanced, thread_count, workers
+from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 from tensorveil.kernels.tucker import geometry, kron
 
 Array = NDArray[Any]
@@ -88,7 +88,7 @@ class _Problem:
         self.threads = threads
         self.dtype = factors.dtype
         self.own = factors.arrays[rows.mode][:, : self.r]
-        self.pieces = balanced(rows.pointers, _PIECES)
+        self.pieces = cut_evenly(rows.pointers, _PIECES)
         where = geometry(factors, rows.others)
         others = tuple(factors.arrays[m] for m in rows.others)
         self.entries = (rows.pointers, rows.coords, rows.values, others)

@@ -19,7 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.learning.samples import Samples
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Composed, Gaussian, Guarantee, Unit, gaussian_mu, split_gaussian
-from tensorveil.rounds import Round, State, noise_for, parts_of
+from tensorveil.rounds import Round, State, describe_parts, draw_noise
 
 __all__ = ["LearningRounds", "learn_in_rounds", "promise_of"]
 
@@ -148,7 +148,7 @@ def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: N
         for group in everyone:
             total += recipe.contribute(state, group)
         if source is not None:
-            total += noise_for(this, source)
+            total += draw_noise(this, source)
         state = recipe.advance(state, total)
     return state
 
@@ -160,7 +160,7 @@ def promise_of(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
         event=Composed(Gaussian(this.mu) for this in recipe.rounds),
         epsilon=recipe.epsilon,
         delta=recipe.delta,
-        composition=parts_of(cast(Any, recipe)),
+        composition=describe_parts(cast(Any, recipe)),
         released=("the classifier", "every round's noisy sum"),
         proof=recipe.proof,
         secure_noise=source.secure,

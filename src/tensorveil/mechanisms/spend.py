@@ -16,12 +16,12 @@ from tensorveil.noise import (
     bounded_values_mechanism,
     contribution_sensitivity,
     gaussian_mechanism,
-    grouped_sum,
     laplace_mechanism,
     norm_mechanism,
     snap,
-    snapped_sum,
+    snap_and_sum,
     sqrt_up,
+    sum_groups,
 )
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
 from tensorveil.privacy.exact import exactly
@@ -88,7 +88,7 @@ class Spend:
         sensitivity = contribution_sensitivity([[low]], [[high]], grid, "l1")
         # Differences of floats may leave the range by their last bit, and so by a step.
         kept = np.clip(values, low, high)
-        return self._add(grouped_sum(snap(kept, grid), groups, n_groups), grid, sensitivity, sensitivity)
+        return self._add(sum_groups(snap(kept, grid), groups, n_groups), grid, sensitivity, sensitivity)
 
     def linear(self, weights: Array, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
         """Sum weights (n, d) times values by groups; rows of weights must be public or already private.
@@ -100,7 +100,7 @@ class Spend:
         width, dimension = (high - low), weights.shape[1]
         longest = float(np.sqrt(np.max(np.einsum("np,np->n", weights, weights)))) * width
         grid = Grid.for_scale(max(longest, 1e-12 * width) / self._parameter)
-        sums = snapped_sum(weights, grid, groups, n_groups, times=values)
+        sums = snap_and_sum(weights, grid, groups, n_groups, times=values)
         # Rounding moves every coordinate by at most half a step at either end; the allowance is for products in floats.
         allowance = 1 + Fraction(1, 10**9)
         l2 = grid.steps(longest) * allowance + sqrt_up(dimension) * allowance
@@ -114,7 +114,7 @@ class Spend:
         """
         dimension = rows.shape[1]
         grid = Grid.for_scale(l2 / self._parameter)
-        sums = snapped_sum(rows, grid, groups, n_groups)
+        sums = snap_and_sum(rows, grid, groups, n_groups)
         half = Fraction(1, 2)
         longest_l1 = grid.steps(l1) + half * dimension
         longest_l2 = grid.steps(l2) + half * sqrt_up(dimension)

@@ -15,7 +15,7 @@ from tensorveil.tensor.modes import find_axis
 Columns = NDArray[np.int32]
 
 
-def checked_columns(coords: Any, shape: Sequence[int]) -> Columns:
+def check_columns(coords: Any, shape: Sequence[int]) -> Columns:
     """Turn (n, order) integer coordinates into checked (order, n) columns."""
     array = np.asarray(coords)
     if array.ndim != 2 or array.shape[1] != len(shape):
@@ -85,7 +85,7 @@ def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
     return wanted.astype(np.int32)
 
 
-def labelled_columns(labels: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
+def find_columns(labels: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
     """Turn a frame, a mapping or one sequence per mode into checked (order, n) columns."""
     per_mode = [label_positions(column, modes[m], shape[m]) for m, column in enumerate(_by_mode(labels, modes))]
     if len({len(column) for column in per_mode}) > 1:

@@ -15,13 +15,13 @@ from tensorveil.models.checks import as_offset, check_biases, check_matrices, ch
 from tensorveil.models.contract import Floats
 from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_slice
 from tensorveil.models.folding import NewRows, append_labels, append_rows, solve_rows
-from tensorveil.models.indexing import checked_columns, labelled_columns
+from tensorveil.models.indexing import check_columns, find_columns
 from tensorveil.models.link import IDENTITY, Link
 from tensorveil.models.ranking import Ranking, rank_candidates
 from tensorveil.models.storage import StoredModel, write_model
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.checks import as_bounds
-from tensorveil.tensor.modes import checked_modes, find_axis
+from tensorveil.tensor.modes import check_modes, find_axis
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -59,7 +59,7 @@ class MultilinearModel(ABC):
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "biases", biases)
         object.__setattr__(self, "offset", as_offset(self.offset))
-        object.__setattr__(self, "modes", checked_modes(self.modes, shape))
+        object.__setattr__(self, "modes", check_modes(self.modes, shape))
         object.__setattr__(self, "bounds", as_bounds(self.bounds))
 
     def _own_arrays(self) -> dict[str, Floats]:
@@ -127,11 +127,11 @@ class MultilinearModel(ABC):
 
     def predict(self, coords: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
         """Predict at (n, order) integer coordinates."""
-        return predict_columns(self, checked_columns(coords, self.shape), clip=clip, threads=threads)
+        return predict_columns(self, check_columns(coords, self.shape), clip=clip, threads=threads)
 
     def predict_labels(self, labels: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
         """Predict at labels: a frame or mapping with a column per mode, or one sequence per mode."""
-        return predict_columns(self, labelled_columns(labels, self.modes, self.shape), clip=clip, threads=threads)
+        return predict_columns(self, find_columns(labels, self.modes, self.shape), clip=clip, threads=threads)
 
     def slice(self, given: Mapping[Any, Any], *, clip: bool = True, max_bytes: int = GIBIBYTE) -> Floats:
         """Predict every cell at ``given`` {mode: index or label}, over the remaining modes in order.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 
 FORMAT = "tensorveil-model"
 VERSION = 1
@@ -95,7 +95,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"folder not found: {path.parent}. Make it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, such as model.npz.")
-    with replacing(path) as temporary, temporary.open("xb") as file:
+    with replace_file(path) as temporary, temporary.open("xb") as file:
         yield file
 
 

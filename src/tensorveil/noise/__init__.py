@@ -26,12 +26,12 @@ from tensorveil.noise.grid import (
     Grid,
     contribution_sensitivity,
     exact_sum,
-    grouped_sum,
     rounded_sensitivity,
     snap,
-    snapped_sum,
+    snap_and_sum,
     sqrt_up,
     stochastic_round,
+    sum_groups,
 )
 from tensorveil.noise.laplace import discrete_laplace, discrete_laplace_variance
 from tensorveil.noise.norm import norm_laplace, norm_laplace_variance
@@ -53,7 +53,6 @@ __all__ = [
     "discrete_laplace_variance",
     "exact_sum",
     "gaussian_mechanism",
-    "grouped_sum",
     "laplace_mechanism",
     "norm_laplace",
     "norm_laplace_variance",
@@ -62,8 +61,9 @@ __all__ = [
     "rounded_gaussian_variance",
     "rounded_sensitivity",
     "snap",
-    "snapped_sum",
+    "snap_and_sum",
     "sqrt_up",
     "stochastic_round",
+    "sum_groups",
     "uniform_below",
 ]

@@ -104,7 +104,7 @@ def exact_sum(ints: ArrayLike, axis: int | None = None) -> NDArray[np.int64]:
     return np.asarray(array.sum(axis=axis, dtype=np.int64))
 
 
-def grouped_sum(ints: ArrayLike, groups: ArrayLike, n_groups: int) -> NDArray[np.int64]:
+def sum_groups(ints: ArrayLike, groups: ArrayLike, n_groups: int) -> NDArray[np.int64]:
     """Return the sums of the integers (or integer rows) of each group, exactly."""
     array = np.asarray(ints, dtype=np.int64)
     most = _check_sum(array, len(array))
@@ -116,19 +116,19 @@ def grouped_sum(ints: ArrayLike, groups: ArrayLike, n_groups: int) -> NDArray[np
     return sums
 
 
-def snapped_sum(
+def snap_and_sum(
     rows: NDArray[np.float64],
     grid: Grid,
     groups: ArrayLike,
     n_groups: int,
     times: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Return ``grouped_sum(snap(rows, grid), groups, n_groups)``, without a copy of all rows.
+    """Return ``sum_groups(snap(rows, grid), groups, n_groups)``, without a copy of all rows.
 
     With ``times``, every row is first multiplied by its number.
 
-    >>> from tensorveil.noise import Grid, snapped_sum
-    >>> snapped_sum(np.array([[0.3, 1.0], [0.3, 2.0]]), Grid(0.25), [0, 0], 1, times=np.array([1.0, -1.0])).tolist()
+    >>> from tensorveil.noise import Grid, snap_and_sum
+    >>> snap_and_sum(np.array([[0.3, 1.0], [0.3, 2.0]]), Grid(0.25), [0, 0], 1, times=np.array([1.0, -1.0])).tolist()
     [[0, -4]]
     """
     places = np.asarray(groups)
@@ -137,7 +137,7 @@ def snapped_sum(
         scaled = _scale(column if times is None else column * times, grid)
         np.rint(scaled, out=scaled)
         if scaled.size and max(float(scaled.max()), -float(scaled.min())) * len(scaled) >= _WHOLE:
-            columns.append(grouped_sum(scaled.astype(np.int64), places, n_groups))
+            columns.append(sum_groups(scaled.astype(np.int64), places, n_groups))
         else:
             columns.append(_by_group([scaled], places, n_groups)[:, 0])
     return np.stack(columns, axis=1)

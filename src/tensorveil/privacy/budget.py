@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tensorveil.errors import InputError
-from tensorveil.privacy.exact import at_least, exactly, positive, probability, shown_at_least
+from tensorveil.privacy.exact import at_least, exactly, positive, probability, show_at_least
 
 __all__ = ["Budget"]
 
@@ -57,4 +57,4 @@ class Budget:
         return Budget(epsilon=at_least(exactly(self.epsilon) + exactly(other.epsilon)), delta=delta)
 
     def __str__(self) -> str:
-        return f"(epsilon = {shown_at_least(self.epsilon)}, delta = {shown_at_least(self.delta)})"
+        return f"(epsilon = {show_at_least(self.epsilon)}, delta = {show_at_least(self.delta)})"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tensorveil.errors import InputError
-from tensorveil.privacy.exact import nonnegative, probability, shown_at_least
+from tensorveil.privacy.exact import nonnegative, probability, show_at_least
 
 __all__ = [
     "ZCDP",
@@ -204,5 +204,5 @@ def describe_event(event: Event) -> str:
     if isinstance(event, NonPrivate):
         return "no protection"
     numbers = {key: value for key, value in vars(event).items() if isinstance(value, float)}
-    text = ", ".join(f"{key} = {shown_at_least(number)}" for key, number in numbers.items() if math.isfinite(number))
+    text = ", ".join(f"{key} = {show_at_least(number)}" for key, number in numbers.items() if math.isfinite(number))
     return f"sampled Gaussian ({text})" if isinstance(event, SampledGaussian) else text

@@ -21,8 +21,8 @@ __all__ = [
     "probability",
     "root_at_least",
     "root_at_most",
-    "shown_at_least",
-    "shown_at_most",
+    "show_at_least",
+    "show_at_most",
 ]
 
 
@@ -71,12 +71,12 @@ def _near_root(exact: Fraction) -> float:
     return math.ldexp(math.sqrt(exact / Fraction(4) ** half), half)
 
 
-def shown_at_least(number: float, digits: int = 4) -> str:
+def show_at_least(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never smaller than it is: a guarantee must not look better than it is."""
     return _format(number, digits, ROUND_CEILING)
 
 
-def shown_at_most(number: float, digits: int = 4) -> str:
+def show_at_most(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never larger than it is."""
     return _format(number, digits, ROUND_FLOOR)
 

@@ -29,8 +29,8 @@ from tensorveil.privacy.exact import (
     exactly,
     probability,
     root_at_most,
-    shown_at_least,
-    shown_at_most,
+    show_at_least,
+    show_at_most,
 )
 from tensorveil.privacy.gdp import gdp_mu
 from tensorveil.privacy.profile import profile_of
@@ -168,10 +168,10 @@ def _refusal(
     asked = _pair(epsilon, budget.delta if delta is None else delta)
     return BudgetExceededError(
         f"the charge would exceed the budget {budget}: by {composition}, as this ledger composes, it costs {asked}; "
-        f"epsilon = {shown_at_most(left.epsilon)}, delta = {shown_at_most(left.delta)} is left. Nothing was charged. "
+        f"epsilon = {show_at_most(left.epsilon)}, delta = {show_at_most(left.delta)} is left. Nothing was charged. "
         "Ask for a smaller epsilon, or release nothing more."
     )
 
 
 def _pair(epsilon: float, delta: float) -> str:
-    return f"epsilon = {shown_at_least(epsilon)}, delta = {shown_at_least(delta)}"
+    return f"epsilon = {show_at_least(epsilon)}, delta = {show_at_least(delta)}"

@@ -11,7 +11,7 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.privacy.accounting import epsilon_for
 from tensorveil.privacy.events import Event, describe_event, event_from_json, event_to_json, has_sampling
-from tensorveil.privacy.exact import probability, shown_at_least
+from tensorveil.privacy.exact import probability, show_at_least
 from tensorveil.privacy.unit import Unit
 
 __all__ = ["Guarantee", "Part"]
@@ -176,13 +176,13 @@ class Guarantee:
     def _opening(self) -> str:
         if self.epsilon <= 1:
             return f"Anyone who sees this release learns almost the same whether or not {self.unit.sentence}"
-        factor = shown_at_least(math.exp(min(self.epsilon, 700.0)), 3)
-        plus = f", plus a probability of {shown_at_least(self.delta)}," if self.delta else ""
+        factor = show_at_least(math.exp(min(self.epsilon, 700.0)), 3)
+        plus = f", plus a probability of {show_at_least(self.delta)}," if self.delta else ""
         outcome = f"No outcome of this release is more than {factor} times as likely{plus}"
         return f"{outcome} whether or not {self.unit.sentence}"
 
     def _numbers(self) -> str:
-        pair = f"(epsilon = {shown_at_least(self.epsilon)}, delta = {shown_at_least(self.delta)})"
+        pair = f"(epsilon = {show_at_least(self.epsilon)}, delta = {show_at_least(self.delta)})"
         return f"{pair} differential privacy"
 
     def _conditions(self) -> str:

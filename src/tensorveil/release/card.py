@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.events import describe_event
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.privacy.limits import list_limits
 from tensorveil.rounds import SharedModel
 
@@ -79,8 +79,8 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
     noise = "operating system's entropy" if guarantee.secure_noise else "a seed: NOT PRIVATE"
     return [
         ("unit", f"{guarantee.unit}: neighbours {guarantee.neighbours}"),
-        ("epsilon", shown_at_least(guarantee.epsilon)),
-        ("delta", shown_at_least(guarantee.delta)),
+        ("epsilon", show_at_least(guarantee.epsilon)),
+        ("delta", show_at_least(guarantee.delta)),
         (
             "bounds",
             "none" if bounds is None else f"{bounds[0]:g} to {bounds[1]:g}, declared; values are clipped to them",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.models.indexing import labelled_columns
+from tensorveil.models.indexing import find_columns
 from tensorveil.tensor import Mode
 from tensorveil.tensor.files.formats import read_table, table_format
 
@@ -36,7 +36,7 @@ def read_cells(path: Path, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> N
         labels = {mode.name: _labels(table.column(mode.name), mode) for mode in modes}
     except pa.ArrowException as error:  # Arrow's own message may quote the data
         raise InputError(f"at: {path.name} cannot be read as {kind} with labels of the model's kind.") from error
-    return labelled_columns(labels, modes, shape)
+    return find_columns(labels, modes, shape)
 
 
 def _labels(column: pa.ChunkedArray, mode: Mode) -> NDArray[Any]:

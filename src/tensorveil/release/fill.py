@@ -9,7 +9,7 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.evaluate import predict_columns
-from tensorveil.models.indexing import checked_columns
+from tensorveil.models.indexing import check_columns
 from tensorveil.release.cells import cells_table
 from tensorveil.release.names import FILLED_FORMATS, filled_name
 from tensorveil.rounds import SharedModel
@@ -62,7 +62,7 @@ def write_fill(
     """
     if isinstance(model, SharedModel):
         raise InputError("fill: a model for unit 'slice' predicts for nobody without their entries. Leave it out.")
-    columns = checked_columns(fill.coords, model.shape)
+    columns = check_columns(fill.coords, model.shape)
     if fill.format == "png":
         check_picture(model.shape)
         picture = model.dense() if observed is None else observed.to_dense()

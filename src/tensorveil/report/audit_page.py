@@ -10,7 +10,7 @@ from tensorveil.audit.claim import Claim
 from tensorveil.audit.model_leak import ModelLeak
 from tensorveil.audit.verdict import Verdict
 from tensorveil.privacy import Guarantee
-from tensorveil.privacy.exact import shown_at_least, shown_at_most
+from tensorveil.privacy.exact import show_at_least, show_at_most
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.curves import WIDTH, draw_curve
 from tensorveil.report.drawing import both
@@ -73,7 +73,7 @@ def _keys(each: Audited) -> Markup:
     return key_list(
         [
             ("claimed", str(verdict.claim), f"unit {each.unit}"),
-            ("shown", f"{name} ≥ {shown_at_most(verdict.lower_bound)}", f"with confidence {verdict.confidence:g}"),
+            ("shown", f"{name} ≥ {show_at_most(verdict.lower_bound)}", f"with confidence {verdict.confidence:g}"),
             ("verdict", verdict.word, f"{verdict.draws:,} outputs of each neighbour"),
         ]
     )
@@ -92,7 +92,7 @@ def _caption(each: Audited, text: str) -> Caption:
 
 
 def _level(claim: Claim) -> str:
-    level = shown_at_least(claim.level)
+    level = show_at_least(claim.level)
     return level if claim.epsilon is not None else f"by mu = {level}"
 
 
@@ -102,7 +102,7 @@ def _overview(found: Sequence[Audited]) -> Section:
         Bar(
             name=each.name,
             value=each.verdict.lower_bound,
-            told=f"≥ {shown_at_most(each.verdict.lower_bound, 3)} of {shown_at_least(each.verdict.claim.level, 3)}",
+            told=f"≥ {show_at_most(each.verdict.lower_bound, 3)} of {show_at_least(each.verdict.claim.level, 3)}",
             css="bar bad" if each.verdict.violated else "bar good",
             mark=each.verdict.claim.level,
         )
@@ -129,7 +129,7 @@ def _overview(found: Sequence[Audited]) -> Section:
 
 def _row(each: Audited) -> tuple[str, ...]:
     verdict = each.verdict
-    return each.name, each.unit, str(verdict.claim), shown_at_most(verdict.lower_bound), verdict.word, each.status
+    return each.name, each.unit, str(verdict.claim), show_at_most(verdict.lower_bound), verdict.word, each.status
 
 
 def _one(place: int, each: Audited, *, alone: bool) -> Section:
@@ -166,7 +166,7 @@ def _witnesses(each: Audited) -> list[Markup]:
     if not verdict.witnesses:
         return []
     rows = [
-        (w.kind, w.event, f"{w.hits[0]:,}", f"{w.hits[1]:,}", f"{w.draws:,}", shown_at_most(w.level))
+        (w.kind, w.event, f"{w.hits[0]:,}", f"{w.hits[1]:,}", f"{w.draws:,}", show_at_most(w.level))
         for w in verdict.witnesses[:10]
     ]
     columns = ["kind", "event", "first neighbour", "second neighbour", "of", f"{verdict.claim.parameter} at least"]

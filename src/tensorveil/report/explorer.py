@@ -10,7 +10,7 @@ from typing import Any
 from tensorveil.mechanisms.catalogue import COMPARED, METHODS
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.report.drawing import Frame, path
 from tensorveil.report.facts import Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
@@ -114,8 +114,8 @@ def explorer_data(explorer: Explorer) -> tuple[str, dict[str, Any]]:
     """Return the name and content of the data that the script reads; numbers are rounded to the safe side here."""
     content = {
         "epsilons": list(explorer.epsilons),
-        "shown": [shown_at_least(value) for value in explorer.epsilons],
-        "odds": [shown_at_least(math.exp(min(value, 700.0)), 3) for value in explorer.epsilons],
+        "shown": [show_at_least(value) for value in explorer.epsilons],
+        "odds": [show_at_least(math.exp(min(value, 700.0)), 3) for value in explorer.epsilons],
         "chosen": list(explorer.chosen),
         "titles": {name: METHODS[name].title for name in explorer.errors},
         "errors": {name: [float(f"{value:.4g}") for value in row] for name, row in explorer.errors.items()},
@@ -139,7 +139,7 @@ def explorer_blocks(explorer: Explorer) -> tuple[Markup, ...]:
 
 def _controls(explorer: Explorer) -> Markup:
     """Return the slider, which stays hidden where scripts do not run."""
-    shown = shown_at_least(explorer.epsilon)
+    shown = show_at_least(explorer.epsilon)
     slider = tag(
         "input", type="range", id="budget", min=0, max=len(explorer.epsilons) - 1, step=1, value=explorer.at,
         aria_describedby="budget-help",
@@ -153,10 +153,10 @@ def _controls(explorer: Explorer) -> Markup:
 def _readout(explorer: Explorer) -> Markup:
     at = explorer.at
     share = explorer.expected(at) / explorer.constant(at)
-    odds = shown_at_least(math.exp(min(explorer.epsilon, 700.0)), 3)
-    plus = f", plus a probability of {shown_at_least(explorer.delta)}" if explorer.delta else ""
+    odds = show_at_least(math.exp(min(explorer.epsilon, 700.0)), 3)
+    plus = f", plus a probability of {show_at_least(explorer.delta)}" if explorer.delta else ""
     facts = (
-        ("epsilon", tag("span", shown_at_least(explorer.epsilon), id="told-epsilon")),
+        ("epsilon", tag("span", show_at_least(explorer.epsilon), id="told-epsilon")),
         ("mechanism", tag("span", METHODS[explorer.chosen[at]].title, id="told-method")),
         ("expected error", tag("span", number(explorer.expected(at)), id="told-error")),
         ("share of a constant's error", tag("span", f"{share:.0%}", id="told-share")),
@@ -209,7 +209,7 @@ def _chart(explorer: Explorer) -> Chart:
             text="What the planner expects of every mechanism, from shape, number of entries, bounds, rank and budget. "
             "The heavy line is what it takes: the best, or the mean where little is to be gained.",
             unit="value",
-            epsilon=f"{shown_at_least(explorer.epsilons[0])} to {shown_at_least(explorer.epsilons[-1])}",
+            epsilon=f"{show_at_least(explorer.epsilons[0])} to {show_at_least(explorer.epsilons[-1])}",
             delta=explorer.delta,
             runs=0,
             methods=methods,
@@ -246,7 +246,7 @@ def _table(explorer: Explorer) -> Markup:
     places = sorted({*range(0, len(explorer.epsilons), 4), explorer.at, len(explorer.epsilons) - 1})
     rows = [
         [
-            shown_at_least(explorer.epsilons[k]),
+            show_at_least(explorer.epsilons[k]),
             explorer.chosen[k],
             *(row[k] for row in explorer.errors.values()),
         ]

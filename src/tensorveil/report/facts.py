@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tensorveil.errors import InputError
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.privacy.guarantee import STATUSES as GUARANTEE_STATUSES
 from tensorveil.report.scales import number
 
@@ -74,7 +74,7 @@ class Caption:
     @property
     def delta_text(self) -> str:
         """Delta in words, never smaller than it is."""
-        return self.delta if isinstance(self.delta, str) else shown_at_least(self.delta)
+        return self.delta if isinstance(self.delta, str) else show_at_least(self.delta)
 
 
 def epsilons(values: Sequence[float]) -> str:
@@ -86,7 +86,7 @@ def epsilons(values: Sequence[float]) -> str:
     known = sorted({float(value) for value in values})
     if not known:
         raise InputError("values must hold at least one epsilon. Try [1.0].")
-    shown = [shown_at_least(value) for value in known]
+    shown = [show_at_least(value) for value in known]
     return ", ".join(shown) if len(shown) <= 4 else f"{shown[0]} to {shown[-1]}"
 
 

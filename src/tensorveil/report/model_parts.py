@@ -8,7 +8,7 @@ import numpy as np
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
 from tensorveil.report.facts import OPEN, Caption, Standing
 from tensorveil.report.heat import Slice, choose_slice, gather_observed, heat_plots
@@ -42,7 +42,7 @@ def release_captions(guarantee: Guarantee, *, also: str = "") -> Captioner:
         return Caption(
             text=text,
             unit=str(guarantee.unit),
-            epsilon=shown_at_least(guarantee.epsilon),
+            epsilon=show_at_least(guarantee.epsilon),
             delta=guarantee.delta,
             runs=1,
             methods=(Standing(name=guarantee.mechanism, status=guarantee.status),),

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee, Ledger
-from tensorveil.privacy.exact import shown_at_least, shown_at_most
+from tensorveil.privacy.exact import show_at_least, show_at_most
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import OPEN, Caption, Chart, Series, Standing
@@ -108,7 +108,7 @@ def owner_page(
 
 
 def _owner_keys(error: float, constant: float, which: str, guarantee: Guarantee) -> Markup:
-    pair = f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}"
+    pair = f"ε = {show_at_least(guarantee.epsilon)}, δ = {show_at_least(guarantee.delta)}"
     share = f"{error / constant:.0%}" if constant else "–"
     return key_list(
         [
@@ -136,7 +136,7 @@ def _measured_section(found: Sequence[Measured], guarantee: Guarantee, which: st
     caption = Caption(
         text=f"Root mean square error on the {which}; shorter is better.",
         unit=str(guarantee.unit),
-        epsilon=shown_at_least(guarantee.epsilon),
+        epsilon=show_at_least(guarantee.epsilon),
         delta=guarantee.delta,
         runs=1,
         methods=tuple(Standing(name=each.name, status=each.status) for each in found),
@@ -164,9 +164,9 @@ def _ledger_section(ledger: Ledger) -> Section:
     state = ledger.statement()
     rows = [[charge.purpose, charge.time, charge.status] for charge in state.entries]
     spent = (
-        f"Of (epsilon = {shown_at_most(ledger.budget.epsilon)}, delta = {shown_at_most(ledger.budget.delta)}) for unit "
-        f"{ledger.unit}, epsilon = {shown_at_least(state.spent.epsilon)} is spent and "
-        f"{shown_at_most(state.remaining.epsilon)} is left."
+        f"Of (epsilon = {show_at_most(ledger.budget.epsilon)}, delta = {show_at_most(ledger.budget.delta)}) for unit "
+        f"{ledger.unit}, epsilon = {show_at_least(state.spent.epsilon)} is spent and "
+        f"{show_at_most(state.remaining.epsilon)} is left."
     )
     return Section(
         name="ledger",

@@ -17,7 +17,7 @@ from tensorveil import __version__
 from tensorveil.errors import InputError
 from tensorveil.report.facts import Caption, Cell, TableOf, cell_text
 from tensorveil.report.markup import Markup, join, tag
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Page", "Section", "caption_list", "data_table", "figure", "image_figure", "render", "save_page"]
 
@@ -99,7 +99,7 @@ def save_page(path: str | os.PathLike[str], page: Page) -> None:
     place = Path(path)
     if not place.parent.is_dir():
         raise InputError(f"the folder {place.parent} does not exist. Make it first.")
-    with replacing(place) as temporary:
+    with replace_file(place) as temporary:
         temporary.write_text(render(page), encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from tensorveil.report.lines import chart_height, draw_chart
 from tensorveil.report.lines import summary as summarise
 from tensorveil.report.markup import Markup, tag, text_width
 from tensorveil.report.page import read_asset
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["SUFFIX", "Picture", "chart_picture", "render_picture", "save_picture"]
 
@@ -100,7 +100,7 @@ def check_picture_path(path: str | os.PathLike[str], parameter: str) -> None:
 
 def save_picture(path: str | os.PathLike[str], picture: Picture) -> None:
     """Write the picture into an SVG file, whole or not at all."""
-    with replacing(Path(path)) as temporary:
+    with replace_file(Path(path)) as temporary:
         temporary.write_text(render_picture(picture), encoding="utf-8")
 
 

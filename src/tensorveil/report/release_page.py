@@ -14,7 +14,7 @@ from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
 from tensorveil.privacy.events import describe_event
-from tensorveil.privacy.exact import shown_at_least
+from tensorveil.privacy.exact import show_at_least
 from tensorveil.privacy.guarantee import Part
 from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
@@ -90,7 +90,7 @@ def release_page(model: AnyModel, guarantee: Guarantee, *, explorer: Explorer | 
     caption = release_captions(guarantee)
     sections = [
         _buys(explorer, guarantee),
-        _spent(guarantee),
+        _show_spending(guarantee),
         factor_section(model, caption),
         slice_section(model, caption),
         _explorer_section(explorer, guarantee),
@@ -116,7 +116,7 @@ def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> M
         ("protected", f"unit {guarantee.unit}", f"neighbours {guarantee.neighbours}; {bounds}".rstrip("; ")),
         (
             "budget",
-            f"ε = {shown_at_least(guarantee.epsilon)}, δ = {shown_at_least(guarantee.delta)}",
+            f"ε = {show_at_least(guarantee.epsilon)}, δ = {show_at_least(guarantee.delta)}",
             join(f"{guarantee.mechanism}, ", status_badge(guarantee.status)),
         ),
     ]
@@ -150,7 +150,7 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
     caption = Caption(
         text="Root mean square error that the planner expects; shorter is better.",
         unit=str(guarantee.unit),
-        epsilon=shown_at_least(guarantee.epsilon),
+        epsilon=show_at_least(guarantee.epsilon),
         delta=guarantee.delta,
         runs=0,
         methods=(
@@ -167,7 +167,7 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
     )
 
 
-def _spent(guarantee: Guarantee) -> Section:
+def _show_spending(guarantee: Guarantee) -> Section:
     """Show on what the budget was spent."""
     shares = [_share(part) for part in guarantee.composition]
     rows = [[part.name, part.statistic, describe_event(part.event)] for part in guarantee.composition]

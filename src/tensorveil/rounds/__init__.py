@@ -11,8 +11,19 @@ from __future__ import annotations
 
 from tensorveil.rounds.contract import LIMIT, Round, State
 from tensorveil.rounds.recipe import Recipe
-from tensorveil.rounds.runner import noise_for, parts_of, run_recipe
+from tensorveil.rounds.runner import describe_parts, draw_noise, run_recipe
 from tensorveil.rounds.shared import SharedModel
 from tensorveil.rounds.stage import Setup, Stage
 
-__all__ = ["LIMIT", "Recipe", "Round", "Setup", "SharedModel", "Stage", "State", "noise_for", "parts_of", "run_recipe"]
+__all__ = [
+    "LIMIT",
+    "Recipe",
+    "Round",
+    "Setup",
+    "SharedModel",
+    "Stage",
+    "State",
+    "describe_parts",
+    "draw_noise",
+    "run_recipe",
+]

@@ -15,7 +15,7 @@ from tensorveil.rounds.contract import Round, State
 from tensorveil.rounds.recipe import Recipe
 from tensorveil.tensor import ObservedTensor
 
-__all__ = ["noise_for", "parts_of", "run_recipe"]
+__all__ = ["describe_parts", "draw_noise", "run_recipe"]
 
 
 def run_recipe(
@@ -43,16 +43,16 @@ def run_recipe(
         for group in everyone:
             total += recipe.contribute(state, group, threads=threads)
         if source is not None:
-            total += noise_for(this, source)
+            total += draw_noise(this, source)
         state = recipe.advance(state, total)
     return state
 
 
-def noise_for(this: Round, source: NoiseSource) -> NDArray[np.int64]:
+def draw_noise(this: Round, source: NoiseSource) -> NDArray[np.int64]:
     """Draw the noise of one round: rounded Gaussian, with a standard deviation of limit / mu steps."""
     return rounded_gaussian(this.limit / exactly(this.mu), this.size, source)
 
 
-def parts_of(recipe: Recipe) -> tuple[Part, ...]:
+def describe_parts(recipe: Recipe) -> tuple[Part, ...]:
     """Return what every round computes and spends, for the guarantee."""
     return tuple(Part(name=r.name, statistic=r.statistic, event=Gaussian(r.mu)) for r in recipe.rounds)

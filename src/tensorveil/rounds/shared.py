@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
-from tensorveil.models.indexing import checked_columns
+from tensorveil.models.indexing import check_columns
 from tensorveil.models.storage import StoredModel, read_model, write_model
 from tensorveil.rounds.grouping import People, check_group, group_people
 from tensorveil.rounds.own_part import multiply_bases
@@ -114,7 +114,7 @@ class SharedModel:
         """
         wanted = coords.coords if isinstance(coords, ObservedTensor) else coords
         users = entries.shape[self.protect]
-        columns = checked_columns(wanted, (*self.shape[: self.protect], users, *self.shape[self.protect + 1 :]))
+        columns = check_columns(wanted, (*self.shape[: self.protect], users, *self.shape[self.protect + 1 :]))
         named = np.zeros(users, dtype=bool)
         named[columns[self.protect]] = True
         mine = named[entries.columns[self.protect]]

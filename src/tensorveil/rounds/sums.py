@@ -111,7 +111,7 @@ def sum_bounded(
         How many threads to use; None uses all cores.
     """
     from tensorveil.kernels import users as compiled
-    from tensorveil.kernels.threads import balanced, thread_count, workers
+    from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 
     size = rows.total * width + own
 
@@ -131,7 +131,7 @@ def sum_bounded(
 
     asked = thread_count(threads)
     with workers(asked) as run:
-        found = run([partial(work, a, b) for a, b in balanced(people.pointers, asked)])
+        found = run([partial(work, a, b) for a, b in cut_evenly(people.pointers, asked)])
     total = np.zeros(size, dtype=np.int64)
     for part in found:
         total += part

@@ -25,7 +25,7 @@ from tensorveil.local import (
 )
 from tensorveil.privacy import Guarantee
 from tensorveil.runs.perturb import FORMAT, guarantee_path
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.formats import array_format, read_array
 
 BIAS = "Reports in a basis: what the basis leaves out is a bias that standard errors do not show."
@@ -106,7 +106,7 @@ def aggregate_files(request: AggregateRequest) -> AggregateResult:
     estimate = estimates[0] if len(estimates) == 1 else combine(estimates)
     guarantee = _weakest_guarantee(groups, estimates, request)
     arrays = _make_arrays(estimate, request, groups[0].mechanism.declared_bounds if request.clip else None)
-    with replacing(request.output) as temporary, temporary.open("wb") as file:
+    with replace_file(request.output) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
     return AggregateResult(
         output=request.output,

@@ -15,7 +15,7 @@ from tensorveil.errors import InputError, note_charges
 from tensorveil.local import Basis, LocalMechanism, choose, mechanism_to_json, project
 from tensorveil.local.catalogue import find_mechanism
 from tensorveil.privacy import Guarantee, Ledger, Unit
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile
 from tensorveil.tensor.files.formats import array_format, read_array
 
@@ -262,7 +262,7 @@ def _write(given: DenseFile, result: PerturbResult) -> None:
     """Write the reports, chunk by chunk where the format allows it. The guarantee appears first."""
     target = array_format(result.target)
     text = json.dumps(result.describe_reports(), indent=2, allow_nan=False) + "\n"
-    with replacing(result.target) as temporary:
+    with replace_file(result.target) as temporary:
         if target.create_array is not None:
             out = target.create_array(temporary, given.values.shape)
             result.mechanism.perturb(given.values, out=out)
@@ -271,5 +271,5 @@ def _write(given: DenseFile, result: PerturbResult) -> None:
         else:
             assert target.write_array is not None  # whatever reads arrays writes them
             target.write_array(result.mechanism.perturb(given.values), temporary, given.columns)
-        with replacing(guarantee_path(result.target)) as beside:
+        with replace_file(guarantee_path(result.target)) as beside:
             beside.write_text(text, encoding="utf-8")

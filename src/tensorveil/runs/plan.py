@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorveil.completion.private_matrix import planned_ranks
+from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import COMPARED
@@ -124,7 +124,7 @@ def plan_budgets(run: PlanRun) -> Planned:
 
 def _plan_ranks(model: str, rank: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     if model == "matrix":
-        return planned_ranks(rank, shape)
+        return plan_ranks(rank, shape)
     return (cp_ranks if model == "cp" else tucker_ranks)(rank, shape)
 
 

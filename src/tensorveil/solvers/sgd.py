@@ -71,11 +71,11 @@ def _careful_pass(one_pass: Pass, sweep: int, rate: float, state: _State, task: 
     for _ in range(_TRIES):
         total = one_pass(sweep, 2 * rate)
         if np.isfinite(total) and total <= _BLOW_UP * len(task.values):
-            return _checked(total, task), rate
+            return _check_error(total, task), rate
         rate /= 10
         for part, before in zip(parts, start, strict=True):
             part[...] = before
-    return _checked(np.inf, task), rate
+    return _check_error(np.inf, task), rate
 
 
 def _tiled_pass(task: Task, settings: SGD, scaling: Scaling, state: _State, rng: np.random.Generator) -> Pass:
@@ -110,7 +110,7 @@ def _start(task: Task, rng: np.random.Generator) -> _State:
     )
 
 
-def _checked(total: float, task: Task) -> float:
+def _check_error(total: float, task: Task) -> float:
     if not np.isfinite(total):
         raise InputError(
             "learning_rate must be small enough for the fit to stay finite; it diverged. Try a tenth of learning_rate."

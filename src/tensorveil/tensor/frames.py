@@ -105,9 +105,9 @@ def table_to_tensor(
         known = mode.labels if isinstance(mode, Mode) else None
         if known is None and (not labels or isinstance(mode, Mode)):
             columns[axis] = _indices(column, axis, index_base)
-            return Mode.trusted(names[axis], None)
+            return Mode.from_trusted(names[axis], None)
         found = encode_column(column, names[axis], known, columns[axis])
-        return Mode.trusted(names[axis], found)
+        return Mode.from_trusted(names[axis], found)
 
     # Arrow and numpy release the lock in their loops, so columns really run side by side.
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:

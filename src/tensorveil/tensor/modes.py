@@ -39,7 +39,7 @@ class Mode:
         object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name))
 
     @classmethod
-    def trusted(cls, name: str, labels: NDArray[Any] | None) -> Mode:
+    def from_trusted(cls, name: str, labels: NDArray[Any] | None) -> Mode:
         """Build a mode from labels known to be unique and complete, without checking again."""
         mode = object.__new__(cls)
         object.__setattr__(mode, "name", name)
@@ -144,10 +144,10 @@ def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:
     return np.where(labels[candidate] == wanted, candidate, -1).astype(np.int32)
 
 
-def checked_modes(modes: Sequence[str | Mode] | None, shape: tuple[int, ...]) -> tuple[Mode, ...]:
+def check_modes(modes: Sequence[str | Mode] | None, shape: tuple[int, ...]) -> tuple[Mode, ...]:
     """Complete the names, and check names and label counts against the shape."""
     if modes is None:
-        return tuple(Mode.trusted(f"mode_{axis}", None) for axis in range(len(shape)))
+        return tuple(Mode.from_trusted(f"mode_{axis}", None) for axis in range(len(shape)))
     if isinstance(modes, str | Mode) or len(modes) != len(shape):
         raise InputError(f"modes must name each of the {len(shape)} modes once. Try modes={example_names(len(shape))}.")
     result = tuple(mode if isinstance(mode, Mode) else Mode(mode) for mode in modes)

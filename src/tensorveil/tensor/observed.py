@@ -12,7 +12,7 @@ from tensorveil.errors import InputError
 from tensorveil.tensor import checks, keys
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds
 from tensorveil.tensor.entries import MemoryEntries
-from tensorveil.tensor.modes import Mode, checked_modes, find_axis
+from tensorveil.tensor.modes import Mode, check_modes, find_axis
 from tensorveil.tensor.options import BuildOptions, DenseOptions, FrameOptions
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class ObservedTensor:
         if shape is None and modes is not None and not isinstance(modes, str | Mode):
             shape = _shape_from_labels(modes, columns)
         sizes = checks.as_shape(shape, columns)
-        named = checked_modes(modes, sizes)
+        named = check_modes(modes, sizes)
         if missing == "drop":
             columns, values = _keep(columns, values, ~np.isnan(values))
         checks.check_finite(values)
@@ -274,7 +274,7 @@ class ObservedTensor:
     def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
         """Return the same entries with other names or labels."""
         tensor = object.__new__(ObservedTensor)
-        named = checked_modes(modes, self._shape)
+        named = check_modes(modes, self._shape)
         tensor._set(self._columns, self._values, self._shape, self._bounds, named)
         return tensor
 

@@ -18,15 +18,15 @@ def as_floats(x: Any) -> tuple[Array, Callable[[Array], Any]]:
     if type(x).__module__.partition(".")[0] == "torch":
         floating = x if x.is_floating_point() else x.double()
         values = np.asarray(x.detach().cpu().numpy(), dtype=np.float64)
-        return _checked(values), lambda result: floating.detach().new_tensor(result)
+        return _check_values(values), lambda result: floating.detach().new_tensor(result)
     given = np.asarray(x)
     if given.dtype.kind not in "biuf":
         raise InputError(f"x must hold numbers; got {given.dtype}.")
     kind = given.dtype if given.dtype.kind == "f" else np.dtype(np.float64)
-    return _checked(np.asarray(given, dtype=np.float64)), lambda result: result.astype(kind, copy=False)
+    return _check_values(np.asarray(given, dtype=np.float64)), lambda result: result.astype(kind, copy=False)
 
 
-def _checked(values: Array) -> Array:
+def _check_values(values: Array) -> Array:
     if values.size == 0:
         raise InputError("x must hold at least one number; it is empty.")
     if not np.all(np.isfinite(values)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.privacy import Unit
-from tensorveil_evidence.published.tensor_noise import Array, TensorNoise, checked_delta
+from tensorveil_evidence.published.tensor_noise import Array, TensorNoise, check_delta
 from tensorveil_evidence.published.truth import Truth, gaussian_truth, laplace_truth
 
 
@@ -110,7 +110,7 @@ class GaussianNoise(IsotropicGaussian):
         if self.calibration not in ("classic", "paper"):
             raise InputError(f"calibration must be 'classic' or 'paper'; got {self.calibration!r}.")
         if self.calibration == "classic":
-            object.__setattr__(self, "delta", checked_delta(self.delta))
+            object.__setattr__(self, "delta", check_delta(self.delta))
         elif self.span is None or self.delta:
             raise InputError("calibration 'paper' needs a span and claims delta 0. Try span=256.")
 
@@ -157,7 +157,7 @@ class IDN(IsotropicGaussian):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "delta", checked_delta(self.delta))
+        object.__setattr__(self, "delta", check_delta(self.delta))
 
     @property
     def name(self) -> str:
@@ -204,7 +204,7 @@ class MVG(IsotropicGaussian):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "delta", checked_delta(self.delta))
+        object.__setattr__(self, "delta", check_delta(self.delta))
         if not 0 <= self.mode < len(self.shape):
             raise InputError(f"mode must be one of the tensor's; got {self.mode}. Try mode=0.")
         if (self.shares is None) != (self.directions is None):

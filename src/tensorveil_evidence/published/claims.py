@@ -41,7 +41,7 @@ def input_claim(epsilon: float, bounds: tuple[float, float] | None, core: bool) 
                 event=NonPrivate() if bounds is None else Pure(epsilon),
             ),
         ),
-        released=_released(core),
+        released=_list_released(core),
         status="refuted" if bounds is None else "claimed",
         proof=f"{PAGE}#input-perturbation",
         secure_noise=False,
@@ -53,7 +53,7 @@ def input_claim(epsilon: float, bounds: tuple[float, float] | None, core: bool) 
 
 def gradient_claim(epsilon: float, core: bool) -> Guarantee:
     """Say what holds for Algorithm 2."""
-    return _refuted(
+    return _refute(
         epsilon=epsilon,
         core=core,
         mechanism=f"gradient perturbation ({SOURCE}, Algorithm 2)",
@@ -71,7 +71,7 @@ def gradient_claim(epsilon: float, core: bool) -> Guarantee:
 
 def output_claim(epsilon: float, core: bool) -> Guarantee:
     """Say what holds for Algorithm 3."""
-    return _refuted(
+    return _refute(
         epsilon=epsilon,
         core=core,
         mechanism=f"output perturbation ({SOURCE}, Algorithm 3)",
@@ -91,7 +91,7 @@ GUO = "Guo, A Matrix Completion Algorithm Based on Differential Privacy"
 
 def recipe_claim(epsilon: float) -> Guarantee:
     """Say what holds for the printed recipe of noise on every observed value."""
-    return _refuted(
+    return _refute(
         epsilon=epsilon,
         core=False,
         mechanism=f"input perturbation ({GUO}, section 3)",
@@ -109,7 +109,7 @@ def recipe_claim(epsilon: float) -> Guarantee:
     )
 
 
-def _refuted(
+def _refute(
     *, epsilon: float, core: bool, mechanism: str, proof: str, composition: tuple[Part, ...], claim: str, truth: str
 ) -> Guarantee:
     return Guarantee(
@@ -117,7 +117,7 @@ def _refuted(
         epsilon=epsilon,
         delta=0.0,
         composition=composition,
-        released=_released(core),
+        released=_list_released(core),
         status="refuted",
         proof=proof,
         secure_noise=False,
@@ -135,7 +135,7 @@ def _one_noisy_factor(noisy: str, core: bool) -> tuple[Part, ...]:
     )
 
 
-def _released(core: bool) -> tuple[str, ...]:
+def _list_released(core: bool) -> tuple[str, ...]:
     return ("factors", "core") if core else ("factors",)
 
 

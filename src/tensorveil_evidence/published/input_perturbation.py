@@ -67,7 +67,7 @@ class InputPerturbation(PerturbedDescent):
     bounds: tuple[float, float] | str
     clamp: bool = False
 
-    def _declared(self) -> tuple[float, float] | None:
+    def _read_bounds(self) -> tuple[float, float] | None:
         """Return the declared bounds, or None where they are to be read off the data."""
         if isinstance(self.bounds, str):
             if self.bounds != "data":
@@ -81,14 +81,14 @@ class InputPerturbation(PerturbedDescent):
     def _check_own(self, tensor: ObservedTensor) -> None:
         if not isinstance(self.clamp, bool):
             raise InputError("clamp must be True or False.")
-        limits = self._declared()
+        limits = self._read_bounds()
         if limits is not None:
             tensor.with_bounds(limits)  # raises if values lie outside
         elif np.ptp(tensor.values) == 0:
             raise InputError('bounds="data" needs values that are not all equal. Declare bounds=(low, high).')
 
     def _solve(self, task: Task, settings: DescentSettings, watch: Watch, noise: np.random.Generator) -> Solution:
-        low, high = self._declared() or (float(task.values.min()), float(task.values.max()))
+        low, high = self._read_bounds() or (float(task.values.min()), float(task.values.max()))
         self.sensitivity_ = high - low
         perturbed = task.values + laplace(noise, len(task.values), self.sensitivity_ / self.epsilon)
         if self.clamp:
@@ -96,4 +96,4 @@ class InputPerturbation(PerturbedDescent):
         return descend(task.with_values(perturbed), settings, watch)
 
     def _guarantee(self) -> Guarantee:
-        return input_claim(self.epsilon, self._declared(), self._core())
+        return input_claim(self.epsilon, self._read_bounds(), self._core())

@@ -110,10 +110,10 @@ class TensorNoise(ABC):
             raise InputError(f"x must lie within bounds {self.bounds}. Clip it first.")
         rng = np.random.default_rng(random_state)
         if values.shape == self.shape:
-            return back(values + self._shaped(values, rng))
-        return back(np.stack([row + self._shaped(row, rng) for row in values]))
+            return back(values + self._add_shaped_noise(values, rng))
+        return back(np.stack([row + self._add_shaped_noise(row, rng) for row in values]))
 
-    def _shaped(self, x: Array, rng: np.random.Generator) -> Array:
+    def _add_shaped_noise(self, x: Array, rng: np.random.Generator) -> Array:
         noise = self._noise(x, rng)
         return mirror(noise) if self.symmetric else noise
 
@@ -170,10 +170,10 @@ class TensorNoise(ABC):
         """Return the mean norm of the noise over so many draws, on a tensor in the middle of the bounds."""
         rng = np.random.default_rng(random_state)
         x = np.full(self.shape, 0.5 * (self.bounds[0] + self.bounds[1]))
-        return float(np.mean([np.linalg.norm(self._shaped(x, rng)) for _ in range(runs)]))
+        return float(np.mean([np.linalg.norm(self._add_shaped_noise(x, rng)) for _ in range(runs)]))
 
 
-def checked_delta(delta: float) -> float:
+def check_delta(delta: float) -> float:
     """Check the delta of a mechanism that needs one above 0."""
     found = probability("delta", delta)
     if found == 0:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorveil.errors import MissingDependencyError
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil_evidence.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED
 from tensorveil_evidence.studies.summary import Point, pick
 
@@ -152,7 +152,7 @@ def save(figure: Any, folder: Path, name: str, formats: Sequence[str] = ("svg", 
     with _repeatable(name, fonttype="none"):
         for ending in formats:
             path = folder / f"{name}.{ending}"
-            with replacing(path) as temporary:
+            with replace_file(path) as temporary:
                 figure.savefig(temporary, format=ending, metadata={"Date": None} if ending == "svg" else None)
             paths.append(path)
     return paths

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil_evidence.studies import drawing, wording
 from tensorveil_evidence.studies.row_tables import Conditions, make_caption, tabulate
 from tensorveil_evidence.studies.study import Results, Study
@@ -17,7 +17,7 @@ def publish(study: Study, results: Results, folder: Path) -> list[Path]:
     figure = study.draw(results)
     pictures = drawing.save(figure, folder, study.name)
     page = folder / f"{study.name}.md"
-    with replacing(page) as temporary:
+    with replace_file(page) as temporary:
         temporary.write_text(write_page(study, results), encoding="utf-8")
     report = folder / f"{study.name}.html"
     write_study_page(report, describe(study, results, figure))

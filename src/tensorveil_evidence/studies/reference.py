@@ -89,7 +89,7 @@ class Reference:
         fit = estimator(RANK, restarts=3, random_state=self.seed, threads=1).fit(train)
         yield self._line(FIT_LINE, rmse(fit.predict(held_out), self.truth))
 
-    def published(self, names: Sequence[str], epsilons: Sequence[float]) -> Iterator[Row]:
+    def run_published(self, names: Sequence[str], epsilons: Sequence[float]) -> Iterator[Row]:
         """Run algorithms 1 to 3 as printed."""
         for name in names:
             for epsilon in epsilons:
@@ -105,7 +105,7 @@ class Reference:
             value=None if fit is None else rmse(fit.predict(self.problem.held_out), self.truth),
         )  # fmt: skip
 
-    def proven(self, names: Sequence[str], epsilons: Sequence[float]) -> Iterator[Row]:
+    def run_proven(self, names: Sequence[str], epsilons: Sequence[float]) -> Iterator[Row]:
         """Run our methods, with seeded noise."""
         estimator: Any = {"cp": PrivateCP, "tucker": PrivateTucker}[self.kind]
         for name in names:

@@ -16,7 +16,7 @@ from typing import Any
 
 from tensorveil import __version__
 from tensorveil.errors import InputError
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil_evidence.studies.study import Cell, Results, Row, Study, as_json, as_row
 from tensorveil_evidence.studies.summary import summarise
 
@@ -65,7 +65,7 @@ def write_results(study: Study, folder: Path, done: Sequence[Done], *, quick: bo
 
     folder.mkdir(parents=True, exist_ok=True)
     table = _table(done)
-    with replacing(folder / f"{study.name}.parquet") as temporary:
+    with replace_file(folder / f"{study.name}.parquet") as temporary:
         pq.write_table(table, temporary, compression="zstd")
         seal = _seal(temporary)
     results = _results(done, quick)
@@ -183,5 +183,5 @@ def _seal(path: Path) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")

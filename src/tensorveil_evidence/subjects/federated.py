@@ -34,7 +34,7 @@ from tensorveil.federated.secure import masking
 from tensorveil.federated.server import Outcome, run_server
 from tensorveil.federated.setup import make_parties
 from tensorveil.federated.transport import InProcess
-from tensorveil.federated.trust import Trust, charged_mu, part_deviation, planned_epsilon
+from tensorveil.federated.trust import Trust, charged_mu, part_deviation, plan_epsilon
 from tensorveil.learning import ClassMoments, Directions, Samples
 from tensorveil.learning.statistics import STEP
 from tensorveil.local import Basis
@@ -72,12 +72,12 @@ def federated_subjects() -> Iterator[BlackBox]:
             samples=20_000,
         )
     pair = np.array([0]), np.array([1 << 40])
-    yield noisy_statistic("federated/secure, one masked vector", "statistic", Claim(epsilon=0.0), pair, _masked)
+    yield noisy_statistic("federated/secure, one masked vector", "statistic", Claim(epsilon=0.0), pair, _mask)
     yield _parts(Trust(kind="secure", clients=4, colluding=1))
 
 
 def _recipe(trust: Trust, classes: int) -> ClassMoments:
-    epsilon = planned_epsilon(_EPSILON, _DELTA, trust)
+    epsilon = plan_epsilon(_EPSILON, _DELTA, trust)
     return ClassMoments(
         epsilon=epsilon, delta=_DELTA, most_users=1 << 20, directions=_DIRECTIONS, classes=classes, products=False
     )
@@ -96,7 +96,7 @@ def _parts(trust: Trust) -> BlackBox:
     return noisy_statistic("federated/parts of noise, coarse grid", "statistic", claim, pair, mechanism)
 
 
-def _masked(number: Array, rng: np.random.Generator, n: int) -> Array:
+def _mask(number: Array, rng: np.random.Generator, n: int) -> Array:
     """Mask the same number n times as one of two clients; give both halves of every word, which fit a float."""
     seeds, run = [rng.bytes(32) for _ in range(2)], rng.bytes(16).hex()
     everyone = [masking.publish_keys(seed, run, 1).tobytes() for seed in seeds]

@@ -48,9 +48,9 @@ def learning_subjects() -> Iterator[BlackBox]:
     yield _round("learning/class means", "user", _class_means, _turned_means)
     yield from _contrast_subjects()
     for kind in ("max", "norm"):
-        yield _round(f"learning/averaged parameters, {kind}", "user", partial(_averaged, kind, 1), _turned_users)
+        yield _round(f"learning/averaged parameters, {kind}", "user", partial(_make_averaging, kind, 1), _turned_users)
     yield _round("learning/private gradients", "record", partial(_gradients, 1), _one_record_more)
-    yield _whole("learning/averaged parameters, whole run", "user", partial(_averaged, "norm", 2), _turned_users)
+    yield _whole("learning/averaged parameters, whole run", "user", partial(_make_averaging, "norm", 2), _turned_users)
     yield _whole("learning/private gradients, whole run", "record", partial(_gradients, 2), _one_record_more)
 
 
@@ -196,7 +196,7 @@ def _plan() -> Any:
     return Network(kind="mlp", sizes={"inputs": 2, "classes": 2})
 
 
-def _averaged(kind: str, epochs: int) -> LearningRounds:
+def _make_averaging(kind: str, epochs: int) -> LearningRounds:
     """Return training that goes far beyond the bound, whatever the starting parameters."""
     from tensorveil.learning import AveragedParameters
 

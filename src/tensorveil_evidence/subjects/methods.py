@@ -76,12 +76,12 @@ def whole_run(name: str, claim: Claim, core: bool) -> Callable[[PrivateData, np.
 
     def mechanism(data: PrivateData, rng: np.random.Generator) -> Array:
         spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
-        return released(METHODS[name].run(data, form, spend).solution)
+        return flatten_solution(METHODS[name].run(data, form, spend).solution)
 
     return mechanism
 
 
-def released(solution: Solution) -> Array:
+def flatten_solution(solution: Solution) -> Array:
     """Return every number of a solution."""
     parts = [np.array([solution.offset]), *solution.factors, *(solution.biases or ())]
     if solution.core is not None:

@@ -43,7 +43,7 @@ def noise_subjects() -> Iterator[BlackBox]:
     ends = np.array([1.0]), np.array([5.0])
     for claim in (Claim(epsilon=1.0), Claim(mu=1.0)):
         law = "laplace" if claim.mu is None else "gaussian"
-        yield _subject(f"noise/bounded values, {law}", claim, ends, _bounded(claim))
+        yield _subject(f"noise/bounded values, {law}", claim, ends, _draw_bounded(claim))
 
 
 def _subject(name: str, claim: Claim, pair: tuple[Array, Array], draw: Draw) -> BlackBox:
@@ -73,5 +73,5 @@ def _discrete(grid: Grid, sensitivity: int) -> Draw:
     return draw
 
 
-def _bounded(claim: Claim) -> Draw:
+def _draw_bounded(claim: Claim) -> Draw:
     return lambda values, bits: bounded_values_mechanism(values, (1.0, 5.0), bits, epsilon=claim.epsilon, mu=claim.mu)

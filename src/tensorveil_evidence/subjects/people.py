@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
-from tensorveil.rounds import Recipe, noise_for
+from tensorveil.rounds import Recipe, draw_noise
 from tensorveil.rounds.grouping import People
 from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.subject import OneRun, source
@@ -52,7 +52,7 @@ def _run(sweeps: int, days: int) -> Callable[[Array, np.random.Generator], Array
         groups = [there, _ordinary(recipe, rng)]
         state, scores = recipe.start(), np.zeros(len(coins))
         for step, this in zip(recipe.steps, recipe.rounds, strict=True):
-            total = noise_for(this, noise)
+            total = draw_noise(this, noise)
             for group in groups:
                 total += recipe.contribute(state, group, threads=1)
             if step.kind in ("counts", "biases", "sweep") and step.mode == 0:

@@ -38,7 +38,7 @@ def published_local_subjects() -> Iterator[BlackBox]:
         yield _subject(f"published/TLDP-{letter}, second reading", second, "tensor", kinds=("law",))
         image = TLDP(shape=_IMAGE, epsilon=1.0, bounds=_BYTES, span=256, noise=noise, reading="proof")
         yield _subject(f"published/TLDP-{letter}, second reading, entry", image, "local entry", entries=1)
-    yield from _weighted()
+    yield from _weighted_subjects()
     cube: dict[str, Any] = {"shape": _SMALL, "epsilon": 1.0, "bounds": (-1.0, 1.0)}
     yield _subject("published/Laplace baseline", LaplaceNoise(span=2.0, **cube), "tensor")
     yield _subject("published/Gaussian baseline", GaussianNoise(calibration="classic", delta=1e-5, **cube), "tensor")
@@ -97,7 +97,7 @@ def _ends(mechanism: TensorNoise, unit: str, entries: int | None) -> tuple[Array
     return low, high
 
 
-def _weighted() -> Iterator[BlackBox]:
+def _weighted_subjects() -> Iterator[BlackBox]:
     """Yield weighted TLDP at an entry of weight 1, which is never kept: with public weights, and with the data's."""
     settings: dict[str, Any] = {"epsilon": 1.0, "bounds": _BYTES, "span": 256, "noise": "laplace"}
     public = TLDP(shape=(1, 1), reading="algorithm", weights=np.ones((1, 1)), **settings)

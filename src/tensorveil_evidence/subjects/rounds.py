@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.rounds import Round, noise_for
+from tensorveil.rounds import Round, draw_noise
 from tensorveil_evidence.subjects.subject import source
 
 Array = NDArray[Any]
@@ -19,7 +19,7 @@ def noisy_sums(this: Round, total: Array, rng: np.random.Generator, n: int) -> A
 
     Every integer has noise of its own, so a round that is n times as wide holds the noise of n rounds.
     """
-    noise = noise_for(replace(this, size=n * this.size), source(rng))
+    noise = draw_noise(replace(this, size=n * this.size), source(rng))
     return np.asarray(total + noise.reshape(n, this.size))
 
 

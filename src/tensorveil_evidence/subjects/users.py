@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import Recipe, State, noise_for
+from tensorveil.rounds import Recipe, State, draw_noise
 from tensorveil.rounds.grouping import People
 from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.rounds import likelihood_ratio, noisy_sums
@@ -78,7 +78,7 @@ def _whole_fit(there: bool, rng: np.random.Generator) -> Array:
     state, ratios = made.start(), []
     for this in made.rounds:
         others, mine = (made.contribute(state, group, threads=1) for group in _groups())
-        total = others + noise_for(this, noise) + (mine if there else 0)
+        total = others + draw_noise(this, noise) + (mine if there else 0)
         ratios.append(likelihood_ratio(this, mine, total - others))
         state = made.advance(state, total)
     return np.array(ratios)
@@ -90,7 +90,7 @@ def _states() -> tuple[State, ...]:
     made, noise, people = _recipe(), SeededSource(0), _people(_others())
     found = [made.start()]
     for this in made.rounds[:-1]:
-        found.append(made.advance(found[-1], made.contribute(found[-1], people, threads=1) + noise_for(this, noise)))
+        found.append(made.advance(found[-1], made.contribute(found[-1], people, threads=1) + draw_noise(this, noise)))
     return tuple(found)
 
 

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ number = 3
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
     np.save("a.npy", np.array([0.0, 1.0, 1.0]))
@@ -37,7 +38,7 @@ def own(tmp_path, monkeypatch):
     return ["--neighbours", "a.npy", "b.npy", "--epsilon", "1"]
 
 
-def test_a_subject_that_stands(capsys):
+def test_a_subject_that_stands(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "noise/laplace, fine grid", "--samples", "4000", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["verdict"] == "no violation found"
@@ -47,20 +48,20 @@ def test_a_subject_that_stands(capsys):
     assert found["confidence"] == 0.999
 
 
-def test_a_subject_that_falls_has_its_own_exit_code(capsys):
+def test_a_subject_that_falls_has_its_own_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "published/matrix noise of Guo", "--samples", "4000"]) == 3
     shown = capsys.readouterr().out
     assert "violated" in shown
     assert "Witness" in shown
 
 
-def test_several_subjects_at_once(capsys):
+def test_several_subjects_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "noise/bounded", "published/matrix noise of Guo", "--samples", "2000", "--json"]) == 3
     verdicts = [found["verdict"] for found in json.loads(capsys.readouterr().out)]
     assert verdicts == ["no violation found", "no violation found", "violated"]
 
 
-def test_functions_of_ones_own(own, capsys):
+def test_functions_of_ones_own(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "mine.py:half", "--batched", "--kind", "law", "--plot", "curve.svg", "--json", *own]) == 3
     (found,) = json.loads(capsys.readouterr().out)
     assert found["lower_bound"] > 1.5
@@ -95,17 +96,17 @@ def test_functions_of_ones_own(own, capsys):
         (["noise/laplace, fine grid", "--confidence", "2"], "confidence must"),
     ],
 )
-def test_wrong_usage_is_explained(own, capsys, arguments, words):
+def test_wrong_usage_is_explained(own: Any, capsys: pytest.CaptureFixture[str], arguments: Any, words: Any) -> None:
     assert run(["audit", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
-def test_a_single_run_has_no_curve(own, capsys):
+def test_a_single_run_has_no_curve(own: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "one run/PrivateCP mean, delta", "--plot", "curve.svg"]) == 2
     assert "no trade-off curve: it is one run. Leave --plot out" in capsys.readouterr().err
 
 
-def test_the_list_names_claims_and_proofs(capsys):
+def test_the_list_names_claims_and_proofs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "--list", "--json"]) == 0
     facts = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)}
     assert facts["published/TLDP-L, first reading"]["proven"] == "nothing finite"
@@ -114,24 +115,30 @@ def test_the_list_names_claims_and_proofs(capsys):
     assert "noisy statistics" in capsys.readouterr().out
 
 
-def test_the_bar_is_shown_on_a_terminal_only(capsys, monkeypatch):
+def test_the_bar_is_shown_on_a_terminal_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with count_progress("auditing") as progress:
         assert progress is None
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     with count_progress("auditing") as progress:
+        assert progress is not None
         progress(1, 2)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "auditing" in captured.err
 
 
-def test_a_curve_needs_points():
+def test_a_curve_needs_points() -> None:
+    empty: Any = SimpleNamespace(curve=())
     with pytest.raises(InputError, match="no trade-off curve"):
-        curve_picture("t", SimpleNamespace(curve=()))
+        curve_picture("t", empty)
 
 
-def test_the_owner_of_the_data_can_attack_a_model(tmp_path, monkeypatch, capsys):
+def test_the_owner_of_the_data_can_attack_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     values = np.einsum("ir,jr,kr->ijk", *(rng.normal(size=(n, 2)) for n in (12, 10, 8))).reshape(-1)

@@ -16,7 +16,7 @@ class Size:
     height: int | None
 
 
-def test_options_are_gathered_and_listed_in_order():
+def test_options_are_gathered_and_listed_in_order() -> None:
     seen = []
 
     @click.command()
@@ -34,7 +34,7 @@ def test_options_are_gathered_and_listed_in_order():
     assert draw.help == "Draw."
 
 
-def test_groups_can_be_stacked():
+def test_groups_can_be_stacked() -> None:
     seen = []
 
     @click.command()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,9 @@ from tensorveil.cli.main import run
 from tensorveil.runs import doctor
 
 
-def test_a_healthy_installation_is_said_to_be_healthy(capsys, monkeypatch, tmp_path):
+def test_a_healthy_installation_is_said_to_be_healthy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TENSORVEIL_DATA", str(tmp_path))
     assert run(["doctor"]) == 0
     assert "works" in capsys.readouterr().out
@@ -21,17 +25,21 @@ def test_a_healthy_installation_is_said_to_be_healthy(capsys, monkeypatch, tmp_p
     assert facts["threads"]["usable"] >= 1
 
 
-def test_everything_that_the_metadata_ask_for_is_looked_at(capsys):
+def test_everything_that_the_metadata_ask_for_is_looked_at(capsys: pytest.CaptureFixture[str]) -> None:
     """The core's packages and those of every extra; no list is kept beside the metadata."""
     assert run(["doctor", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {"numpy", "scipy", "numba", "pyarrow", "click", "rich", "cryptography"} <= set(facts["versions"])
     assert all(facts["versions"].values())
-    assert set(facts["extras"]) == set(metadata.metadata("tensorveil").get_all("Provides-Extra"))
+    offered = metadata.metadata("tensorveil").get_all("Provides-Extra")
+    assert offered is not None
+    assert set(facts["extras"]) == set(offered)
     assert "dp-accounting" in facts["extras"]["accounting"]["packages"]
 
 
-def test_missing_parts_are_named_with_their_remedy(capsys, monkeypatch):
+def test_missing_parts_are_named_with_their_remedy(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = doctor.find_version
     monkeypatch.setattr(doctor, "find_version", lambda name: None if name in ("scipy", "tensorly") else real(name))
     monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
@@ -42,7 +50,9 @@ def test_missing_parts_are_named_with_their_remedy(capsys, monkeypatch):
     assert "TENSORVEIL_DATA" in text
 
 
-def test_versions_that_are_too_old_are_a_problem(capsys, monkeypatch):
+def test_versions_that_are_too_old_are_a_problem(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = doctor.find_version
     monkeypatch.setattr(doctor, "find_version", lambda name: "1.26.4" if name == "numpy" else real(name))
     assert run(["doctor", "--json"]) == 1
@@ -62,24 +72,24 @@ def test_versions_that_are_too_old_are_a_problem(capsys, monkeypatch):
         ("3.0rc1", "", True),
     ],
 )
-def test_rules_about_versions(version, wanted, met):
+def test_rules_about_versions(version: Any, wanted: Any, met: Any) -> None:
     assert doctor.Requirement(name="x", wanted=wanted, version=version).met is met
 
 
-def test_without_metadata_nothing_is_known(capsys, monkeypatch):
-    def missing(name):
+def test_without_metadata_nothing_is_known(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(doctor.metadata, "requires", missing)
+    monkeypatch.setattr(metadata, "requires", missing)
     assert run(["doctor"]) == 1
     assert "tensorveil is not installed" in capsys.readouterr().out
 
 
-def test_broken_kernels_are_a_problem(capsys, monkeypatch):
+def test_broken_kernels_are_a_problem(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_try_kernels", lambda: doctor.Kernels(error="LLVMError: no"))
     assert run(["doctor", "--json"]) == 1
     assert "LLVMError" in json.loads(capsys.readouterr().out)["problems"][0]
 
 
-def test_the_cache_folder_is_judged_by_its_nearest_parent(tmp_path):
+def test_the_cache_folder_is_judged_by_its_nearest_parent(tmp_path: Path) -> None:
     assert doctor.is_writable(tmp_path / "a" / "b")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tensorveil.tensor import Mode, ObservedTensor
 CSV = "user,film,rating\nann,Alien,5\nann,Brazil,4\nbob,Alien,1\n"
 
 
-def test_facts_are_those_of_the_tensor():
+def test_facts_are_those_of_the_tensor() -> None:
     modes = (Mode("user", ["ann", "bob", "eve"]), "week")
     facts = describe_tensor(ObservedTensor([[0, 0], [0, 3], [1, 0]], [1.0, 2.0, 6.0], (3, 4), (0, 9), modes))
     assert facts.shape == (3, 4)
@@ -28,7 +29,7 @@ def test_facts_are_those_of_the_tensor():
     np.testing.assert_allclose(facts.values["std"], np.std([1, 2, 6]))
 
 
-def test_people_get_a_table_and_machines_get_json(tmp_path, capsys):
+def test_people_get_a_table_and_machines_get_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(CSV)
     assert run(["info", str(path)]) == 0
@@ -41,7 +42,7 @@ def test_people_get_a_table_and_machines_get_json(tmp_path, capsys):
     assert facts["bytes"] == len(CSV)
 
 
-def test_columns_can_be_chosen(tmp_path, capsys):
+def test_columns_can_be_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("rating,junk,user,film\n5,x,0,1\n4,y,1,0\n")
     options = ["--modes", "film,user", "--value", "rating", "--indices", "--json"]
@@ -50,7 +51,9 @@ def test_columns_can_be_chosen(tmp_path, capsys):
     assert [(mode["name"], mode["labels"]) for mode in facts["modes"]] == [("film", None), ("user", None)]
 
 
-def test_files_without_a_header_and_matlab_variables_can_be_read(tmp_path, capsys):
+def test_files_without_a_header_and_matlab_variables_can_be_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "u.data"
     path.write_text("1\t10\t5\t881250949\n2\t10\t3\t891717742\n")
     options = ["--format", "tsv", "--no-header", "--modes", "f0,f1", "--value", "f2", "--json"]
@@ -62,7 +65,7 @@ def test_files_without_a_header_and_matlab_variables_can_be_read(tmp_path, capsy
     assert json.loads(capsys.readouterr().out)["shape"] == [4, 5]
 
 
-def test_flaws_are_named_rather_than_fatal(tmp_path, capsys):
+def test_flaws_are_named_rather_than_fatal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(CSV + "ann,Alien,3\nbob,Brazil,\n")
     assert run(["info", str(path)]) == 0
@@ -71,7 +74,7 @@ def test_flaws_are_named_rather_than_fatal(tmp_path, capsys):
     assert "--missing drop" in text
 
 
-def test_unreadable_files_leave_with_2(tmp_path, capsys):
+def test_unreadable_files_leave_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("only\n1\n")
     assert run(["info", str(path)]) == 2

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from typing import Any
 
 import click
 import pytest
@@ -16,14 +17,14 @@ HEAVY = ["numpy", "numba", "scipy", "pyarrow", "rich", "pandas", "matplotlib", "
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], *([verb, "--help"] for verb in VERBS)])
-def test_help_explains_and_gives_examples(arguments, capsys):
+def test_help_explains_and_gives_examples(arguments: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(arguments) == 0
     text = capsys.readouterr().out
     assert "tensorveil " in text
     assert "Example" in text or "Try it" in text
 
 
-def test_help_is_quick_because_nothing_heavy_is_imported():
+def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from tensorveil.cli.main import run; run(['--help']); "
         f"heavy = [name for name in {HEAVY} if name in sys.modules]; sys.exit(str(heavy) if heavy else 0)"
@@ -39,16 +40,16 @@ class Broken:
 
     name, value = "study", "nowhere:study"
 
-    def load(self):
+    def load(self) -> None:
         raise ImportError("no module named nowhere")
 
 
 class NoCommand(Broken):
-    def load(self):
+    def load(self) -> Any:
         return "not a command"
 
 
-def test_verbs_of_other_packages_are_found(capsys):
+def test_verbs_of_other_packages_are_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["--help"]) == 0
     assert "study" in capsys.readouterr().out
     assert entry.run(["study", "--help"]) == 0
@@ -56,7 +57,9 @@ def test_verbs_of_other_packages_are_found(capsys):
 
 
 @pytest.mark.parametrize("point", [Broken(), NoCommand()])
-def test_a_broken_package_spoils_its_own_verb_alone(point, capsys, monkeypatch):
+def test_a_broken_package_spoils_its_own_verb_alone(
+    point: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == plugins.GROUP else [])
     assert entry.run(["--help"]) == 0
     assert "(cannot be loaded)" in capsys.readouterr().out
@@ -65,7 +68,9 @@ def test_a_broken_package_spoils_its_own_verb_alone(point, capsys, monkeypatch):
     assert entry.run(["doctor", "--help"]) == 0
 
 
-def test_without_other_packages_there_are_the_verbs_of_the_library(capsys, monkeypatch):
+def test_without_other_packages_there_are_the_verbs_of_the_library(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plugins, "entry_points", lambda group: [])
     assert entry.run(["--help"]) == 0
     text = capsys.readouterr().out
@@ -75,7 +80,7 @@ def test_without_other_packages_there_are_the_verbs_of_the_library(capsys, monke
     assert "No such command" in capsys.readouterr().err
 
 
-def test_version_is_printed(capsys):
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("tensorveil ")
 
@@ -93,7 +98,9 @@ def test_version_is_printed(capsys):
         (["complete", __file__, "-o", "x", "--at", __file__, "--no-fill"], "exclude each other"),
     ],
 )
-def test_wrong_usage_leaves_with_2_and_one_message(arguments, words, capsys):
+def test_wrong_usage_leaves_with_2_and_one_message(
+    arguments: Any, words: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert entry.run(arguments) == 2
     captured = capsys.readouterr()
     assert words in captured.err
@@ -114,8 +121,10 @@ def test_wrong_usage_leaves_with_2_and_one_message(arguments, words, capsys):
         (click.Abort(), 130, "Interrupted"),
     ],
 )
-def test_errors_become_one_message_and_an_exit_code(error, code, words, capsys, monkeypatch):
-    def fail():
+def test_errors_become_one_message_and_an_exit_code(
+    error: Any, code: Any, words: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
         raise error
 
     monkeypatch.setattr("tensorveil.runs.doctor.examine", fail)
@@ -129,7 +138,7 @@ def test_errors_become_one_message_and_an_exit_code(error, code, words, capsys, 
         assert "Traceback" in capsys.readouterr().err
 
 
-def test_main_leaves_with_the_exit_code(monkeypatch):
+def test_main_leaves_with_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["tensorveil", "nonsense"])
     with pytest.raises(SystemExit) as caught:
         entry.main()

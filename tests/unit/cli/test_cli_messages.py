@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tensorveil.cli.messages import OPTIONS, in_shell_words
@@ -28,11 +30,11 @@ from tensorveil.cli.messages import OPTIONS, in_shell_words
         ("output: it exists; output: stays", "--output: it exists; output: stays"),
     ],
 )
-def test_settings_become_options(library, shell):
+def test_settings_become_options(library: Any, shell: Any) -> None:
     assert in_shell_words(library) == shell
 
 
-def test_the_options_exist():
+def test_the_options_exist() -> None:
     from tensorveil.cli.audit import audit
     from tensorveil.cli.complete import complete
     from tensorveil.cli.perturb import perturb

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tensorveil.cli.complete import complete
@@ -14,7 +17,7 @@ PROMISE = ["--epsilon", "1", "--unit", "value", "--bounds", "1", "5"]
 ENTRY = ["--epsilon", "1", "--unit", "entry", "--bounds", "1", "5"]
 
 
-def refused(tmp_path, capsys, *options):
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], *options: Any) -> Any:
     """Run on a table that must not even be read; give the message."""
     path = tmp_path / "ratings.csv"
     path.write_text("not a table")
@@ -25,12 +28,12 @@ def refused(tmp_path, capsys, *options):
     return " ".join(captured.err.split())
 
 
-def test_the_names_of_methods_are_those_of_the_catalogue():
+def test_the_names_of_methods_are_those_of_the_catalogue() -> None:
     for unit in ("value", "entry", "slice"):
         assert set(BY_UNIT[unit]) == {name for name, method in CATALOGUE.items() if method.unit == unit}
 
 
-def test_the_tables_of_options_name_options():
+def test_the_tables_of_options_name_options() -> None:
     known = {parameter.name for parameter in complete.params}
     assert {*PRIVATE, *REFUSED} <= known
 
@@ -65,7 +68,9 @@ def test_the_tables_of_options_name_options():
         (["--method", "tucker"], "--model tucker"),
     ],
 )
-def test_combinations_that_make_no_sense_are_refused_before_anything_is_read(tmp_path, capsys, options, words):
+def test_combinations_that_make_no_sense_are_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, words: Any
+) -> None:
     assert words in refused(tmp_path, capsys, *options)
 
 
@@ -79,7 +84,9 @@ def test_combinations_that_make_no_sense_are_refused_before_anything_is_read(tmp
         (["--epsilon", "1", "--unit", "value", "--bounds", "1", "inf"], "bounds must be"),
     ],
 )
-def test_promises_that_are_none_are_refused(tmp_path, capsys, options, words):
+def test_promises_that_are_none_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, words: Any
+) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("user,film,rating\nann,Alien,5\nbob,Cube,2\nann,Cube,1\n")
     assert run(["complete", str(path), "-o", str(tmp_path / "out"), "--rank", "1", *options]) == 2

@@ -1,5 +1,8 @@
 """The estimators' contract: scikit-learn's conventions and parameter errors."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -10,7 +13,7 @@ import tensorveil as tv
 
 
 @pytest.fixture(scope="module")
-def tensor():
+def tensor() -> Any:
     rng = np.random.default_rng(0)
     factors = [rng.standard_normal((size, 2)) for size in (9, 8, 7)]
     dense = np.einsum("ar,br,cr->abc", *factors)
@@ -19,7 +22,7 @@ def tensor():
 
 
 @pytest.mark.parametrize("estimator", [tv.CP, tv.Tucker])
-def test_clone_and_params(estimator):
+def test_clone_and_params(estimator: Any) -> None:
     original = estimator(3, solver="als", regularization=0.5)
     copy = clone(original)
     assert copy is not original
@@ -30,7 +33,7 @@ def test_clone_and_params(estimator):
         copy.set_params(depth=3)
 
 
-def test_grid_search_and_cross_validation(tensor):
+def test_grid_search_and_cross_validation(tensor: Any) -> None:
     model = tv.CP(2, baseline="none", shape=tensor.shape, restarts=3, random_state=0)
     folds = KFold(3, shuffle=True, random_state=0)
     scores = cross_val_score(model, tensor.coords, tensor.values, cv=folds)
@@ -39,7 +42,7 @@ def test_grid_search_and_cross_validation(tensor):
     assert search.best_params_ == {"rank": 2}
 
 
-def test_fitted_state(tensor):
+def test_fitted_state(tensor: Any) -> None:
     model = tv.CP(2, random_state=0)
     with pytest.raises(tv.NotFittedError, match=r"must be fitted first\. Try \.fit"):
         model.predict(tensor.coords)
@@ -51,7 +54,7 @@ def test_fitted_state(tensor):
 
 
 @pytest.mark.parametrize("estimator", [tv.CP, tv.Tucker])
-def test_model_methods_on_the_estimator(estimator, tensor, tmp_path):
+def test_model_methods_on_the_estimator(estimator: Any, tensor: Any, tmp_path: Path) -> None:
     model = estimator(2, random_state=0).fit(tensor)
     assert model.slice({"a": 1}).shape == (8, 7)
     np.testing.assert_allclose(model.dense()[1], model.slice({"a": 1}))
@@ -62,7 +65,7 @@ def test_model_methods_on_the_estimator(estimator, tensor, tmp_path):
     assert tuple(model.to_tensorly().shape) == tensor.shape
 
 
-def test_fold_in_gives_new_rows_the_right_values(tensor):
+def test_fold_in_gives_new_rows_the_right_values(tensor: Any) -> None:
     known = tensor.take(tensor.columns[0] < 8)
     model = tv.CP(2, baseline="none", sweeps=300, tol=0.0, random_state=0).fit(
         tv.ObservedTensor(known.coords, known.values, shape=(8, 8, 7), modes=("a", "b", "c"))
@@ -98,7 +101,7 @@ def test_fold_in_gives_new_rows_the_right_values(tensor):
         ({"dtype": "float32"}, r'dtype must be "float64" for solver="bayes"'),
     ],
 )
-def test_parameter_errors_name_rule_and_remedy(tensor, options, message):
+def test_parameter_errors_name_rule_and_remedy(tensor: Any, options: Any, message: Any) -> None:
     with pytest.raises(tv.InputError, match=message):
         tv.CP(**options).fit(tensor)
 
@@ -113,7 +116,7 @@ def test_parameter_errors_name_rule_and_remedy(tensor, options, message):
         ((9, 8, 7, 1)[:3], None),
     ],
 )
-def test_tucker_ranks(tensor, rank, message):
+def test_tucker_ranks(tensor: Any, rank: Any, message: Any) -> None:
     if message is None:
         assert tv.Tucker(rank, sweeps=1, random_state=0).fit(tensor).model_.core.shape == rank
         return
@@ -121,18 +124,18 @@ def test_tucker_ranks(tensor, rank, message):
         tv.Tucker(rank).fit(tensor)
 
 
-def test_tucker_single_rank_is_cut_to_small_modes(tensor):
+def test_tucker_single_rank_is_cut_to_small_modes(tensor: Any) -> None:
     assert tv.Tucker(8, solver="als", sweeps=1, random_state=0).fit(tensor).model_.core.shape == (8, 8, 7)
 
 
-def test_bayes_refuses_large_cores():
+def test_bayes_refuses_large_cores() -> None:
     coords = np.argwhere(np.ones((12, 12, 12)))
     tensor = tv.ObservedTensor(coords, np.arange(len(coords), dtype=float), shape=(12, 12, 12))
     with pytest.raises(tv.InputError, match=r'core of at most 1024 elements for solver="bayes"; got 1728'):
         tv.Tucker(12).fit(tensor)
 
 
-def test_bad_data_arguments(tensor):
+def test_bad_data_arguments(tensor: Any) -> None:
     with pytest.raises(tv.InputError, match="values must be given with coordinates"):
         tv.CP().fit(tensor.coords)
     with pytest.raises(tv.InputError, match="values must be left out"):
@@ -142,7 +145,7 @@ def test_bad_data_arguments(tensor):
         tv.CP().fit(tensor, validation=smaller)
 
 
-def test_verbose_shows_progress_on_standard_error(tensor, capsys):
+def test_verbose_shows_progress_on_standard_error(tensor: Any, capsys: pytest.CaptureFixture[str]) -> None:
     tv.CP(2, sweeps=3, tol=0.0, verbose=True, random_state=0).fit(tensor)
     captured = capsys.readouterr()
     assert captured.out == ""

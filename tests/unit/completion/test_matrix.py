@@ -1,5 +1,8 @@
 """Low-rank matrices, private and not: conventions, bad input, what every solver makes of degenerate data."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -9,27 +12,28 @@ import tensorveil as tv
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.privacy import Budget, Ledger, epsilon_for
 from tensorveil.release.release import load_release, write_release
+from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 
 SOLVERS = ["bayes", "als", "sgd", "dlnm_qr", "sor", "altmin"]
 PRIVATE_SOLVERS = ["bayes", "dlnm_qr", "sor", "altmin"]
 
 
 @pytest.fixture(scope="module")
-def planted():
+def planted() -> Any:
     rng = np.random.default_rng(0)
     truth = rng.standard_normal((60, 3)) @ rng.standard_normal((3, 50))
     mask = rng.random(truth.shape) < 0.6
     return truth, tv.ObservedTensor.from_dense(truth + 0.05 * rng.standard_normal(truth.shape), mask=mask)
 
 
-def fit(tensor, solver, rank=3, **options):
+def fit(tensor: Any, solver: Any, rank: int = 3, **options: Any) -> Any:
     return tv.LowRankMatrix(rank, solver=solver, random_state=0, **options).fit(tensor)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_every_solver_completes(planted, solver, tmp_path):
+def test_every_solver_completes(planted: Any, solver: Any, tmp_path: Path) -> None:
     truth, tensor = planted
-    more = {"regularization": 0.1} if solver == "als" else {}
+    more: dict[str, Any] = {"regularization": 0.1} if solver == "als" else {}
     fitted = fit(tensor, solver, baseline="none", **more)
     missing = np.isnan(tensor.to_dense())
     error = np.sqrt(np.mean((fitted.dense() - truth)[missing] ** 2))
@@ -42,7 +46,7 @@ def test_every_solver_completes(planted, solver, tmp_path):
     assert tuple(fitted.to_tensorly().shape) == truth.shape
 
 
-def test_conventions(planted):
+def test_conventions(planted: Any) -> None:
     _, tensor = planted
     model = tv.LowRankMatrix(3, solver="sor", baseline="none", shape=tensor.shape)
     assert clone(model).get_params() == model.get_params()
@@ -53,7 +57,7 @@ def test_conventions(planted):
 
 
 @pytest.mark.parametrize("solver", ["dlnm_qr", "sor", "altmin"])
-def test_validation_stops_before_noise_is_fitted(planted, solver):
+def test_validation_stops_before_noise_is_fitted(planted: Any, solver: Any) -> None:
     truth, tensor = planted
     noisy = tensor.with_values(tensor.values + np.random.default_rng(1).standard_normal(tensor.n_entries))
     whole = fit(noisy, solver, rank=10, baseline="none")
@@ -63,7 +67,7 @@ def test_validation_stops_before_noise_is_fitted(planted, solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_units_do_not_matter(planted, solver):
+def test_units_do_not_matter(planted: Any, solver: Any) -> None:
     """Settings are on values scaled to unit variance."""
     _, tensor = planted
     plain = fit(tensor, solver)
@@ -73,14 +77,14 @@ def test_units_do_not_matter(planted, solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 class TestDegenerate:
-    def test_rank_above_a_side(self, solver):
+    def test_rank_above_a_side(self, solver: Any) -> None:
         tensor = tv.ObservedTensor.from_dense(np.arange(12.0).reshape(3, 4))
         with pytest.raises(tv.InputError, match=r"rank must be at most the smaller side of the matrix, 3; got 4\. Try"):
             fit(tensor, solver, rank=4)
         assert fit(tensor, solver, rank=3).rmse(tensor) < tensor.values.std()
 
     @pytest.mark.parametrize("baseline", ["none", "mean"])
-    def test_an_empty_row_and_an_empty_column(self, planted, solver, baseline):
+    def test_an_empty_row_and_an_empty_column(self, planted: Any, solver: Any, baseline: Any) -> None:
         """What nothing is known about is predicted by the offset, or by what the rows have in common."""
         _, tensor = planted
         kept = tensor.take((tensor.columns[0] != 7) & (tensor.columns[1] != 11))
@@ -93,24 +97,24 @@ class TestDegenerate:
         assert fitted.rmse(kept) < 0.5 * spread
 
     @pytest.mark.parametrize("value", [0.0, 4.0])
-    def test_all_entries_equal(self, solver, value):
+    def test_all_entries_equal(self, solver: Any, value: Any) -> None:
         mask = np.random.default_rng(0).random((8, 6)) < 0.7
         tensor = tv.ObservedTensor.from_dense(np.full((8, 6), value), mask=mask)
         np.testing.assert_allclose(fit(tensor, solver, rank=2).dense(), value, atol=1e-6)
         if solver not in ("als", "sgd"):  # whose penalty and steps are not made for so few entries
             assert fit(tensor, solver, rank=1, baseline="none").rmse(tensor) <= 0.2 * value
 
-    def test_one_entry(self, solver):
+    def test_one_entry(self, solver: Any) -> None:
         tensor = tv.ObservedTensor([[2, 1]], [4.0], shape=(5, 3))
         np.testing.assert_allclose(fit(tensor, solver, rank=2).dense(), 4.0, atol=1e-6)
         bare = fit(tensor, solver, rank=1, baseline="none").dense()
         assert np.isfinite(bare).all()
 
-    def test_one_row(self, solver):
+    def test_one_row(self, solver: Any) -> None:
         tensor = tv.ObservedTensor.from_dense(np.arange(6.0).reshape(1, 6))
         assert fit(tensor, solver, rank=1).rmse(tensor) < 2.0
 
-    def test_tensors_of_other_orders(self, solver):
+    def test_tensors_of_other_orders(self, solver: Any) -> None:
         tensor = tv.ObservedTensor.from_dense(np.ones((2, 2, 2)))
         with pytest.raises(
             tv.InputError, match=r"a low-rank matrix has two modes; got a tensor with 3\. Try CP or Tucker"
@@ -137,19 +141,19 @@ class TestDegenerate:
         ({"solver": "sor", "sweeps": 0}, r"sweeps must be a whole number of at least 1"),
     ],
 )
-def test_parameter_errors(planted, options, message):
+def test_parameter_errors(planted: Any, options: Any, message: Any) -> None:
     with pytest.raises(tv.InputError, match=message):
         tv.LowRankMatrix(**{"rank": 3, **options}).fit(planted[1])
 
 
-def private(**changes):
+def private(**changes: Any) -> Any:
     settings = {"rank": 3, "epsilon": 5.0, "delta": 0.0, "unit": "value", "bounds": (-8, 8), "random_state": 0}
     return tv.PrivateLowRankMatrix(**{**settings, **changes})
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("solver", PRIVATE_SOLVERS)
-def test_private_fits_prove_what_was_asked(planted, solver, delta):
+def test_private_fits_prove_what_was_asked(planted: Any, solver: Any, delta: float) -> None:
     fitted = private(solver=solver, delta=delta, method="input").fit(planted[1])
     guarantee = fitted.guarantee_
     assert (guarantee.status, guarantee.private, str(guarantee.unit)) == ("proven", True, "value")
@@ -158,31 +162,31 @@ def test_private_fits_prove_what_was_asked(planted, solver, delta):
     assert fitted.model_.shape == (60, 50)
 
 
-def test_the_solver_sees_perturbed_values_only(planted, monkeypatch):
+def test_the_solver_sees_perturbed_values_only(planted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever solver: it is handed the mechanism's noisy values, and nothing else of the data."""
     from tensorveil.mechanisms import input as mechanism
     from tensorveil.mechanisms.spend import Spend
 
     noisy, fitted = [], []
-    plain, real = Spend.values, mechanism.MATRIX_SOLVERS["sor"]
+    plain, real = Spend.values, MATRIX_SOLVERS["sor"]
 
-    def spy(self, values, bounds):
+    def spy(self: Any, values: Any, bounds: Any) -> Any:
         noisy.append(plain(self, values, bounds))
         return noisy[-1]
 
-    def solve(task, settings, watch):
+    def solve(task: Any, settings: Any, watch: Any) -> Any:
         fitted.append(task.values)
         return real[1](task, settings, watch)
 
     monkeypatch.setattr(Spend, "values", spy)
-    monkeypatch.setattr(mechanism, "MATRIX_SOLVERS", {**mechanism.MATRIX_SOLVERS, "sor": (real[0], solve)})
+    monkeypatch.setattr(mechanism, "MATRIX_SOLVERS", {**MATRIX_SOLVERS, "sor": (real[0], solve)})
     private(solver="sor", method="input").fit(planted[1])
     assert len(noisy) == len(fitted) == 1
     slope = noisy[0].values[0] / fitted[0][0]  # what clipping leaves of the signal: a private number as well
     np.testing.assert_allclose(slope * fitted[0], noisy[0].values)
 
 
-def test_knowing_the_noise_pays():
+def test_knowing_the_noise_pays() -> None:
     rng = np.random.default_rng(0)
     truth = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 150))
     tensor = tv.ObservedTensor.from_dense(truth, mask=rng.random(truth.shape) < 0.4)
@@ -200,7 +204,7 @@ def test_knowing_the_noise_pays():
     assert errors["bayes"] < 0.9 * min(errors[solver] for solver in PRIVATE_SOLVERS[1:])
 
 
-def test_automatic_rank_is_found_from_perturbed_values(planted):
+def test_automatic_rank_is_found_from_perturbed_values(planted: Any) -> None:
     _, tensor = planted
     fitted = private(rank="auto", epsilon=100.0, noise_seed=0, max_rank=12).fit(tensor)
     assert fitted.rank_ == 3
@@ -224,24 +228,25 @@ def test_automatic_rank_is_found_from_perturbed_values(planted):
         ({"epsilon": 0.0}, r"epsilon"),
     ],
 )
-def test_private_parameter_errors(planted, changes, message):
+def test_private_parameter_errors(planted: Any, changes: Any, message: Any) -> None:
     with pytest.raises(tv.InputError, match=message):
         private(**changes).fit(planted[1])
 
 
 @pytest.mark.parametrize("unit", ["value", "entry"])
-def test_every_method_runs(planted, unit):
+def test_every_method_runs(planted: Any, unit: Any) -> None:
     for method in BY_UNIT[unit]:
         fitted = private(method=method, unit=unit, shape=(60, 50), sweeps=20, restarts=1).fit(planted[1])
         assert fitted.guarantee_.private
         assert fitted.plan_.method == method
 
 
-def test_release_and_ledger(planted, tmp_path):
+def test_release_and_ledger(planted: Any, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=6.0, delta=0.0), unit="value", name="x")
     fitted = private(ledger=ledger, method="input").fit(planted[1])
     write_release(fitted, tmp_path / "release")
     model, guarantee = load_release(tmp_path / "release")
+    assert isinstance(model, tv.CPModel)
     np.testing.assert_array_equal(model.dense(), fitted.dense())
     assert guarantee.epsilon == 5.0
     with pytest.raises(tv.TensorveilError):
@@ -250,7 +255,7 @@ def test_release_and_ledger(planted, tmp_path):
 
 @pytest.mark.parametrize("solver", PRIVATE_SOLVERS)
 @pytest.mark.parametrize("method", ["input", "margins+input"])
-def test_private_fits_of_degenerate_matrices(solver, method):
+def test_private_fits_of_degenerate_matrices(solver: Any, method: Any) -> None:
     one = tv.ObservedTensor([[2, 1]], [4.0], shape=(5, 3))
     equal = tv.ObservedTensor.from_dense(np.full((6, 5), 3.0), mask=np.tri(6, 5) > 0)
     for tensor in (one, equal):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -17,15 +19,15 @@ from tensorveil.privacy import Budget, BudgetExceededError, Guarantee, Ledger, U
 VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "value"]
 
 
-PROMISE = {"epsilon": 2.0, "delta": 1e-6, "unit": "value", "bounds": (0, 1)}
+PROMISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6, "unit": "value", "bounds": (0, 1)}
 
 
 @pytest.fixture(scope="module")
-def problem():
+def problem() -> Any:
     return tv.paper_problem("cp", random_state=0)
 
 
-def make(estimator=tv.PrivateCP, **changes):
+def make(estimator: Any = tv.PrivateCP, **changes: Any) -> Any:
     options = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (-0.25, 1.25), "sweeps": 20}
     return estimator(**(options | {"restarts": 1, "random_state": 0} | changes))
 
@@ -33,7 +35,7 @@ def make(estimator=tv.PrivateCP, **changes):
 @pytest.mark.parametrize("estimator", [tv.PrivateCP, tv.PrivateTucker])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("method", VALUE_METHODS)
-def test_every_method_proves_what_was_asked(problem, estimator, delta, method):
+def test_every_method_proves_what_was_asked(problem: Any, estimator: Any, delta: float, method: Any) -> None:
     fitted = make(estimator, method=method, delta=delta).fit(problem.train)
     guarantee = fitted.guarantee_
     assert guarantee.private
@@ -51,7 +53,7 @@ def test_every_method_proves_what_was_asked(problem, estimator, delta, method):
 
 @pytest.mark.parametrize("estimator", [tv.PrivateCP, tv.PrivateTucker])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_unit_entry(problem, estimator, delta):
+def test_unit_entry(problem: Any, estimator: Any, delta: float) -> None:
     fitted = make(estimator, unit="entry", shape=(20, 20, 20), delta=delta).fit(problem.train)
     assert fitted.guarantee_.private
     assert str(fitted.guarantee_.unit) == "entry"
@@ -59,7 +61,7 @@ def test_unit_entry(problem, estimator, delta):
     assert epsilon_for(fitted.guarantee_.event, delta) <= 2.0
 
 
-def test_unit_entry_releases_no_labels():
+def test_unit_entry_releases_no_labels() -> None:
     tensor = tv.ObservedTensor(
         [[0, 0], [1, 1]], [0.0, 1.0], shape=(2, 2), modes=[tv.Mode("user", ["ann", "bob"]), tv.Mode("film", ["x", "y"])]
     )
@@ -69,7 +71,7 @@ def test_unit_entry_releases_no_labels():
     assert list(public.model_.modes[0].labels) == ["ann", "bob"]
 
 
-def test_noise_is_fresh_and_seeds_say_so(problem):
+def test_noise_is_fresh_and_seeds_say_so(problem: Any) -> None:
     first, second = (make(method="mean").fit(problem.train).model_.offset for _ in range(2))
     assert first != second
     seeded = [make(method="mean", noise_seed=1).fit(problem.train) for _ in range(2)]
@@ -78,14 +80,14 @@ def test_noise_is_fresh_and_seeds_say_so(problem):
     assert str(seeded[0].guarantee_).startswith("NOT PRIVATE")
 
 
-def test_values_outside_the_bounds_are_clipped_without_a_word(problem):
+def test_values_outside_the_bounds_are_clipped_without_a_word(problem: Any) -> None:
     wild = problem.train.with_values(np.where(np.arange(problem.train.n_entries) == 5, 1e9, problem.train.values))
     fitted = make(method="mean", noise_seed=1).fit(wild)
     usual = make(method="mean", noise_seed=1).fit(problem.train)
     assert abs(fitted.model_.offset - usual.model_.offset) <= 1.5 / problem.train.n_entries + 1e-6
 
 
-def test_the_ledger_is_charged_before_and_refuses_after(problem, tmp_path):
+def test_the_ledger_is_charged_before_and_refuses_after(problem: Any, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=3.0, delta=0.0), unit="value", name="x")
     fitted = make(ledger=tmp_path / "x.ledger", method="mean").fit(problem.train)
     assert ledger.spent().epsilon == pytest.approx(2.0)
@@ -99,7 +101,7 @@ def test_the_ledger_is_charged_before_and_refuses_after(problem, tmp_path):
         make(ledger=ledger, epsilon=0.5, unit="entry", shape=(20, 20, 20)).fit(problem.train)
 
 
-def test_a_failing_mechanism_leaves_its_charge(problem, tmp_path, monkeypatch):
+def test_a_failing_mechanism_leaves_its_charge(problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = Ledger.create(tmp_path / "x.ledger", budget=Budget(epsilon=3.0, delta=0.0), unit="value", name="x")
     estimator = make(ledger=ledger, method="mean")
     monkeypatch.setattr(np, "clip", None)
@@ -117,7 +119,9 @@ FAILING = {
 
 
 @pytest.mark.parametrize("unit", FAILING)
-def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(unit, tmp_path, monkeypatch):
+def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(
+    unit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     estimator, options = FAILING[unit]
     tensor = tv.ObservedTensor(
         np.argwhere(np.ones((9, 8))), np.linspace(0, 1, 72), shape=(9, 8), modes=("user", "film")
@@ -131,7 +135,7 @@ def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(unit, tmp_pa
     assert (fit.release_id_, fit.model_) == (first, model), "a fit that is refused leaves the earlier one as it was"
     fit.set_params(epsilon=2.0)
 
-    def fail(*_, **__):
+    def fail(*_: Any, **__: Any) -> NoReturn:
         raise MemoryError
 
     with monkeypatch.context() as patch:
@@ -165,20 +169,20 @@ def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(unit, tmp_pa
         ({"restarts": 0}, r"restarts must be a whole number"),
     ],
 )
-def test_parameter_errors(problem, changes, message):
+def test_parameter_errors(problem: Any, changes: Any, message: Any) -> None:
     with pytest.raises(tv.InputError, match=message):
         make(**changes).fit(problem.train)
 
 
-def test_privacy_inputs_have_no_defaults():
+def test_privacy_inputs_have_no_defaults() -> None:
     for missing in ("epsilon", "delta", "unit", "bounds", "rank"):
-        options = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (0, 1)}
+        options: dict[str, Any] = {"rank": 3, "epsilon": 2.0, "delta": 0.0, "unit": "value", "bounds": (0, 1)}
         del options[missing]
         with pytest.raises(TypeError, match=missing):
             tv.PrivateCP(**options)
 
 
-ESTIMATORS = {
+ESTIMATORS: dict[Any, dict[str, Any]] = {
     tv.CP: {"rank": 3, "solver": "als"},
     tv.Tucker: {"rank": (3, 2), "core_regularization": 0.5},
     tv.LowRankMatrix: {"rank": 3, "penalty": 0.7},
@@ -192,7 +196,7 @@ ESTIMATORS = {
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
-def test_clones_have_the_same_parameters(estimator):
+def test_clones_have_the_same_parameters(estimator: Any) -> None:
     settings = ESTIMATORS[estimator]
     original = estimator(**settings)
     copy = clone(original)
@@ -211,7 +215,7 @@ def test_clones_have_the_same_parameters(estimator):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: estimator.__name__)
-def test_help_explains_every_parameter(estimator):
+def test_help_explains_every_parameter(estimator: Any) -> None:
     explained = {
         name for line in estimator.__doc__.splitlines() if not line.startswith(" ") for name in line.split(", ")
     }
@@ -220,11 +224,11 @@ def test_help_explains_every_parameter(estimator):
     assert "**settings" not in explained
 
 
-def facts(shape=(20, 20, 20), n=3200, rank=3, bounds=(-0.25, 1.25)):
+def facts(shape: Any = (20, 20, 20), n: int = 3200, rank: int = 3, bounds: Any = (-0.25, 1.25)) -> Any:
     return {"shape": shape, "n_entries": n, "bounds": bounds, "ranks": (rank,) * len(shape), "core": False}
 
 
-def test_plans_use_public_quantities_only():
+def test_plans_use_public_quantities_only() -> None:
     """The plan is a function of its arguments, none of which are values; more budget never predicts a larger error."""
     best = [
         plan(budget=Budget(epsilon=e, delta=0.0), unit=Unit.value(), **facts()).predictions[0].rmse
@@ -236,7 +240,7 @@ def test_plans_use_public_quantities_only():
     assert {p.method for p in chosen.predictions} == set(VALUE_METHODS)
 
 
-def errors(kind, epsilon, seeds):
+def errors(kind: Any, epsilon: float, seeds: Any) -> Any:
     fitted, constant = [], []
     estimator = tv.PrivateCP if kind == "cp" else tv.PrivateTucker
     for seed in seeds:
@@ -249,13 +253,13 @@ def errors(kind, epsilon, seeds):
 
 
 @pytest.mark.parametrize(("epsilon", "most"), [(10.0, 0.050), (5.0, 0.065)])
-def test_reference_case_few_seeds(epsilon, most):
+def test_reference_case_few_seeds(epsilon: float, most: Any) -> None:
     error, _ = errors("cp", epsilon, range(4))
     assert error <= most
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0])
-def test_low_budgets_stay_near_the_constant(epsilon):
+def test_low_budgets_stay_near_the_constant(epsilon: float) -> None:
     error, constant = errors("cp", epsilon, range(4))
     assert error <= 1.03 * constant
 
@@ -263,7 +267,7 @@ def test_low_budgets_stay_near_the_constant(epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cp", "tucker"])
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0])
-def test_reference_case(kind, epsilon):
+def test_reference_case(kind: Any, epsilon: float) -> None:
     error, constant = errors(kind, epsilon, range(20))
     most = {10.0: 0.050, 5.0: 0.065}.get(epsilon, 1.02 * constant)
     assert error <= most

@@ -1,8 +1,10 @@
 """What a client refuses: everything that is not the agreed server's next question, whatever a lying server tries."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
-from federated_cases import clients_of, in_process, ratings
 
 from tensorveil.errors import InputError
 from tensorveil.federated import wire
@@ -11,6 +13,7 @@ from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, make_identity
 from tensorveil.federated.secure import masking
 from tensorveil.rounds import State
+from tests.unit.federated.federated_cases import clients_of, in_process, ratings
 
 RUN = "ab" * 16
 
@@ -18,11 +21,13 @@ RUN = "ab" * 16
 class Asking:
     """A server in the hand: asks clients whatever a test wants."""
 
-    def __init__(self, tmp_path, kind="secure", **more):
+    def __init__(self, tmp_path: Path, kind: str = "secure", **more: Any) -> None:
         self.agreement, self.key, self.clients, _, _ = in_process(tmp_path, kind, **more)
         self.homes = [client.home for client in self.clients]
 
-    def message(self, kind_, round_, receiver_, arrays=None, key=None, **changes):
+    def message(
+        self, kind_: Any, round_: Any, receiver_: Any, arrays: Any = None, key: Any = None, **changes: Any
+    ) -> Any:
         facts = {
             "kind": kind_,
             "agreement": self.agreement.digest,
@@ -34,33 +39,33 @@ class Asking:
         }
         return wire.encode(wire.Message(**{**facts, **changes}), key or self.key)
 
-    def ask(self, client, *question, **changes):
+    def ask(self, client: Any, *question: Any, **changes: Any) -> Any:
         content = self.clients[client].answer(self.message(*question, **changes))
         return wire.decode(content, len(content))
 
-    def greet(self, run=RUN):
+    def greet(self, run: Any = RUN) -> Any:
         self.hellos = [
             np.frombuffer(c.answer(self.message("hello", -1, wire.SERVER, run=run)), dtype=np.uint8)
             for c in self.clients
         ]
         return {f"hello-{k}": hello for k, hello in enumerate(self.hellos)}
 
-    def share(self):
+    def share(self) -> Any:
         hellos = self.greet()
         sealed = [self.ask(k, "share", -1, k, hellos).arrays["sealed"].tobytes() for k in range(len(self.clients))]
         length = masking.sealed_length(len(self.agreement.recipe.rounds))
         return [b"".join(s[k * length : (k + 1) * length] for s in sealed) for k in range(len(self.clients))]
 
-    def state(self, state=None):
+    def state(self, state: Any = None) -> Any:
         state = self.agreement.recipe.start() if state is None else state
         return np.frombuffer(state.to_bytes(), dtype=np.uint8)
 
-    def first(self, client, inboxes, state=None):
+    def first(self, client: Any, inboxes: Any, state: Any = None) -> Any:
         arrays = {"state": self.state(state), "inbox": np.frombuffer(inboxes[client], dtype=np.uint8)}
         return self.ask(client, "sum", 0, client, arrays)
 
 
-def test_a_question_is_answered_once(tmp_path):
+def test_a_question_is_answered_once(tmp_path: Path) -> None:
     asking = Asking(tmp_path, drop_outs=1)
     inboxes = asking.share()
     with pytest.raises(RefusedError, match="answered before"):
@@ -74,7 +79,7 @@ def test_a_question_is_answered_once(tmp_path):
         asking.ask(0, "unmask", 0, 0, {"present": np.array([1, 0, 1], dtype=np.uint8)})
 
 
-def test_another_run_of_the_same_agreement_gets_nothing(tmp_path):
+def test_another_run_of_the_same_agreement_gets_nothing(tmp_path: Path) -> None:
     asking = Asking(tmp_path, "aggregator")
     asking.greet()
     asking.ask(0, "sum", 0, 0, {"state": asking.state()})
@@ -84,7 +89,7 @@ def test_another_run_of_the_same_agreement_gets_nothing(tmp_path):
         asking.ask(0, "sum", 1, 0, {"state": asking.state()}, run="cd" * 16)
 
 
-def test_too_few_present_reveal_nothing(tmp_path):
+def test_too_few_present_reveal_nothing(tmp_path: Path) -> None:
     asking = Asking(tmp_path, drop_outs=1)
     inboxes = asking.share()
     asking.first(0, inboxes)
@@ -92,7 +97,7 @@ def test_too_few_present_reveal_nothing(tmp_path):
         asking.ask(0, "unmask", 0, 0, {"present": np.array([1, 0, 0], dtype=np.uint8)})
 
 
-def test_no_sum_before_all_shares_are_there(tmp_path):
+def test_no_sum_before_all_shares_are_there(tmp_path: Path) -> None:
     asking = Asking(tmp_path, drop_outs=1)
     inboxes = asking.share()
     with pytest.raises(RefusedError, match="missing"):
@@ -104,7 +109,7 @@ def test_no_sum_before_all_shares_are_there(tmp_path):
     assert not Home.of(asking.homes[0], asking.agreement.digest).was_begun()
 
 
-def test_a_server_cannot_put_in_keys_of_its_own(tmp_path):
+def test_a_server_cannot_put_in_keys_of_its_own(tmp_path: Path) -> None:
     asking = Asking(tmp_path)
     hellos = asking.greet()
     mine = make_identity(tmp_path / "spy")
@@ -118,7 +123,7 @@ def test_a_server_cannot_put_in_keys_of_its_own(tmp_path):
         asking.ask(0, "share", -1, 0, {"hello-0": hellos["hello-0"]})
 
 
-def test_a_peers_greeting_of_an_earlier_run_is_refused(tmp_path):
+def test_a_peers_greeting_of_an_earlier_run_is_refused(tmp_path: Path) -> None:
     asking = Asking(tmp_path)
     old = asking.greet(run="cd" * 16)
     hellos = asking.greet()
@@ -137,20 +142,20 @@ def test_a_peers_greeting_of_an_earlier_run_is_refused(tmp_path):
         ({"receiver": wire.SERVER}, "no receiver"),
     ],
 )
-def test_questions_that_are_not_the_agreed_servers(tmp_path, change, reason):
+def test_questions_that_are_not_the_agreed_servers(tmp_path: Path, change: Any, reason: Any) -> None:
     asking = Asking(tmp_path, "aggregator")
     asking.greet()
     with pytest.raises(RefusedError, match=reason):
         asking.ask(0, "sum", 0, 0, {"state": asking.state()}, **change)
 
 
-def test_a_question_signed_by_another(tmp_path):
+def test_a_question_signed_by_another(tmp_path: Path) -> None:
     asking = Asking(tmp_path, "aggregator")
     with pytest.raises(RefusedError, match="signature"):
         asking.ask(0, "hello", -1, wire.SERVER, key=load_identity(asking.homes[1]))
 
 
-def broken_states(recipe):
+def broken_states(recipe: Any) -> Any:
     start = recipe.start()
     name = next(iter(start.arrays))
     longer = {**start.arrays, name: np.append(np.ravel(start[name]), 1.0)}
@@ -167,7 +172,7 @@ def broken_states(recipe):
     ("case", "reason"),
     [("longer", "other arrays"), ("nan", "not finite"), ("missing", "other arrays"), ("late", "another round")],
 )
-def test_states_that_are_not_what_they_should_be(tmp_path, case, reason):
+def test_states_that_are_not_what_they_should_be(tmp_path: Path, case: Any, reason: Any) -> None:
     asking = Asking(tmp_path, "aggregator")
     asking.greet()
     with pytest.raises(RefusedError, match=reason):
@@ -182,7 +187,7 @@ def test_states_that_are_not_what_they_should_be(tmp_path, case, reason):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path):
+def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path: Path) -> None:
     """A lying server chooses the state: one user's contribution keeps its limit all the same."""
     asking = Asking(tmp_path, "aggregator", sweeps=2)
     recipe = asking.agreement.recipe
@@ -202,7 +207,7 @@ def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path):
         state = recipe.advance(state, np.zeros(this.size, dtype=np.int64))
 
 
-def test_secrets_are_erased_after_the_last_round(tmp_path):
+def test_secrets_are_erased_after_the_last_round(tmp_path: Path) -> None:
     asking = Asking(tmp_path, drop_outs=1)
     inboxes = asking.share()
     memory = Home.of(asking.homes[0], asking.agreement.digest)
@@ -214,14 +219,14 @@ def test_secrets_are_erased_after_the_last_round(tmp_path):
     assert not any((memory.folder / name).exists() for name in ("seed", "shares", "peers"))
 
 
-def test_local_noise_needs_a_ledger(tmp_path):
+def test_local_noise_needs_a_ledger(tmp_path: Path) -> None:
     asking = Asking(tmp_path, "local")
     asking.greet()
     with pytest.raises(InputError, match="own ledger"):
         asking.ask(0, "sum", 0, 0, {"state": asking.state()})
 
 
-def test_a_client_outside_the_agreement_says_so(tmp_path):
+def test_a_client_outside_the_agreement_says_so(tmp_path: Path) -> None:
     asking = Asking(tmp_path, "aggregator")
     make_identity(tmp_path / "stranger")
     (stranger,) = clients_of(asking.agreement, [tmp_path / "stranger"], [ratings()])

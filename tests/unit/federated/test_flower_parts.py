@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +16,12 @@ from tensorveil.federated.flower.processes import Channel, environment, free_por
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", ":18000", "localhost:http", ""])
-def test_addresses_are_host_and_port(address):
+def test_addresses_are_host_and_port(address: Any) -> None:
     with pytest.raises(InputError, match="host:port"):
         Channel(address=address)
 
 
-def test_only_the_loopback_address_may_do_without_tls(tmp_path):
+def test_only_the_loopback_address_may_do_without_tls(tmp_path: Path) -> None:
     assert Channel(address="127.0.0.1:18000").trusted is None
     with pytest.raises(InputError, match="need TLS"):
         Channel(address="sums.example.org:18000")
@@ -30,7 +32,7 @@ def test_only_the_loopback_address_may_do_without_tls(tmp_path):
         processes._server_tls(Channel(address="sums.example.org:18000", ca=ca))
 
 
-def test_nothing_is_reported_looked_up_or_kept_in_the_users_home(tmp_path):
+def test_nothing_is_reported_looked_up_or_kept_in_the_users_home(tmp_path: Path) -> None:
     settings = environment(tmp_path)
     assert settings["FLWR_TELEMETRY_ENABLED"] == "0"
     assert settings["FLWR_DISABLE_UPDATE_CHECK"] == "1"
@@ -38,13 +40,13 @@ def test_nothing_is_reported_looked_up_or_kept_in_the_users_home(tmp_path):
     assert settings["FLWR_HOME"] == str(tmp_path)
 
 
-def test_missing_packages_are_named(monkeypatch):
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError, match=r"tensorveil\[federated\]"):
         processes.require_flower()
 
 
-def test_a_process_that_ends_at_once_is_reported(tmp_path):
+def test_a_process_that_ends_at_once_is_reported(tmp_path: Path) -> None:
     with (
         pytest.raises(AbandonedError, match="ended at once"),
         processes._run(["true"], tmp_path, tmp_path / "log", f"127.0.0.1:{free_port()}"),
@@ -53,7 +55,7 @@ def test_a_process_that_ends_at_once_is_reported(tmp_path):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel of Linux ends children with their parent")
-def test_children_end_with_a_parent_that_is_killed(tmp_path):
+def test_children_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     port = free_port()
     script = f"""
 import sys, time
@@ -67,6 +69,7 @@ with processes._run(server, Path({str(tmp_path)!r}), Path({str(tmp_path / "log")
 """
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=os.environ)
     with parent:
+        assert parent.stdout is not None
         assert parent.stdout.readline() == b"up\n"
         assert listens(f"127.0.0.1:{port}")
         parent.kill()

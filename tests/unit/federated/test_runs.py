@@ -1,12 +1,12 @@
 """Whole runs in one process: the same as centrally, whoever drops out, lies or replays; budgets charged rightly."""
 
 import logging
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from federated_cases import agreed, clients_of, in_process, ratings, split_users
 
-import chance
 from tensorveil.errors import InputError
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
@@ -19,11 +19,13 @@ from tensorveil.noise import SeededSource
 from tensorveil.privacy import Budget, BudgetExceededError, Ledger
 from tensorveil.rounds import run_recipe
 from tensorveil.runs.federate import release_outcome
+from tests import chance
+from tests.unit.federated.federated_cases import agreed, clients_of, in_process, ratings, split_users
 
 HASTE = Settings(patience=0.0, timeout=1.0)
 
 
-def ledger_at(path, epsilon=5.0):
+def ledger_at(path: Path, epsilon: float = 5.0) -> Any:
     Ledger.create(path, budget=Budget(epsilon=epsilon, delta=1e-5), unit="slice:user", name="ratings")
     return path
 
@@ -39,7 +41,7 @@ def ledger_at(path, epsilon=5.0):
         ("local", 4, {}),
     ],
 )
-def test_without_noise_a_run_equals_the_central_one_bit_by_bit(tmp_path, kind, n, more):
+def test_without_noise_a_run_equals_the_central_one_bit_by_bit(tmp_path: Path, kind: Any, n: int, more: Any) -> None:
     agreement, key, _, transport, data = in_process(tmp_path, kind, n, noise=False, **more)
     outcome = run_server(agreement, key, transport, settings=HASTE)
     assert outcome.state.to_bytes() == run_recipe(agreement.recipe, [data], None).to_bytes()
@@ -49,7 +51,7 @@ def test_without_noise_a_run_equals_the_central_one_bit_by_bit(tmp_path, kind, n
 
 
 @pytest.mark.parametrize("kind", ["aggregator", "secure", "local"])
-def test_noise_on_the_sums_is_what_the_recipe_expects(tmp_path, kind):
+def test_noise_on_the_sums_is_what_the_recipe_expects(tmp_path: Path, kind: Any) -> None:
     """The total carries the noise that the recipe declares, whoever adds it."""
     ledgers = [ledger_at(tmp_path / f"{k}.ledger") for k in range(3)]
     data = ratings(shape=(30, 2000, 4))
@@ -62,7 +64,7 @@ def test_noise_on_the_sums_is_what_the_recipe_expects(tmp_path, kind):
     noise = []
     recipe, advance = agreement.recipe, type(agreement.recipe).advance
 
-    def spy(self, state, total):
+    def spy(self: Any, state: Any, total: Any) -> Any:
         if any(total):  # not when only the form of a state is wanted
             this = recipe.rounds[state.round]
             exact = sum(recipe.contribute(state, group) for group in groups)
@@ -77,7 +79,7 @@ def test_noise_on_the_sums_is_what_the_recipe_expects(tmp_path, kind):
     assert outcome.guarantee_.epsilon == 5.0
 
 
-def test_a_trusted_server_with_a_seed_says_so(tmp_path):
+def test_a_trusted_server_with_a_seed_says_so(tmp_path: Path) -> None:
     agreement, key, _, transport, _ = in_process(tmp_path, "aggregator")
     outcome = run_server(agreement, key, transport, source=SeededSource(1), settings=HASTE)
     assert not outcome.guarantee_.private
@@ -88,15 +90,15 @@ def test_a_trusted_server_with_a_seed_says_so(tmp_path):
 class Wire:
     """A transport with a hand on the wire: replies of some client are changed on their way."""
 
-    def __init__(self, clients, change):
+    def __init__(self, clients: Any, change: Any) -> None:
         self.inner = InProcess(answers=[client.answer for client in clients])
         self.change = change
-        self.kept = []
+        self.kept: list[bytes] = []
 
-    def nodes(self):
+    def nodes(self) -> Any:
         return self.inner.nodes()
 
-    def exchange(self, messages, timeout):
+    def exchange(self, messages: Any, timeout: Any) -> Any:
         replies = self.inner.exchange(messages, timeout)
         for node, content in list(replies.items()):
             message = wire.decode(content, len(content))
@@ -109,30 +111,30 @@ class Wire:
         return replies
 
 
-def resigned(message, home, **arrays):
+def resigned(message: Any, home: Any, **arrays: Any) -> Any:
     return wire.encode(wire.Message(**{**vars(message), "arrays": arrays}), load_identity(home))
 
 
-def drop(node, message, content, kept):
+def drop(node: Any, message: Any, content: Any, kept: Any) -> Any:
     return None
 
 
-def not_a_number(node, message, content, kept):
+def not_a_number(node: Any, message: Any, content: Any, kept: Any) -> Any:
     """Floats where integers belong: the bytes of NaN, under a header that says so."""
     text = content.replace(b'"u8"', b'"f8"').replace(b'"i8"', b'"f8"')
     return text
 
 
-def replayed(node, message, content, kept):
+def replayed(node: Any, message: Any, content: Any, kept: Any) -> Any:
     mine = [old for old in kept[:-1] if wire.decode(old, len(old)).sender == message.sender]
     return mine[-1]
 
 
-def huge(node, message, content, kept):
+def huge(node: Any, message: Any, content: Any, kept: Any) -> Any:
     return content + bytes(10_000_000)
 
 
-def garbage(node, message, content, kept):
+def garbage(node: Any, message: Any, content: Any, kept: Any) -> Any:
     return b"\x80\x04\x95 a pickle, perhaps"
 
 
@@ -147,11 +149,11 @@ HARM = {
 
 @pytest.mark.parametrize("harm", list(HARM), ids=lambda h: h.__name__)
 @pytest.mark.parametrize("kind", ["aggregator", "secure"])
-def test_a_harmful_client_counts_as_missing_from_its_round(tmp_path, harm, kind, caplog):
+def test_a_harmful_client_counts_as_missing_from_its_round(tmp_path: Path, harm: Any, kind: Any, caplog: Any) -> None:
     more = {"drop_outs": 1} if kind == "secure" else {}
     agreement, key, clients, _, _ = in_process(tmp_path, kind, noise=False, **more)
 
-    def change(node, message, content, kept):
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
         return harm(node, message, content, kept) if (node, message.kind, message.round) == (1, "sum", 1) else content
 
     with caplog.at_level(logging.WARNING, logger="tensorveil.federated"):
@@ -172,7 +174,7 @@ def test_a_harmful_client_counts_as_missing_from_its_round(tmp_path, harm, kind,
 
 
 @pytest.mark.parametrize("case", ["long", "short", "kind", "names", "signed by another", "too large"])
-def test_sums_that_cannot_be_are_refused(tmp_path, case):
+def test_sums_that_cannot_be_are_refused(tmp_path: Path, case: Any) -> None:
     agreement, key, clients, _, _ = in_process(tmp_path, "aggregator", noise=False)
     this = agreement.recipe.rounds[0]
     zeros = np.zeros(this.size, dtype=np.int64)
@@ -186,7 +188,7 @@ def test_sums_that_cannot_be_are_refused(tmp_path, case):
     }[case]
     home = clients[1 if case == "signed by another" else 0].home
 
-    def change(node, message, content, kept):
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
         return resigned(message, home, **sent) if (node, message.kind, message.round) == (0, "sum", 0) else content
 
     outcome = run_server(agreement, key, Wire(clients, change), settings=HASTE)
@@ -194,11 +196,11 @@ def test_sums_that_cannot_be_are_refused(tmp_path, case):
     assert outcome.missing == {this.name: (0,)}
 
 
-def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp_path):
+def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp_path: Path) -> None:
     path = ledger_at(tmp_path / "ratings.ledger")
     agreement, key, clients, _, _ = in_process(tmp_path, "secure", n=4, drop_outs=1)
 
-    def change(node, message, content, kept):
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
         return None if node == 2 and message.round >= 1 else content
 
     outcome = run_server(agreement, key, Wire(clients, change), ledger=path, settings=HASTE)
@@ -211,10 +213,10 @@ def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp
     assert charge.status == "released"
 
 
-def test_a_client_that_drops_out_while_unmasking_does_no_harm(tmp_path):
+def test_a_client_that_drops_out_while_unmasking_does_no_harm(tmp_path: Path) -> None:
     agreement, key, clients, _, data = in_process(tmp_path, "secure", n=3, drop_outs=1, noise=False)
 
-    def change(node, message, content, kept):
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
         return None if (node, message.kind) == (0, "unmask") else content
 
     outcome = run_server(agreement, key, Wire(clients, change), settings=HASTE)
@@ -222,11 +224,11 @@ def test_a_client_that_drops_out_while_unmasking_does_no_harm(tmp_path):
     assert {incident.step.split(", ")[-1] for incident in outcome.incidents} == {"unmasking"}
 
 
-def test_more_drop_outs_than_agreed_on_end_the_run_and_stay_charged(tmp_path):
+def test_more_drop_outs_than_agreed_on_end_the_run_and_stay_charged(tmp_path: Path) -> None:
     path = ledger_at(tmp_path / "ratings.ledger")
     agreement, key, clients, _, _ = in_process(tmp_path, "secure", n=3, drop_outs=1)
 
-    def change(node, message, content, kept):
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
         return None if node > 0 and message.round == 2 else content
 
     with pytest.raises(AbandonedError, match="more dropped out than the agreement allows"):
@@ -240,11 +242,11 @@ def test_more_drop_outs_than_agreed_on_end_the_run_and_stay_charged(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["hello", "share"])
-def test_a_run_that_does_not_begin_charges_nothing(tmp_path, kind):
+def test_a_run_that_does_not_begin_charges_nothing(tmp_path: Path, kind: Any) -> None:
     path = ledger_at(tmp_path / "ratings.ledger")
     agreement, key, clients, transport, _ = in_process(tmp_path, "secure", n=3, drop_outs=1)
 
-    def change(node, message, content, kept):
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
         return None if (node, message.kind) == (1, kind) else content
 
     with pytest.raises(AbandonedError, match="Nothing was charged"):
@@ -255,7 +257,7 @@ def test_a_run_that_does_not_begin_charges_nothing(tmp_path, kind):
     assert len(Ledger.open(path).entries()) == 1
 
 
-def test_a_ledger_without_budget_stops_the_run_before_any_question(tmp_path):
+def test_a_ledger_without_budget_stops_the_run_before_any_question(tmp_path: Path) -> None:
     path = ledger_at(tmp_path / "ratings.ledger", epsilon=4.0)
     agreement, key, clients, transport, _ = in_process(tmp_path, "aggregator")
     with pytest.raises(BudgetExceededError):
@@ -263,7 +265,7 @@ def test_a_ledger_without_budget_stops_the_run_before_any_question(tmp_path):
     assert not any((client.home / "agreements" / agreement.digest / "begun").exists() for client in clients)
 
 
-def test_with_local_noise_every_client_charges_its_own_ledger_once(tmp_path):
+def test_with_local_noise_every_client_charges_its_own_ledger_once(tmp_path: Path) -> None:
     ledgers = [ledger_at(tmp_path / f"{k}.ledger") for k in range(3)]
     agreement, key, homes = agreed(tmp_path, Trust(kind="local", clients=3))
     groups = split_users(ratings(), 3)
@@ -283,7 +285,7 @@ def test_with_local_noise_every_client_charges_its_own_ledger_once(tmp_path):
     assert agreement.recipe.epsilon < agreement.epsilon
 
 
-def test_a_client_that_cannot_pay_does_not_answer(tmp_path):
+def test_a_client_that_cannot_pay_does_not_answer(tmp_path: Path) -> None:
     ledgers = [ledger_at(tmp_path / f"{k}.ledger", epsilon=1.0 if k == 1 else 5.0) for k in range(3)]
     agreement, key, homes = agreed(tmp_path, Trust(kind="local", clients=3))
     clients = [
@@ -295,11 +297,11 @@ def test_a_client_that_cannot_pay_does_not_answer(tmp_path):
     assert Ledger.open(ledgers[1]).entries() == ()
 
 
-def test_strangers_and_doubles_are_not_let_in(tmp_path):
+def test_strangers_and_doubles_are_not_let_in(tmp_path: Path) -> None:
     agreement, key, clients, _, _ = in_process(tmp_path, "aggregator", n=2, noise=False)
     stranger = make_identity(tmp_path / "stranger")
 
-    def impostor(content):
+    def impostor(content: Any) -> Any:
         asked = wire.decode(content, len(content))
         facts = {**vars(asked), "sender": 0, "receiver": wire.SERVER, "arrays": {}}
         return wire.encode(wire.Message(**facts), stranger)
@@ -309,13 +311,13 @@ def test_strangers_and_doubles_are_not_let_in(tmp_path):
     assert [incident.reason for incident in outcome.incidents] == ["the signature is wrong"]
 
 
-def test_the_server_must_hold_the_agreed_key(tmp_path):
+def test_the_server_must_hold_the_agreed_key(tmp_path: Path) -> None:
     agreement, _, _, transport, _ = in_process(tmp_path, "aggregator")
     with pytest.raises(InputError, match="not the server's"):
         run_server(agreement, make_identity(tmp_path / "other"), transport, settings=HASTE)
 
 
-def test_agreements_are_read_back_strictly(tmp_path):
+def test_agreements_are_read_back_strictly(tmp_path: Path) -> None:
     agreement, *_ = in_process(tmp_path, "secure")
     agreement.save(tmp_path / "agreement.json")
     again = Agreement.load(tmp_path / "agreement.json")

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,16 +15,16 @@ from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.wire import Message
 
 KEY = Ed25519PrivateKey.generate()
-FACTS = {"kind": "sum", "agreement": "a" * 64, "run": "b" * 32, "round": 2, "sender": 1, "receiver": -1}
+FACTS: dict[str, Any] = {"kind": "sum", "agreement": "a" * 64, "run": "b" * 32, "round": 2, "sender": 1, "receiver": -1}
 
 
-def message(**arrays):
+def message(**arrays: Any) -> Any:
     return Message(**FACTS, arrays=arrays)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.lists(st.integers(0, 2**64 - 1)), st.binary())
-def test_round_trip(signed, unsigned, text):
-    arrays = {
+def test_round_trip(signed: Any, unsigned: Any, text: Any) -> None:
+    arrays: dict[str, Any] = {
         "i": np.array(signed, dtype=np.int64),
         "u": np.array(unsigned, dtype=np.uint64),
         "b": np.frombuffer(text, dtype=np.uint8),
@@ -38,13 +39,13 @@ def test_round_trip(signed, unsigned, text):
 
 
 @given(st.binary(max_size=300))
-def test_random_bytes_are_refused(content):
+def test_random_bytes_are_refused(content: Any) -> None:
     with pytest.raises(RefusedError):
         wire.decode(content, 1000)
 
 
 @given(st.data())
-def test_a_changed_byte_is_refused(data):
+def test_a_changed_byte_is_refused(data: Any) -> None:
     content = bytearray(wire.encode(message(total=np.arange(5)), KEY))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
@@ -52,19 +53,19 @@ def test_a_changed_byte_is_refused(data):
         read_signed(bytes(content))
 
 
-def read_signed(content):
+def read_signed(content: Any) -> None:
     wire.decode(content, len(content))
     wire.verify(content, KEY.public_key())
 
 
 @given(st.integers(0, 400))
-def test_a_message_cut_short_is_refused(length):
+def test_a_message_cut_short_is_refused(length: Any) -> None:
     content = wire.encode(message(total=np.arange(40)), KEY)
     with pytest.raises(RefusedError):
         wire.decode(content[: min(length, len(content) - 1)], len(content))
 
 
-def packed(header, body=b""):
+def packed(header: Any, body: Any = b"") -> Any:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return b"TVF1" + struct.pack("<I", len(text)) + text + body + bytes(64)
 
@@ -87,7 +88,7 @@ def packed(header, body=b""):
         ({"arrays": {"total": "i8"}}, "not described"),
     ],
 )
-def test_headers_that_lie_are_refused(change, reason):
+def test_headers_that_lie_are_refused(change: Any, reason: Any) -> None:
     with pytest.raises(RefusedError, match=reason):
         wire.decode(packed({**FACTS, "arrays": [], **change}), 10_000)
 
@@ -100,7 +101,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from([*FACTS, "arrays"]), JSON, st.binary(max_size=40))
-def test_any_value_of_any_field_is_read_or_refused(name, value, body):
+def test_any_value_of_any_field_is_read_or_refused(name: str, value: Any, body: Any) -> None:
     try:
         read = wire.decode(packed({**FACTS, "arrays": [], name: value}, body), 10_000)
     except RefusedError:
@@ -109,7 +110,7 @@ def test_any_value_of_any_field_is_read_or_refused(name, value, body):
     assert sum(array.nbytes for array in read.arrays.values()) == len(body)
 
 
-def test_deep_and_long_headers_are_refused():
+def test_deep_and_long_headers_are_refused() -> None:
     with pytest.raises(RefusedError, match="too long"):
         wire.decode(packed(b"[" * 100_000), 1_000_000)
     with pytest.raises(RefusedError, match="cannot be read"):
@@ -118,7 +119,7 @@ def test_deep_and_long_headers_are_refused():
         wire.decode(packed({**FACTS, "arrays": []}, b"more"), 10_000)
 
 
-def test_limits_and_layouts():
+def test_limits_and_layouts() -> None:
     content = wire.encode(message(total=np.arange(5)), KEY)
     with pytest.raises(RefusedError, match="too long"):
         wire.decode(content, len(content) - 1)
@@ -133,6 +134,6 @@ def test_limits_and_layouts():
             wire.expect(read, layout)
 
 
-def test_floats_have_no_form_on_the_wire():
+def test_floats_have_no_form_on_the_wire() -> None:
     with pytest.raises(KeyError):
         wire.encode(message(total=np.array([np.nan])), KEY)

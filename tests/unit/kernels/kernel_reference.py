@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 
-def problem(shape, n, seed=0, dtype=np.float64):
+def problem(shape: tuple[int, ...], n: int, seed: int = 0, dtype: Any = np.float64) -> Any:
     """Random entries; the first row of every mode stays without entries."""
     rng = np.random.default_rng(seed)
     columns = np.stack([rng.integers(1, s, n) for s in shape]).astype(np.int32)
     return columns, rng.normal(size=n).astype(dtype)
 
 
-def factors(shape, ranks, seed=1, scale=0.5):
+def factors(shape: tuple[int, ...], ranks: Any, seed: int = 1, scale: float = 0.5) -> Any:
     rng = np.random.default_rng(seed)
     return [rng.normal(size=(s, r)) * scale for s, r in zip(shape, ranks, strict=True)]
 
 
-def superdiagonal(order, rank):
+def superdiagonal(order: int, rank: Any) -> Any:
     core = np.zeros((rank,) * order)
     core[(np.arange(rank),) * order] = 1.0
     return core
 
 
-def contract(core, rows, skip=None):
+def contract(core: Any, rows: Any, skip: Any = None) -> Any:
     """The core contracted with all rows, or with all but one."""
     out = core
     for m in reversed(range(core.ndim)):
@@ -34,7 +36,7 @@ def contract(core, rows, skip=None):
     return out
 
 
-def predict(columns, core, matrices, biases, offset):
+def predict(columns: Any, core: Any, matrices: Any, biases: Any, offset: Any) -> Any:
     out = np.empty(columns.shape[1])
     for p, index in enumerate(columns.T):
         rows = [a[i] for a, i in zip(matrices, index, strict=True)]
@@ -42,13 +44,24 @@ def predict(columns, core, matrices, biases, offset):
     return out
 
 
-def squared_error(columns, values, core, matrices, biases, offset):
+def squared_error(columns: Any, values: Any, core: Any, matrices: Any, biases: Any, offset: Any) -> Any:
     """The sum of squared errors over entries."""
     want = predict(columns, core, [a.astype(float) for a in matrices], [b.astype(float) for b in biases], offset)
     return float(((values.astype(float) - want) ** 2).sum())
 
 
-def sgd(entries, core, matrices, biases, offset, step, decay, core_decay, *, move_core):
+def sgd(
+    entries: Any,
+    core: Any,
+    matrices: Any,
+    biases: Any,
+    offset: Any,
+    step: Any,
+    decay: Any,
+    core_decay: Any,
+    *,
+    move_core: Any,
+) -> Any:
     """One joint step per entry, from old values; changes copies and returns (sse, core, matrices, biases)."""
     core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]
     total = 0.0
@@ -70,7 +83,17 @@ def sgd(entries, core, matrices, biases, offset, step, decay, core_decay, *, mov
     return total, core, matrices, biases
 
 
-def sgd_in_batches(batches, shared, core, matrices, biases, offset, step, decay, core_decay):
+def sgd_in_batches(
+    batches: Any,
+    shared: Any,
+    core: Any,
+    matrices: Any,
+    biases: Any,
+    offset: Any,
+    step: Any,
+    decay: Any,
+    core_decay: Any,
+) -> Any:
     """As sgd, but the core moves once per batch, and a row of the shared mode once per run of entries that have it."""
     core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]
     total = 0.0
@@ -91,11 +114,22 @@ def sgd_in_batches(batches, shared, core, matrices, biases, offset, step, decay,
     return total, core, matrices, biases
 
 
-def published(entries, core, matrices, biases, offset, step, decay, core_decay, *, move_core):
+def published(
+    entries: Any,
+    core: Any,
+    matrices: Any,
+    biases: Any,
+    offset: Any,
+    step: Any,
+    decay: Any,
+    core_decay: Any,
+    *,
+    move_core: Any,
+) -> Any:
     """One mode after the other, each from the values then current."""
     core, matrices, biases = core.copy(), [a.copy() for a in matrices], [b.copy() for b in biases]
 
-    def error_at(index, x):
+    def error_at(index: Any, x: Any) -> Any:
         rows = [a[i] for a, i in zip(matrices, index, strict=True)]
         return x - offset - sum(b[i] for b, i in zip(biases, index, strict=False)) - contract(core, rows), rows
 
@@ -116,7 +150,17 @@ def published(entries, core, matrices, biases, offset, step, decay, core_decay, 
     return total, core, matrices, biases
 
 
-def least_squares(columns, values, core, matrices, biases, offset, mode, ridge, ridge_per_entry):
+def least_squares(
+    columns: Any,
+    values: Any,
+    core: Any,
+    matrices: Any,
+    biases: Any,
+    offset: Any,
+    mode: Any,
+    ridge: Any,
+    ridge_per_entry: Any,
+) -> Any:
     """Rows of one mode (and their biases) by solving each row's ridge regression."""
     rows_out, bias_out = np.zeros_like(matrices[mode]), np.zeros(len(matrices[mode]))
     rank = matrices[mode].shape[1]
@@ -142,7 +186,7 @@ def least_squares(columns, values, core, matrices, biases, offset, mode, ridge, 
     return rows_out, bias_out
 
 
-def tile_entries(tiles, schedule):
+def tile_entries(tiles: Any, schedule: Any) -> Iterator[Any]:
     """(coordinates, value) in the order of a schedule; per stratum and thread."""
     for stratum in schedule:
         for thread in stratum:
@@ -151,7 +195,7 @@ def tile_entries(tiles, schedule):
                     yield tuple((tiles.coords[:, p].astype(np.int64) + tiles.bases[:, tile]).tolist()), tiles.values[p]
 
 
-def tile_batches(tiles, schedule, shared, size, order_of):
+def tile_batches(tiles: Any, schedule: Any, shared: Any, size: Any, order_of: Any) -> Iterator[Any]:
     """Lists of (coordinates, value): tiles sorted by their rows in one mode and cut; order_of(tile, n) orders them."""
     for stratum in schedule:
         for tile in (tile for thread in stratum for tile in thread):

@@ -1,6 +1,7 @@
 """The variational updates against a direct transcription of their formulas, orders 2 to 5."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,14 +15,14 @@ SHAPES = {2: (5, 7), 3: (5, 6, 4), 4: (4, 3, 5, 3), 5: (3, 4, 2, 3, 2)}
 VARIANCE = 0.7
 
 
-def entries(shape, rng):
+def entries(shape: tuple[int, ...], rng: np.random.Generator) -> Any:
     cells = np.array(list(product(*map(range, shape))))
     chosen = cells[rng.permutation(len(cells))[: max(12, len(cells) // 3)]]
     chosen = chosen[chosen[:, 0] != 1]  # a row without entries
     return np.ascontiguousarray(chosen.T.astype(np.int32)), rng.standard_normal(len(chosen))
 
 
-def full(posterior, mode, i):
+def full(posterior: Any, mode: Any, i: Any) -> Any:
     """E[ff'] of one row as a matrix."""
     rank = posterior.ranks[mode]
     out = np.zeros((rank, rank))
@@ -30,12 +31,12 @@ def full(posterior, mode, i):
     return out + out.T - np.diag(np.diag(out))
 
 
-def given_biases(posterior, rng):
+def given_biases(posterior: Any, rng: np.random.Generator) -> None:
     posterior.bias[:] = rng.standard_normal(len(posterior.bias))
     posterior.bias_variance[:] = rng.uniform(0.1, 0.2, len(posterior.bias))
 
 
-def row_system(columns, values, posterior, mode, i, design):
+def row_system(columns: Any, values: Any, posterior: Any, mode: Any, i: Any, design: Any) -> Any:
     """Sums over one row's entries, entry by entry; ``design`` gives E[h], E[hh'] of an entry."""
     rank = posterior.ranks[mode]
     S, v, u, y_sum, y_square, n = np.zeros((rank, rank)), np.zeros(rank), np.zeros(rank), 0.0, 0.0, 0
@@ -48,7 +49,7 @@ def row_system(columns, values, posterior, mode, i, design):
     return S, v, u, y_sum, y_square, n
 
 
-def solved(system, center, alpha, beta):
+def solved(system: Any, center: Any, alpha: Any, beta: Any) -> Any:
     """Mean and covariance of the row, bias and its variance, and the expected residual."""
     S, v, u, y_sum, y_square, n = system
     w = v + VARIANCE * alpha * center
@@ -70,7 +71,7 @@ def solved(system, center, alpha, beta):
 @pytest.mark.parametrize("order", [2, 3, 4, 5])
 @pytest.mark.parametrize("beta", [None, 2.0])
 @pytest.mark.parametrize("rank", [1, 3])
-def test_cp_rows(order, beta, rank):
+def test_cp_rows(order: int, beta: Any, rank: Any) -> None:
     rng = np.random.default_rng(order)
     shape = SHAPES[order]
     columns, values = entries(shape, rng)
@@ -80,7 +81,7 @@ def test_cp_rows(order, beta, rank):
     center, alpha = rng.standard_normal(rank), rng.uniform(0.5, 2.0, rank)
     mode = order - 2
 
-    def design(index):
+    def design(index: Any) -> Any:
         others = [k for k in range(order) if k != mode]
         means = [posterior.mean[posterior.starts[k] + index[k]] for k in others]
         seconds = [full(posterior, k, index[k]) for k in others]
@@ -102,7 +103,7 @@ def test_cp_rows(order, beta, rank):
 
 @pytest.mark.parametrize("order", [2, 3, 4, 5])
 @pytest.mark.parametrize("beta", [None, 2.0])
-def test_tucker_rows_and_core(order, beta):
+def test_tucker_rows_and_core(order: int, beta: Any) -> None:
     rng = np.random.default_rng(order)
     shape, ranks = SHAPES[order], (2, 3, 1, 2, 2)[:order]
     columns, values = entries(shape, rng)
@@ -117,7 +118,7 @@ def test_tucker_rows_and_core(order, beta):
     flat = core.mean.ravel()
     moment = (core.covariance + np.outer(flat, flat)).reshape(*ranks, *ranks)
 
-    def design(index):
+    def design(index: Any) -> Any:
         h, hh = core.mean, moment
         for k in reversed(others):  # contract the other modes, last axis first
             mean = posterior.mean[posterior.starts[k] + index[k], : ranks[k]]
@@ -144,7 +145,7 @@ def test_tucker_rows_and_core(order, beta):
     check_core(columns, values, posterior, core, sums, ranks)
 
 
-def check_core(columns, values, posterior, core, sums, ranks):
+def check_core(columns: Any, values: Any, posterior: Any, core: Any, sums: Any, ranks: Any) -> None:
     """The core's update against the regression on Kronecker products, entry by entry."""
     order, size = len(ranks), int(np.prod(ranks))
     gram, target, square = np.zeros((size, size)), np.zeros(size), 0.0
@@ -168,7 +169,7 @@ def check_core(columns, values, posterior, core, sums, ranks):
     assert logdet == pytest.approx(np.linalg.slogdet(covariance)[1], abs=1e-8)
 
 
-def test_threads_do_not_change_the_result():
+def test_threads_do_not_change_the_result() -> None:
     rng = np.random.default_rng(0)
     shape = (40, 30, 20)
     columns = np.stack([rng.integers(0, s, 3000) for s in shape]).astype(np.int32)
@@ -183,7 +184,7 @@ def test_threads_do_not_change_the_result():
     np.testing.assert_array_equal(results[0][1], results[2][1])
 
 
-def test_rows_with_precisions_of_their_own():
+def test_rows_with_precisions_of_their_own() -> None:
     """A table of precisions: rows are weighted ridge solutions, weights looked up by residuals before the step."""
     rng = np.random.default_rng(8)
     columns = np.argwhere(np.ones((4, 6))).T.astype(np.int32)
@@ -206,7 +207,7 @@ def test_rows_with_precisions_of_their_own():
     assert residual == pytest.approx(squares)
 
 
-def test_rows_without_entries_keep_their_prior():
+def test_rows_without_entries_keep_their_prior() -> None:
     posterior = random_posterior((3, 2), (2, 2), 0.5, np.random.default_rng(0))
     columns = np.array([[0, 2], [0, 1]], dtype=np.int32)
     rows = build_rows(columns, np.ones(2), (3, 2), 0)

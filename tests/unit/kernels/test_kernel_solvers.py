@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import kernel_reference as reference
 import numpy as np
 import pytest
-from kernel_reference import tile_batches, tile_entries
 
 from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.cp_sgd import cp_sgd_pass
@@ -20,6 +19,8 @@ from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.kernels.tucker_sgd import BATCH, batch_key, mode_order, tucker_sgd_pass
 from tensorveil_evidence.kernels.published import cp_sgd_published, tucker_sgd_published
+from tests.unit.kernels import kernel_reference as reference
+from tests.unit.kernels.kernel_reference import tile_batches, tile_entries
 
 STEP, DECAY, CORE_DECAY, OFFSET = 0.02, 0.01, 0.03, 0.4
 
@@ -31,7 +32,7 @@ class Case:
     dtype: type
     biased: bool
 
-    def build(self, n=400):
+    def build(self, n: int = 400) -> Any:
         columns, values = reference.problem(self.shape, n, dtype=self.dtype)
         matrices = reference.factors(self.shape, self.ranks)
         rng = np.random.default_rng(8)
@@ -39,10 +40,10 @@ class Case:
         return columns, values, matrices, biases
 
     @property
-    def tolerance(self):
+    def tolerance(self) -> Any:
         return {"rtol": 2e-3, "atol": 2e-4} if self.dtype is np.float32 else {"rtol": 1e-8, "atol": 1e-10}
 
-    def kernel_biases(self, biases):
+    def kernel_biases(self, biases: Any) -> Any:
         return tuple(b.astype(self.dtype) for b in biases)
 
 
@@ -59,21 +60,21 @@ TUCKER = [
 ]
 
 
-def label(case):
+def label(case: Any) -> Any:
     return f"{len(case.shape)}-{case.ranks}-{case.dtype.__name__}-{case.biased}"
 
 
-def start_core(case):
+def start_core(case: Any) -> Any:
     return np.random.default_rng(4).normal(size=case.ranks) * 0.5
 
 
-def check(case, got, want):
+def check(case: Any, got: Any, want: Any) -> None:
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, **case.tolerance)
 
 
 @pytest.mark.parametrize("case", CP, ids=label)
-def test_cp_predictions(case):
+def test_cp_predictions(case: Any) -> None:
     columns, _, matrices, biases = case.build()
     core = reference.superdiagonal(len(case.shape), case.ranks[0])
     want = reference.predict(columns, core, matrices, biases, OFFSET)
@@ -84,7 +85,7 @@ def test_cp_predictions(case):
 
 # Two threads need a thousand entries per block, which plain loops can take for low orders only.
 @pytest.mark.parametrize(("case", "threads"), [*((c, 1) for c in CP), *((c, 2) for c in CP[:2])])
-def test_cp_sgd_is_a_joint_step_per_entry_in_the_scheduled_order(case, threads):
+def test_cp_sgd_is_a_joint_step_per_entry_in_the_scheduled_order(case: Any, threads: Any) -> None:
     n = 400 if threads == 1 else 1100 * 2 ** len(case.shape)
     columns, values, matrices, biases = case.build(n)
     padded, b = pad(matrices, case.dtype), case.kernel_biases(biases)
@@ -101,7 +102,7 @@ def test_cp_sgd_is_a_joint_step_per_entry_in_the_scheduled_order(case, threads):
 
 
 @pytest.mark.parametrize("case", CP, ids=label)
-def test_cp_als_solves_every_row_and_is_bit_identical_for_all_thread_counts(case):
+def test_cp_als_solves_every_row_and_is_bit_identical_for_all_thread_counts(case: Any) -> None:
     columns, values, matrices, biases = case.build()
     core = reference.superdiagonal(len(case.shape), case.ranks[0])
     rows = build_all_rows(columns, values, case.shape, case.dtype)
@@ -123,7 +124,7 @@ def test_cp_als_solves_every_row_and_is_bit_identical_for_all_thread_counts(case
         np.testing.assert_array_equal(one, two)
 
 
-def test_cp_als_survives_a_singular_system():
+def test_cp_als_survives_a_singular_system() -> None:
     columns, values = reference.problem((6, 5, 4), 60)
     same = [np.repeat(f[:, :1], 17, axis=1) for f in reference.factors((6, 5, 4), (17,) * 3)]
     padded = pad(same, np.float32)
@@ -132,7 +133,7 @@ def test_cp_als_survives_a_singular_system():
     assert np.isfinite(padded.flat).all()
 
 
-def test_rows_of_another_mode_are_refused():
+def test_rows_of_another_mode_are_refused() -> None:
     columns, values = reference.problem((6, 5, 4), 60)
     rows = build_all_rows(columns, values, (6, 5, 4))
     padded = pad(reference.factors((6, 5, 4), (2, 2, 2)))
@@ -143,7 +144,7 @@ def test_rows_of_another_mode_are_refused():
 
 
 @pytest.mark.parametrize("case", TUCKER, ids=label)
-def test_tucker_predictions(case):
+def test_tucker_predictions(case: Any) -> None:
     columns, _, matrices, biases = case.build()
     core = start_core(case)
     want = reference.predict(columns, core, matrices, biases, OFFSET)
@@ -158,7 +159,7 @@ FULL = Case(shape=(6, 9, 14), ranks=(8, 8, 8), dtype=np.float64, biased=True)
 
 
 @pytest.mark.parametrize("case", [*TUCKER, FULL], ids=label)
-def test_tucker_sgd_is_a_joint_step_per_entry_with_the_core_moved_per_batch(case):
+def test_tucker_sgd_is_a_joint_step_per_entry_with_the_core_moved_per_batch(case: Any) -> None:
     columns, values, matrices, biases = case.build()
     padded, b, core = pad(matrices, case.dtype), case.kernel_biases(biases), start_core(case).astype(case.dtype)
     tiles = build_tiles(columns, values, case.shape, 64, 1, seed=2, dtype=case.dtype)
@@ -175,7 +176,7 @@ def test_tucker_sgd_is_a_joint_step_per_entry_with_the_core_moved_per_batch(case
     check(case, [core, *unpad(padded), *b], [want[1], *want[2], *want[3]])
 
 
-def test_batches_of_one_entry_are_plain_sgd():
+def test_batches_of_one_entry_are_plain_sgd() -> None:
     case = TUCKER[2]
     columns, values, matrices, biases = case.build(100)
     entries = [(tuple(index), x) for index, x in zip(columns.T.tolist(), values, strict=True)]
@@ -186,7 +187,7 @@ def test_batches_of_one_entry_are_plain_sgd():
     check(case, [batched[1], *batched[2], *batched[3]], [plain[1], *plain[2], *plain[3]])
 
 
-def test_tucker_sgd_with_one_entry_per_batch_is_plain_sgd():
+def test_tucker_sgd_with_one_entry_per_batch_is_plain_sgd() -> None:
     # One entry in all: the core moves with every pass.
     case = TUCKER[0]
     columns, values, matrices, biases = case.build(1)
@@ -201,7 +202,7 @@ def test_tucker_sgd_with_one_entry_per_batch_is_plain_sgd():
     check(case, [core, *unpad(padded)], [want[1], *want[2]])
 
 
-def test_tucker_sgd_with_two_threads_averages_cores_and_repeats_itself():
+def test_tucker_sgd_with_two_threads_averages_cores_and_repeats_itself() -> None:
     case = TUCKER[1]
     columns, values, matrices, biases = case.build(9000)
     results = []
@@ -217,7 +218,7 @@ def test_tucker_sgd_with_two_threads_averages_cores_and_repeats_itself():
 
 
 @pytest.mark.parametrize("case", TUCKER, ids=label)
-def test_tucker_als_solves_every_row_with_and_without_a_table(case):
+def test_tucker_als_solves_every_row_with_and_without_a_table(case: Any) -> None:
     columns, values, matrices, biases = case.build()
     core = start_core(case).astype(case.dtype)
     rows = build_all_rows(columns, values, case.shape, case.dtype)
@@ -234,7 +235,7 @@ def test_tucker_als_solves_every_row_with_and_without_a_table(case):
 
 
 @pytest.mark.parametrize("case", TUCKER, ids=label)
-def test_tucker_core_directly_and_by_conjugate_gradients(case):
+def test_tucker_core_directly_and_by_conjugate_gradients(case: Any) -> None:
     columns, values, matrices, biases = case.build(900)
     padded, b = pad(matrices, case.dtype), case.kernel_biases(biases)
     design = np.ones((len(values), 1))
@@ -255,7 +256,7 @@ def test_tucker_core_directly_and_by_conjugate_gradients(case):
 
 
 @pytest.mark.parametrize("case", [CP[2], TUCKER[2]], ids=label)
-def test_published_updates_one_mode_after_the_other(case):
+def test_published_updates_one_mode_after_the_other(case: Any) -> None:
     columns, values, matrices, biases = case.build(150)
     is_cp = case is CP[2]
     core = reference.superdiagonal(4, 3) if is_cp else start_core(case)
@@ -271,7 +272,7 @@ def test_published_updates_one_mode_after_the_other(case):
     check(case, [moved, *unpad(padded), *b], [want[1], *want[2], *want[3]])
 
 
-def test_mixed_precisions_and_wrong_biases_are_refused():
+def test_mixed_precisions_and_wrong_biases_are_refused() -> None:
     columns, values = reference.problem((6, 5, 4), 60)
     padded = pad(reference.factors((6, 5, 4), (2, 2, 2)), np.float32)
     with pytest.raises(ValueError, match="same dtype"):
@@ -280,7 +281,7 @@ def test_mixed_precisions_and_wrong_biases_are_refused():
         cp_als_mode(build_all_rows(columns, values, (6, 5, 4), np.float32)[0], padded, 0, (np.zeros(6),))
 
 
-def test_predictions_take_coordinates_in_any_memory_order():
+def test_predictions_take_coordinates_in_any_memory_order() -> None:
     case = CP[2]
     columns, _, matrices, _ = case.build()
     padded = pad(matrices)

@@ -1,26 +1,28 @@
 """Users' compiled solutions against plain numpy."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorveil.kernels import users
-from users_reference import add_bounded
+from tests.users_reference import add_bounded
 
 
-def problem(seed=0, d=5, n=30):
+def problem(seed: int = 0, d: int = 5, n: int = 30) -> Any:
     rng = np.random.default_rng(seed)
     pointers = np.array([0, 7, 9, n])
     root = rng.normal(size=(d, d))
     return pointers, rng.normal(size=(n, d)), rng.normal(size=n), root @ root.T + np.eye(d), rng.normal(size=d)
 
 
-def ridge(design, target, precision, mean):
+def ridge(design: Any, target: Any, precision: Any, mean: Any) -> Any:
     return np.linalg.solve(design.T @ design + precision, design.T @ target + precision @ mean)
 
 
-def test_ridge_regression_of_every_user():
+def test_ridge_regression_of_every_user() -> None:
     pointers, X, y, P, mean = problem()
     out = np.empty((3, 5))
     users.ridge_users(pointers, X, y, P, mean, out)
@@ -29,7 +31,7 @@ def test_ridge_regression_of_every_user():
         np.testing.assert_allclose(out[i], ridge(X[part], y[part], P, mean), rtol=1e-10)
 
 
-def test_leaving_one_out_is_solving_without_it():
+def test_leaving_one_out_is_solving_without_it() -> None:
     pointers, X, y, P, mean = problem()
     out, left = np.empty((30, 2)), np.empty(30)
     users.leave_one_out(pointers, X, y, P, mean, 3, out, left)
@@ -42,7 +44,7 @@ def test_leaving_one_out_is_solving_without_it():
             np.testing.assert_allclose(left[p], y[p] - X[p, :3] @ want[:3], rtol=1e-8)
 
 
-def test_moments_of_standardised_tastes():
+def test_moments_of_standardised_tastes() -> None:
     pointers, X, y, P, mean = problem()
     root, spread = np.linalg.cholesky(P), 0.7
     standard, target = np.empty_like(X), y.copy()
@@ -63,7 +65,7 @@ def test_moments_of_standardised_tastes():
         np.testing.assert_allclose(errors[i], [np.mean((wanted - Z @ center) ** 2) / spread, free], rtol=1e-8)
 
 
-def test_residuals_of_ridge_regression():
+def test_residuals_of_ridge_regression() -> None:
     pointers, X, y, P, mean = problem()
     left = np.empty(30)
     users.ridge_residuals(pointers, X, y, P, mean, left)
@@ -72,7 +74,7 @@ def test_residuals_of_ridge_regression():
         np.testing.assert_allclose(left[part], y[part] - X[part] @ ridge(X[part], y[part], P, mean), rtol=1e-8)
 
 
-def test_rows_of_unit_length_and_sums():
+def test_rows_of_unit_length_and_sums() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0]])
     users.to_unit_length(rows)
     np.testing.assert_allclose(rows, [[0.6, 0.8], [0.0, 0.0]])
@@ -82,7 +84,7 @@ def test_rows_of_unit_length_and_sums():
 
 
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 3), scale=st.sampled_from([1e-3, 1.0, 1e6]))
-def test_bounded_sums_are_those_of_the_definition(seed, width, scale):
+def test_bounded_sums_are_those_of_the_definition(seed: int, width: Any, scale: Any) -> None:
     rng = np.random.default_rng(seed)
     pointers = np.array([0, 4, 4, 9])
     columns = rng.integers(0, 3, (2, 9)).astype(np.int32)
@@ -100,7 +102,7 @@ def test_bounded_sums_are_those_of_the_definition(seed, width, scale):
 
 
 @pytest.mark.parametrize("wild", [np.nan, np.inf, -np.inf, 1e308])
-def test_what_is_no_number_is_left_out_or_bounded(wild):
+def test_what_is_no_number_is_left_out_or_bounded(wild: Any) -> None:
     """A state that went wrong must not make a contribution longer."""
     pointers, columns = np.array([0, 2, 3]), np.array([[0, 1, 2]], dtype=np.int32)
     parts, own = np.array([[wild], [1.0], [0.5]]), np.empty((2, 0))
@@ -114,7 +116,7 @@ def test_what_is_no_number_is_left_out_or_bounded(wild):
 
 
 @pytest.mark.parametrize("per_unit", [1e200, np.inf, np.nan])
-def test_a_wild_scale_contributes_nothing(per_unit):
+def test_a_wild_scale_contributes_nothing(per_unit: Any) -> None:
     """Squares of 1e-180 are zero in floats: the length of such a vector would look like nothing."""
     out, scratch, places = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(1, np.int64)
     pointers, columns = np.array([0, 1]), np.zeros((1, 1), dtype=np.int32)
@@ -124,7 +126,7 @@ def test_a_wild_scale_contributes_nothing(per_unit):
     assert out.tolist() == [0]
 
 
-def test_pairs_of_equal_keys():
+def test_pairs_of_equal_keys() -> None:
     pointers = np.array([0, 4, 5, 7])
     keys = np.array([1, 1, 1, 2, 2, 3, 3])
     rows, left = np.array([0, 2, 1, 0, 0, 3, 1]), np.arange(1.0, 8.0)
@@ -139,7 +141,7 @@ def test_pairs_of_equal_keys():
     assert sorted(products[:, 0].tolist()) == sorted([1.0 * 2, 1.0 * 3, 2.0 * 3, 6.0 * 7])
 
 
-def test_lengths_count_repeated_rows_linearly():
+def test_lengths_count_repeated_rows_linearly() -> None:
     pointers, columns = np.array([0, 3, 4]), np.array([[5, 5, 1, 0], [0, 1, 1, 0]], dtype=np.int32)
     out, scratch = np.empty(2), np.zeros(8)
     users.slice_norms(pointers, columns, np.array([0, 6]), np.repeat([1.0, 2.0], [6, 2]), scratch, out)

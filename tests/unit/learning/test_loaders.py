@@ -7,6 +7,8 @@ import lzma
 import os
 import struct
 import zipfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +20,11 @@ from tensorveil.learning.loaders.imdb import LENGTH, WORDS, word_numbers
 RNG = np.random.default_rng(0)
 
 
-def idx(array):
+def idx(array: Any) -> Any:
     return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
 
 
-def write_mnist(folder, packed):
+def write_mnist(folder: Path, packed: Any) -> Any:
     folder.mkdir()
     images = {name: RNG.integers(0, 256, (n, 28, 28), dtype=np.uint8) for name, n in (("train", 6), ("t10k", 3))}
     for name, array in images.items():
@@ -37,7 +39,7 @@ def write_mnist(folder, packed):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_mnist(tmp_path, packed):
+def test_mnist(tmp_path: Path, packed: Any) -> None:
     images = write_mnist(tmp_path / "mnist", packed)
     if not packed:
         (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(b"")  # the plain file comes first
@@ -47,7 +49,7 @@ def test_mnist(tmp_path, packed):
     assert parts.bounds == (0.0, 255.0)
 
 
-def test_a_damaged_idx_file_is_refused(tmp_path):
+def test_a_damaged_idx_file_is_refused(tmp_path: Path) -> None:
     write_mnist(tmp_path / "mnist", True)
     path = tmp_path / "mnist" / "train-images-idx3-ubyte.gz"
     path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes())[:-1]))
@@ -55,7 +57,7 @@ def test_a_damaged_idx_file_is_refused(tmp_path):
         load_samples("mnist", folder=tmp_path)
 
 
-def test_cifar10_binary(tmp_path):
+def test_cifar10_binary(tmp_path: Path) -> None:
     folder = tmp_path / "cifar-10-batches-bin"
     folder.mkdir()
     records = RNG.integers(0, 256, (4, 3073), dtype=np.uint8)
@@ -72,7 +74,7 @@ def test_cifar10_binary(tmp_path):
         load_samples("cifar10", folder=tmp_path)
 
 
-def test_cifar10_subset(tmp_path):
+def test_cifar10_subset(tmp_path: Path) -> None:
     from PIL import Image
 
     folder = tmp_path / "cifar10-subset"
@@ -88,7 +90,7 @@ def test_cifar10_subset(tmp_path):
     assert abs(int(parts.train.x[0].mean()) - 200) <= 2
 
 
-def test_svhn(tmp_path):
+def test_svhn(tmp_path: Path) -> None:
     from scipy.io import savemat
 
     folder = tmp_path / "svhn"
@@ -104,7 +106,7 @@ def test_svhn(tmp_path):
 REVIEWS = [("train", 0, "Dull<br />dull!"), ("train", 1, "A good film"), ("test", 1, "Good, good, good")]
 
 
-def test_imdb_packed_and_in_folders_are_the_same(tmp_path):
+def test_imdb_packed_and_in_folders_are_the_same(tmp_path: Path) -> None:
     (tmp_path / "one" / "imdb").mkdir(parents=True)
     with lzma.open(tmp_path / "one" / "imdb" / "imdb_50k.csv.xz", "wt", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)
@@ -128,7 +130,7 @@ def test_imdb_packed_and_in_folders_are_the_same(tmp_path):
     assert first.train.x.max() < WORDS
 
 
-def test_darknet(tmp_path):
+def test_darknet(tmp_path: Path) -> None:
     folder = tmp_path / "darknet"
     folder.mkdir()
     lines = ["Flow ID,Src IP,Src Port,Dst IP,Timestamp,Flow Duration,Flow Bytes/s,Label,Label.1"]
@@ -143,7 +145,7 @@ def test_darknet(tmp_path):
     assert parts.train.x[1, 2] == parts.bounds[1]
 
 
-def test_what_is_missing_is_named(tmp_path, monkeypatch):
+def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
     assert not samples_present("svhn", tmp_path)
     assert samples_present("digits")
@@ -162,7 +164,7 @@ REAL = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
-def test_the_real_files(name):
+def test_the_real_files(name: str) -> None:
     if not os.environ.get("TENSORVEIL_DATA") or not samples_present(name):
         pytest.skip(f"{name} is not in the data folder")
     parts = load_samples(name)

@@ -1,12 +1,12 @@
 """Types I and II on digits, from perturbing to the score and the guarantee."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from learning_cases import digits, directions
 from scipy import stats
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from chance import register
 from tensorveil.errors import InputError
 from tensorveil.learning import (
     Directions,
@@ -26,13 +26,15 @@ from tensorveil.learning import (
 )
 from tensorveil.local import DTLDP, Basis, PrivUnit
 from tensorveil.noise import SecureSource, SeededSource
+from tests.chance import register
+from tests.unit.learning.learning_cases import digits, directions
 
 
-def score(model, test):
+def score(model: Any, test: Any) -> Any:
     return weighted_f1(test.y, model.predict(test.x), test.classes)
 
 
-def test_type_one_learns_from_directions_and_says_what_it_promises():
+def test_type_one_learns_from_directions_and_says_what_it_promises() -> None:
     data = digits()
     chance = majority_f1(data.train.y, data.test.y, 10)
     found = {}
@@ -50,14 +52,14 @@ def test_type_one_learns_from_directions_and_says_what_it_promises():
     assert found[32.0] > 0.82
 
 
-def test_the_secure_source_makes_a_private_guarantee_that_names_its_condition():
+def test_the_secure_source_makes_a_private_guarantee_that_names_its_condition() -> None:
     data = digits()
     _, promise = learn_from_directions(data.train, directions(8), epsilon=1.0, source=SecureSource())
     assert promise.private
     assert "classes are public" in promise.sentence()
 
 
-def test_without_noise_to_speak_of_the_discriminant_is_that_of_clean_rows():
+def test_without_noise_to_speak_of_the_discriminant_is_that_of_clean_rows() -> None:
     data = digits()
     rows = directions()(data.train.x)
     clean = fit_discriminant(moments_of_reports(rows, data.train.y, 10), directions())
@@ -65,7 +67,7 @@ def test_without_noise_to_speak_of_the_discriminant_is_that_of_clean_rows():
     assert score(clean, data.test) > weighted_f1(data.test.y, peer, 10) > 0.9
 
 
-def test_a_network_learns_from_reports_of_any_mechanism():
+def test_a_network_learns_from_reports_of_any_mechanism() -> None:
     data = digits()
     mechanism = DTLDP(shape=(8, 8), epsilon=40.0, unit="local entry", bounds=(-1, 1), points=17)
     seen = report(data.train, mechanism, source=SeededSource(2))
@@ -75,7 +77,7 @@ def test_a_network_learns_from_reports_of_any_mechanism():
     assert weighted_f1(data.test.y, predict(network, data.test.x), 10) > 0.85
 
 
-def test_type_two_features_are_public_bounded_and_learnt_from():
+def test_type_two_features_are_public_bounded_and_learnt_from() -> None:
     data = digits()
     public, private = data.train.take(slice(0, 400)), data.train.take(slice(400, None))
     extractor = train_extractor(public, Training(epochs=6, batch=32, rate=0.003), seed=0, width=4)
@@ -90,7 +92,7 @@ def test_type_two_features_are_public_bounded_and_learnt_from():
     assert weighted_f1(data.test.y, model.predict(extractor(data.test.x)), 10) > 0.6
 
 
-def test_directions_have_length_one_and_forget_lengths():
+def test_directions_have_length_one_and_forget_lengths() -> None:
     told = directions(10)
     x = np.random.default_rng(0).uniform(-1, 1, (50, 8, 8))
     rows = told(x)
@@ -101,7 +103,7 @@ def test_directions_have_length_one_and_forget_lengths():
     assert np.array_equal(again(x), rows)
 
 
-def test_principal_directions_are_those_of_the_public_tensors():
+def test_principal_directions_are_those_of_the_public_tensors() -> None:
     rng = np.random.default_rng(1)
     public = 5 + rng.normal(size=(200, 6)) * np.array([9, 4, 1, 0.1, 0.1, 0.1])
     told = principal_directions(public, 2)
@@ -110,7 +112,7 @@ def test_principal_directions_are_those_of_the_public_tensors():
         principal_directions(public, 7)
 
 
-def test_moments_are_unbiased_under_the_noise_of_privunit():
+def test_moments_are_unbiased_under_the_noise_of_privunit() -> None:
     """Second moments of reports, less the noise's own, are those of the rows: PrivUnit's noise is the same all around.
 
     Along the row itself its variance differs a little from that across. The test is on the sum of squares of all
@@ -131,7 +133,7 @@ def test_moments_are_unbiased_under_the_noise_of_privunit():
     assert np.abs(found.seconds.mean(axis=0) - np.outer(row, row)).max() < 0.05
 
 
-def test_reports_are_checked():
+def test_reports_are_checked() -> None:
     data = Samples(x=np.zeros((4, 3)), y=[0, 1, 0, 1], classes=2)
     mechanism = PrivUnit(shape=(3,), epsilon=1.0, unit="tensor", radius=1.0)
     with pytest.raises(InputError, match="one tensor for every tensor"):
@@ -142,7 +144,7 @@ def test_reports_are_checked():
         Directions(basis=Basis.dct((2,), 1), centre=[1.0, 2.0, 3.0])
 
 
-def test_shrinking_keeps_what_noise_could_not_have_made():
+def test_shrinking_keeps_what_noise_could_not_have_made() -> None:
     """With a huge error the covariances are one multiple of the identity; with none, each class has its own."""
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 3000)

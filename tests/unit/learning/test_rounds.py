@@ -1,6 +1,7 @@
 """Type III on digits: rounds of bounded sums, their sensitivity, what they promise, what they learn."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from learning_cases import digits, directions
 
 from tensorveil.errors import InputError
 from tensorveil.kernels import learning
@@ -33,52 +33,54 @@ from tensorveil.learning.contrasts import balance
 from tensorveil.local import Basis
 from tensorveil.noise import SecureSource, SeededSource
 from tensorveil.privacy import epsilon_for
+from tests.unit.learning.learning_cases import digits, directions
 
 MLP = Network(kind="mlp", sizes={"inputs": 64, "classes": 10, "hidden": [24]})
 LINEAR = Network(kind="mlp", sizes={"inputs": 64, "classes": 10})
 
 
-def averaged(**changes):
-    facts = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "network": MLP, "users": 3, "epochs": 3, "clip": 1.0}
-    return AveragedParameters(**(facts | {"clip_kind": "max", "batch": 16, "rate": 0.005} | changes))
+def averaged(**changes: Any) -> Any:
+    facts: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "most_users": 3, "network": MLP, "users": 3, "epochs": 3}
+    return AveragedParameters(**(facts | {"clip": 1.0, "clip_kind": "max", "batch": 16, "rate": 0.005} | changes))
 
 
-def gradients(**changes):
-    facts = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "network": LINEAR, "records": 1347}
+def gradients(**changes: Any) -> Any:
+    facts: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "network": LINEAR, "records": 1347}
     return PrivateGradients(**(facts | {"steps": 15, "clip": 1.0, "rate": 2.0} | changes))
 
 
-def moments(**changes):
+def moments(**changes: Any) -> Any:
     facts = {"epsilon": 4.0, "delta": 1e-5, "most_users": 10_000, "directions": directions(), "classes": 10}
     return ClassMoments(**(facts | changes))
 
 
-def means(**changes):
+def means(**changes: Any) -> Any:
     facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
     return ClassMeans(**(facts | {"clip": 1.0} | changes))
 
 
-def contrasts(**changes):
+def contrasts(**changes: Any) -> Any:
     facts = {"epsilon": 64.0, "delta": 1e-5, "most_users": 3, "directions": directions(), "classes": 10, "users": 3}
     return ClassContrasts(**(facts | changes))
 
 
-def users():
+def users() -> Any:
     return share_out(digits().train, 3, 0)
 
 
-def score(model):
+def score(model: Any) -> Any:
     test = digits().test
     found = predict(model, test.x) if isinstance(model, torch.nn.Module) else model.predict(test.x)
     return weighted_f1(test.y, found, 10)
 
 
-def test_averaging_without_noise_learns_and_with_it_says_what_it_promises():
+def test_averaging_without_noise_learns_and_with_it_says_what_it_promises() -> None:
     recipe = averaged()
     assert score(recipe.finish(learn_in_rounds(recipe, users(), None))) > 0.75
     promise = promise_of(recipe, SecureSource())
     assert promise.private
     assert (promise.epsilon, promise.delta, str(promise.unit)) == (8.0, 1e-5, "slice:user")
+    assert promise.event is not None
     assert epsilon_for(promise.event, 1e-5) <= 8.0
     assert len(promise.composition) == recipe.epochs
     noisy = recipe.finish(learn_in_rounds(recipe, users(), SeededSource(0)))
@@ -86,7 +88,7 @@ def test_averaging_without_noise_learns_and_with_it_says_what_it_promises():
     assert not promise_of(recipe, SeededSource(0)).private
 
 
-def test_bounded_changes_are_averaged_about_the_shared_parameters():
+def test_bounded_changes_are_averaged_about_the_shared_parameters() -> None:
     recipe = averaged(clip_kind="norm", clip=2.0, epochs=4)
     assert score(recipe.finish(learn_in_rounds(recipe, users(), None))) > 0.75
     first = recipe.start()
@@ -95,7 +97,7 @@ def test_bounded_changes_are_averaged_about_the_shared_parameters():
 
 
 @pytest.mark.parametrize("kind", ["max", "norm"])
-def test_no_user_moves_a_sum_by_more_than_was_declared(kind):
+def test_no_user_moves_a_sum_by_more_than_was_declared(kind: Any) -> None:
     """Neighbours replace all of a user's data; parameters far beyond the bound must not pass it."""
     recipe = averaged(clip_kind=kind, clip=0.02, rate=5.0, epochs=1)
     state = recipe.start()
@@ -111,24 +113,26 @@ def test_no_user_moves_a_sum_by_more_than_was_declared(kind):
     assert 2 * longest > 0.9 * recipe.limit  # or the bound would not have been tried
 
 
-def test_gradients_by_record_are_those_of_single_records():
+def test_gradients_by_record_are_those_of_single_records() -> None:
     data = digits().train.take(slice(0, 7))
     network = MLP.make(3)
     layers = record_gradients(network, data.x, data.y)
     for k in range(len(data)):
         network.zero_grad()
         answer = network(torch.tensor(data.x[k : k + 1], dtype=torch.float32))
-        torch.nn.functional.cross_entropy(answer, torch.tensor(data.y[k : k + 1])).backward()
+        loss: Any = torch.nn.functional.cross_entropy(answer, torch.tensor(data.y[k : k + 1]))
+        loss.backward()
         for layer, p in zip(layers, network.parameters(), strict=True):
+            assert p.grad is not None
             np.testing.assert_allclose(layer[k], p.grad.numpy(), atol=1e-5)
 
 
-def sums(**changes):
+def sums(**changes: Any) -> Any:
     return moments(products=False, **changes)
 
 
 @pytest.mark.parametrize("make", [gradients, moments, sums])
-def test_no_record_moves_a_sum_by_more_than_was_declared(make):
+def test_no_record_moves_a_sum_by_more_than_was_declared(make: Any) -> None:
     """Neighbours add one record; sums are exact integers, so the difference is that record's contribution."""
     recipe = make(epsilon=1.0)
     state = recipe.start()
@@ -147,7 +151,7 @@ def test_no_record_moves_a_sum_by_more_than_was_declared(make):
     assert largest > 0.99 * recipe.limit * (0.9 if make is gradients else 1)
 
 
-def test_no_user_moves_means_by_more_than_was_declared():
+def test_no_user_moves_means_by_more_than_was_declared() -> None:
     recipe = means(clip=0.3)
     state = recipe.start()
     one_class = Samples(x=digits().train.x[:5], y=np.full(5, 7), classes=10)
@@ -155,7 +159,7 @@ def test_no_user_moves_means_by_more_than_was_declared():
     assert 0.99 * recipe.limit <= 2 * max(norms) <= recipe.limit
 
 
-def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared():
+def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared() -> None:
     """Both rounds, whatever the state says: offsets of scores that are far too large, or not numbers, are cut too."""
     recipe = contrasts()
     one_class = Samples(x=digits().train.x[:5], y=np.full(5, 7), classes=10)
@@ -186,7 +190,7 @@ def test_no_user_moves_contrasts_or_offsets_by_more_than_was_declared():
     weights=arrays(np.float64, (3, 4), elements=st.floats(-1e100, 1e100)),
     middle=arrays(np.float64, 4, elements=st.floats(-1e100, 1e100)),
 )
-def test_any_user_at_any_state_keeps_the_bound_of_contrasts(x, y, weights, middle):
+def test_any_user_at_any_state_keeps_the_bound_of_contrasts(x: Any, y: Any, weights: Any, middle: Any) -> None:
     recipe = contrasts(directions=Directions(basis=Basis.dct((5,), 4)), classes=3)
     group = Samples(x=x, y=np.array(y), classes=3)
     first = recipe.start()
@@ -197,7 +201,7 @@ def test_any_user_at_any_state_keeps_the_bound_of_contrasts(x, y, weights, middl
         assert np.abs(one).max() <= recipe.rounds[state.round].largest
 
 
-def test_contrasts_are_sent_at_full_length_however_close_classes_lie():
+def test_contrasts_are_sent_at_full_length_however_close_classes_lie() -> None:
     rng = np.random.default_rng(1)
     y = np.arange(3000) % 2
     recipe = contrasts(directions=Directions(basis=Basis.dct((12,), 12)), classes=2)
@@ -209,7 +213,7 @@ def test_contrasts_are_sent_at_full_length_however_close_classes_lie():
         assert (told[1] - told[2]) @ recipe.directions.basis.analyse(np.eye(12)[:1] - np.eye(12)[1:2])[0] > 1.0
 
 
-def test_a_user_s_first_contribution_is_its_mean_and_contrasts():
+def test_a_user_s_first_contribution_is_its_mean_and_contrasts() -> None:
     recipe, group = contrasts(), users()[0]
     rows = directions()(group.x)
     middle = rows.mean(axis=0)
@@ -218,7 +222,7 @@ def test_a_user_s_first_contribution_is_its_mean_and_contrasts():
     np.testing.assert_allclose(recipe.contribute(recipe.start(), group) * 2.0**-20, expected, atol=1e-6)
 
 
-def test_offsets_even_out_the_answers():
+def test_offsets_even_out_the_answers() -> None:
     rng = np.random.default_rng(3)
     y = rng.choice(4, 2000, p=[0.4, 0.3, 0.2, 0.1])
     scores = rng.normal(size=(2000, 4)) + np.array([5.0, 0.0, -3.0, 1.0])
@@ -226,7 +230,7 @@ def test_offsets_even_out_the_answers():
     np.testing.assert_allclose(found, np.bincount(y) / 2000, atol=0.02)
 
 
-def test_bounded_sums_against_plain_arithmetic():
+def test_bounded_sums_against_plain_arithmetic() -> None:
     rows = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
     rows[3] = np.nan
     total = np.zeros(7, dtype=np.int64)
@@ -236,7 +240,7 @@ def test_bounded_sums_against_plain_arithmetic():
     assert np.array_equal(total, np.rint(cut * 2**10).astype(int).sum(axis=0))
 
 
-def test_no_record_changes_the_integers_of_another():
+def test_no_record_changes_the_integers_of_another() -> None:
     """Whatever else is there, and in whatever order: the sum is that of the records alone."""
     data = digits().train.take(slice(0, 60))
     for recipe in (gradients(network=MLP, steps=1), moments()):
@@ -246,14 +250,14 @@ def test_no_record_changes_the_integers_of_another():
         assert np.array_equal(recipe.contribute(state, data.take(np.arange(60)[::-1])), alone)
 
 
-def test_sums_do_not_depend_on_how_records_are_split():
+def test_sums_do_not_depend_on_how_records_are_split() -> None:
     recipe = moments()
     state = recipe.start()
     whole = recipe.contribute(state, digits().train)
     assert np.array_equal(whole, sum(recipe.contribute(state, group) for group in users()))
 
 
-def test_moments_learn_in_one_round_for_single_records():
+def test_moments_learn_in_one_round_for_single_records() -> None:
     scores = {}
     for epsilon in (1.0, 8.0):
         recipe = moments(epsilon=epsilon)
@@ -267,24 +271,24 @@ def test_moments_learn_in_one_round_for_single_records():
     assert promise.private
 
 
-def test_sums_alone_give_the_nearest_mean():
+def test_sums_alone_give_the_nearest_mean() -> None:
     recipe = sums(epsilon=8.0)
     assert recipe.size == 10 * 21
     assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.7
 
 
-def test_gradients_learn_in_rounds_for_single_records():
+def test_gradients_learn_in_rounds_for_single_records() -> None:
     recipe = gradients(steps=8)
     assert score(recipe.finish(learn_in_rounds(recipe, users(), SeededSource(1)))) > 0.6
 
 
-def test_means_of_few_users_need_a_large_epsilon():
+def test_means_of_few_users_need_a_large_epsilon() -> None:
     low, high = means(epsilon=1.0), means(epsilon=256.0)
     assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.4
     assert score(low.finish(learn_in_rounds(low, users(), SeededSource(2)))) < 0.4
 
 
-def test_few_users_need_a_large_epsilon_and_below_it_no_class_is_preferred():
+def test_few_users_need_a_large_epsilon_and_below_it_no_class_is_preferred() -> None:
     high = contrasts(epsilon=256.0)
     assert high.tells
     assert score(high.finish(learn_in_rounds(high, users(), SeededSource(2)))) > 0.6
@@ -296,16 +300,17 @@ def test_few_users_need_a_large_epsilon_and_below_it_no_class_is_preferred():
     assert np.array_equal(model.predict(digits().test.x[:9]), model.predict(digits().test.x)[:9])
 
 
-def test_what_contrasts_promise():
+def test_what_contrasts_promise() -> None:
     recipe = contrasts(epsilon=8.0)
     promise = promise_of(recipe, SecureSource())
     assert promise.private
     assert (promise.epsilon, str(promise.unit), len(promise.composition)) == (8.0, "slice:user", 2)
+    assert promise.event is not None
     assert epsilon_for(promise.event, 1e-5) <= 8.0
 
 
 @pytest.mark.parametrize("make", [averaged, gradients, moments, means, contrasts])
-def test_recipes_travel_as_plain_data(make):
+def test_recipes_travel_as_plain_data(make: Any) -> None:
     import json
 
     recipe = make()
@@ -316,7 +321,7 @@ def test_recipes_travel_as_plain_data(make):
         type(recipe).from_json({**recipe.to_json(), "more": 1})
 
 
-def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads():
+def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads() -> None:
     recipe = averaged(epochs=1)
     before = torch.get_num_threads()
     first = recipe.contribute(recipe.start(), users()[0])
@@ -345,12 +350,12 @@ def test_the_same_seed_gives_the_same_parameters_for_any_number_of_threads():
         (moments, {"most_users": 0}, "most_users must be at least 1"),
     ],
 )
-def test_recipes_are_checked(make, change, words):
+def test_recipes_are_checked(make: Any, change: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         make(**change)
 
 
-def test_plans_are_checked_and_networks_have_their_shapes():
+def test_plans_are_checked_and_networks_have_their_shapes() -> None:
     with pytest.raises(InputError, match="kind must be one of"):
         Network(kind="tree")
     with pytest.raises(InputError, match="sizes do not fit"):

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from tensorveil.learning import Samples, majority_f1, share_out, subset, weighte
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=60))
-def test_weighted_f1_is_that_of_scikit_learn(pairs):
+def test_weighted_f1_is_that_of_scikit_learn(pairs: Any) -> None:
     from sklearn.metrics import f1_score
 
     truth, found = (np.array(column) for column in zip(*pairs, strict=True))
@@ -17,13 +19,13 @@ def test_weighted_f1_is_that_of_scikit_learn(pairs):
     assert weighted_f1(truth, found, 4) == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_majority_answers_with_one_class():
+def test_the_majority_answers_with_one_class() -> None:
     # Of the test set a quarter is class 1: precision 1/4, recall 1, F1 2/5, weight 1/4.
     assert majority_f1([1, 1, 0], [0, 1, 2, 3], 4) == pytest.approx(0.1)
 
 
 @given(st.integers(1, 40), st.integers(1, 10), st.integers(0, 5))
-def test_shares_are_even_and_whole(n, users, seed):
+def test_shares_are_even_and_whole(n: int, users: Any, seed: int) -> None:
     samples = Samples(x=np.arange(n)[:, None], y=np.zeros(n, dtype=int), classes=2)
     if users > n:
         with pytest.raises(InputError, match="users must be between"):
@@ -34,7 +36,7 @@ def test_shares_are_even_and_whole(n, users, seed):
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
-def test_subsets_are_of_the_records_and_repeatable():
+def test_subsets_are_of_the_records_and_repeatable() -> None:
     samples = Samples(x=np.arange(50)[:, None], y=np.zeros(50, dtype=int), classes=2)
     first, again = subset(samples, 7, 3), subset(samples, 7, 3)
     assert first.x.tolist() == again.x.tolist()
@@ -52,12 +54,12 @@ def test_subsets_are_of_the_records_and_repeatable():
         ({"classes": 1}, "classes must be at least 2; got 1"),
     ],
 )
-def test_samples_are_checked(change, words):
+def test_samples_are_checked(change: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         Samples(**({"x": [[0.0], [1.0]], "y": [0, 1], "classes": 2} | change))
 
 
-def test_public_names():
+def test_public_names() -> None:
     assert sorted(learning.__all__) == list(learning.__all__)
     for name in learning.__all__:
         assert getattr(learning, name) is not None
@@ -65,7 +67,7 @@ def test_public_names():
         _ = learning.nothing
 
 
-def test_torch_is_imported_late():
+def test_torch_is_imported_late() -> None:
     import subprocess
     import sys
 

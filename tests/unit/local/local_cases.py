@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tensorveil.local import (
     DTLDP,
     Basis,
@@ -31,10 +33,12 @@ WHOLE = {
 ALL = ENTRYWISE | WHOLE
 
 
-def make(name, shape=(3,), epsilon=2.0, unit="tensor", bounds=(-1.0, 1.0), **options):
+def make(
+    name: str, shape: Any = (3,), epsilon: float = 2.0, unit: str = "tensor", bounds: Any = (-1.0, 1.0), **options: Any
+) -> Any:
     kind, settings = ALL[name]
     return kind(shape=shape, epsilon=epsilon, unit=unit, bounds=bounds, **(settings | options))
 
 
-def projected(epsilon=2.0, mechanism=Hybrid, **options):
+def projected(epsilon: float = 2.0, mechanism: Any = Hybrid, **options: Any) -> Any:
     return project(Basis.dct((4, 4), 5), mechanism, epsilon=epsilon, bounds=(0.0, 2.0), **options)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +59,7 @@ print(json.dumps({"code": code, "light": light}))
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A module and an entry in the list: all that a new mechanism takes."""
     (tmp_path / "toy_mechanism.py").write_text(TOY)
     monkeypatch.syspath_prepend(tmp_path)
@@ -65,7 +68,7 @@ def toy(tmp_path, monkeypatch):
     sys.modules.pop("toy_mechanism", None)
 
 
-def test_a_new_mechanism_is_stored_chosen_and_audited(toy):
+def test_a_new_mechanism_is_stored_chosen_and_audited(toy: Any) -> None:
     mechanism = toy(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 1))
     assert type(mechanism_from_json(json.loads(json.dumps(mechanism_to_json(mechanism))))) is toy
     assert "Toy" in {candidate.name for candidate in choose((2,), 1.0, "tensor", bounds=(0, 1)).candidates}
@@ -73,7 +76,7 @@ def test_a_new_mechanism_is_stored_chosen_and_audited(toy):
     assert not list_subjects()["local/toy, epsilon 1"].audit(samples=2_000).violated
 
 
-def test_the_command_knows_a_new_mechanism_and_stays_light(toy, tmp_path):
+def test_the_command_knows_a_new_mechanism_and_stays_light(toy: Any, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.full((4, 2), 0.5))
     options = ["--owners", "--epsilon", "4", "--unit", "tensor", "--bounds", "0", "1", "--mechanism", "toy"]
     done = subprocess.run(
@@ -89,7 +92,7 @@ def test_the_command_knows_a_new_mechanism_and_stays_light(toy, tmp_path):
     assert json.loads((tmp_path / "y.npy.guarantee.json").read_text())["mechanism"]["mechanism"] == "Toy"
 
 
-def test_every_mechanism_is_public_and_agrees_with_the_list():
+def test_every_mechanism_is_public_and_agrees_with_the_list() -> None:
     assert list(mechanisms()) == list(names.MECHANISMS)
     for name, kind in all_mechanisms().items():
         assert getattr(tensorveil.local, name) is kind
@@ -115,7 +118,9 @@ def test_every_mechanism_is_public_and_agrees_with_the_list():
         ),
     ],
 )
-def test_an_incomplete_mechanism_fails_at_import(tmp_path, monkeypatch, left_out, words):
+def test_an_incomplete_mechanism_fails_at_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: Any, words: Any
+) -> None:
     assert left_out in TOY
     (tmp_path / "broken_mechanism.py").write_text(TOY.replace(left_out, ""))
     monkeypatch.syspath_prepend(tmp_path)
@@ -125,7 +130,7 @@ def test_an_incomplete_mechanism_fails_at_import(tmp_path, monkeypatch, left_out
     assert caught.match(words)
 
 
-def test_a_class_without_anything_is_told_all_that_it_lacks():
+def test_a_class_without_anything_is_told_all_that_it_lacks() -> None:
     with pytest.raises(TypeError) as caught:
         type("Empty", (LocalMechanism,), {})
     for piece in ("command", "label", "proof", "perturbs", "candidates", "_randomize_rows", "worst_tensor"):
@@ -140,14 +145,14 @@ def test_a_class_without_anything_is_told_all_that_it_lacks():
         ("other", "tensorveil.local.basis:Basis", "is not a LocalMechanism"),
     ],
 )
-def test_a_wrong_entry_is_refused(monkeypatch, name, address, words):
+def test_a_wrong_entry_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, address: Any, words: Any) -> None:
     monkeypatch.setitem(names.MECHANISMS, name, address)
     with pytest.raises(TypeError, match=words):
         mechanisms()
 
 
 @pytest.mark.parametrize("name", list(all_mechanisms()))
-def test_neighbours_are_as_declared(name):
+def test_neighbours_are_as_declared(name: str) -> None:
     for mechanism in all_mechanisms()[name].examples(2.0).values():
         for first, second in mechanism.neighbours():
             assert first.shape == second.shape == mechanism.shape

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from local_cases import ALL, make
 
-from chance import register
 from tensorveil.local import choose
+from tests.chance import register
+from tests.unit.local.local_cases import ALL, make
 
 DIMENSIONS, EPSILONS = (1, 64, 784, 3072), (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 TOLERANCE = 0.02
 ENOUGH = TOLERANCE / 6.2  # a relative standard error at which 2 % are beyond the share of the false-alarm budget
 
 
-def measured(mechanism):
+def measured(mechanism: Any) -> Any:
     """Draw reports of the worst tensor until the mean squared error is known well enough."""
     x = mechanism.worst_tensor()
     batch = np.broadcast_to(x, (max(64, (1 << 19) // mechanism.size), *mechanism.shape))
@@ -33,7 +34,7 @@ def measured(mechanism):
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", list(ALL))
-def test_measured_errors_are_within_two_percent(name, d, epsilon):
+def test_measured_errors_are_within_two_percent(name: str, d: Any, epsilon: float) -> None:
     mechanism = make(name, shape=(d,), epsilon=epsilon)
     register(f"matrix {name} {d} {epsilon}")
     found, predicted = measured(mechanism), mechanism.mse(mechanism.worst_tensor())
@@ -44,7 +45,7 @@ def test_measured_errors_are_within_two_percent(name, d, epsilon):
 @pytest.mark.slow
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_choice_is_the_best_that_is_measured(d, epsilon):
+def test_the_choice_is_the_best_that_is_measured(d: Any, epsilon: float) -> None:
     choice = choose((d,), epsilon, "tensor", bounds=(-1, 1), delta=1e-5)
     register(f"choice {d} {epsilon}")
     first = measured(choice.mechanism)

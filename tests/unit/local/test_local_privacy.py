@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_cases import make
 
 from tensorveil.errors import InputError
 from tensorveil.local import DTLDP, ExactGaussian, Hybrid, PrivUnit, PrivUnitG
@@ -20,17 +20,18 @@ from tensorveil.local.windows import best_width, window_law
 from tensorveil.noise.dyadic import WORDS
 from tensorveil.privacy.exact import exactly
 from tensorveil.privacy.gdp import gdp_epsilon
+from tests.unit.local.local_cases import make
 
 EPSILONS = [0.01, 0.5, 1.0, 4.0, 12.0]
 
 
-def largest_ratio(matrix):
+def largest_ratio(matrix: Any) -> Any:
     """ln of the largest ratio of chances of an answer (column) under two inputs (rows)."""
     logs = np.log(matrix)
     return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
 
-def infinite_matrix(last, scale, keep, reach):
+def infinite_matrix(last: Any, scale: Any, keep: Any, reach: Any) -> Any:
     a = math.exp(-1 / scale)
     answers = np.arange(-reach, last + reach + 1)
     distance = np.abs(answers[None, :] - np.arange(last + 1)[:, None])
@@ -39,7 +40,7 @@ def infinite_matrix(last, scale, keep, reach):
 
 @pytest.mark.parametrize("last", [1, 2, 3, 8, 15])
 @pytest.mark.parametrize(("scale", "keep"), [(0.5, 0.3), (2.0, 0.0), (3.0, 0.7), (9.0, 0.05), (1.0, 0.99)])
-def test_dtldp_epsilon_is_what_enumeration_gives(last, scale, keep):
+def test_dtldp_epsilon_is_what_enumeration_gives(last: Any, scale: Any, keep: Any) -> None:
     assert largest_ratio(infinite_matrix(last, scale, keep, 5)) == pytest.approx(
         dtldp_epsilon(last, scale, keep, clamp=False), rel=1e-9
     )
@@ -53,7 +54,7 @@ def test_dtldp_epsilon_is_what_enumeration_gives(last, scale, keep):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("points", [3, 4, 16, 64])
 @pytest.mark.parametrize("share", [None, 0.5, 1.0])
-def test_dtldp_is_calibrated_to_its_epsilon(points, epsilon, clamp, share):
+def test_dtldp_is_calibrated_to_its_epsilon(points: Any, epsilon: float, clamp: Any, share: Any) -> None:
     mechanism = DTLDP(
         shape=(1,), epsilon=epsilon, unit="tensor", bounds=(0, 1), points=points, clamp=clamp, noise_share=share
     )
@@ -68,7 +69,7 @@ def test_dtldp_is_calibrated_to_its_epsilon(points, epsilon, clamp, share):
     assert keep_odds(exactly(epsilon), exactly(epsilon), points - 1, clamp=False) == 0
 
 
-def test_keeping_pays_only_for_large_epsilon():
+def test_keeping_pays_only_for_large_epsilon() -> None:
     """The thresholds of the design: about 4.0, 6.7, 8.7, 10.6 for 4, 16, 64, 256 points."""
     for points, threshold in [(4, 4.0), (16, 6.7), (64, 8.7), (256, 10.6)]:
         for epsilon, keeps in [(threshold - 0.4, False), (threshold + 0.4, True)]:
@@ -78,7 +79,7 @@ def test_keeping_pays_only_for_large_epsilon():
 
 @pytest.mark.parametrize("last", [1, 4, 31, 4096])
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_windows_never_exceed_epsilon_in_exact_arithmetic(last, epsilon):
+def test_windows_never_exceed_epsilon_in_exact_arithmetic(last: Any, epsilon: float) -> None:
     for width in {1, best_width(exactly(epsilon), last)}:
         law = window_law(exactly(epsilon), last, width)
         inside, outside = Fraction(law.chance, WORDS * width), Fraction(WORDS - law.chance, WORDS * last)
@@ -94,7 +95,7 @@ def test_windows_never_exceed_epsilon_in_exact_arithmetic(last, epsilon):
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 64, 784])
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0, 16.0])
-def test_caps_never_exceed_epsilon(dimension, epsilon):
+def test_caps_never_exceed_epsilon(dimension: Any, epsilon: float) -> None:
     """(p / q) / ((1 - p) / (1 - q)) with the share q at fifty digits."""
     with mpmath.workdps(50):
         promised = mpmath.exp(mpmath.mpf(epsilon))
@@ -113,7 +114,7 @@ def test_caps_never_exceed_epsilon(dimension, epsilon):
         assert p * (1 - q) / ((1 - p) * q) >= promised * (1 - 1e-8)
 
 
-def test_gaussian_noise_is_scaled_to_the_largest_distance():
+def test_gaussian_noise_is_scaled_to_the_largest_distance() -> None:
     for unit, differ, most in [("tensor", None, 9), ("tensor", 4, 4), ("local entry", None, 1)]:
         noise = ExactGaussian(shape=(3, 3), epsilon=1.0, delta=1e-5, unit=unit, bounds=(-1, 3), differ=differ)
         assert noise.sensitivity_steps * Fraction(noise.step) == pytest.approx(4 * math.sqrt(most), rel=1e-9)
@@ -128,7 +129,7 @@ def test_gaussian_noise_is_scaled_to_the_largest_distance():
     epsilon=st.floats(0.01, 40),
 )
 @settings(max_examples=200)
-def test_no_entries_that_may_differ_spend_more_than_epsilon(weights, most, epsilon):
+def test_no_entries_that_may_differ_spend_more_than_epsilon(weights: Any, most: Any, epsilon: float) -> None:
     most = min(most, len(weights))
     parts = entry_epsilons(epsilon, most, shares_of_weights(np.array(weights), (len(weights),)))
     largest = sum(sorted(parts, reverse=True)[:most])
@@ -137,7 +138,7 @@ def test_no_entries_that_may_differ_spend_more_than_epsilon(weights, most, epsil
     assert entry_epsilons(epsilon, most, None)[0] * most == exactly(epsilon)
 
 
-def test_weights_are_shared_as_printed():
+def test_weights_are_shared_as_printed() -> None:
     weights = np.array([[0.0, 0.5], [0.75, 1.0]])
     mechanism = DTLDP(shape=(2, 2, 3), epsilon=3.0, unit="tensor", bounds=(0, 1), weights=weights)
     shares = 1 - np.repeat(weights[:, :, None], 3, axis=2)
@@ -152,7 +153,7 @@ def test_weights_are_shared_as_printed():
     assert np.sort(few.entry_epsilons.reshape(-1))[-2:].sum() == pytest.approx(3.0)
 
 
-def test_importance_gives_the_least_weighted_error():
+def test_importance_gives_the_least_weighted_error() -> None:
     importance = np.array([1.0, 8.0, 27.0, 64.0])
     best = DTLDP(
         shape=(4,), epsilon=0.4, unit="tensor", bounds=(0, 1), weights=weights_of_importance(importance)
@@ -167,7 +168,7 @@ def test_importance_gives_the_least_weighted_error():
         weights_of_importance([0.0, 0.0])
 
 
-def test_hybrid_answers_by_one_bit_below_its_threshold():
+def test_hybrid_answers_by_one_bit_below_its_threshold() -> None:
     small = Hybrid(shape=(1,), epsilon=0.6, unit="tensor", bounds=(-1, 1))
     values = np.unique(small.perturb(np.full((500, 1), 0.3)))
     assert np.allclose(np.abs(values), 1 / math.tanh(0.3))
@@ -177,7 +178,7 @@ def test_hybrid_answers_by_one_bit_below_its_threshold():
 
 
 @pytest.mark.parametrize("name", ["DTLDP", "RandomizedResponse", "Staircase"])
-def test_answers_may_come_from_any_input(name):
+def test_answers_may_come_from_any_input(name: str) -> None:
     """Whatever went in, the same grid of answers can come out."""
     mechanism = make(name, shape=(1,), epsilon=1.0)
     low = set(mechanism.randomize(np.full((4000, 1), -1.0)).reshape(-1).tolist())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from local_cases import ALL, ENTRYWISE, WHOLE, make, projected
 from scipy import stats
 
 from tensorveil.errors import InputError
@@ -34,10 +35,11 @@ from tensorveil.local import (
 from tensorveil.local import contract as contract_module
 from tensorveil.noise import SecureSource, SeededSource
 from tensorveil.privacy import Gaussian, Guarantee, Pure
+from tests.unit.local.local_cases import ALL, ENTRYWISE, WHOLE, make, projected
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_one_tensor_or_many(name):
+def test_one_tensor_or_many(name: str) -> None:
     mechanism = make(name, shape=(2, 3))
     one, many = np.full((2, 3), 0.25), np.full((7, 2, 3), 0.25)
     assert mechanism.perturb(one).shape == (2, 3)
@@ -55,7 +57,7 @@ def test_one_tensor_or_many(name):
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_chunks_do_not_change_what_is_drawn(name, monkeypatch):
+def test_chunks_do_not_change_what_is_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract_module, "CHUNK", 12)
     mechanism = make(name, shape=(3,), epsilon=3.0)
     x = np.linspace(-1, 1, 60).reshape(20, 3)
@@ -67,7 +69,7 @@ def test_chunks_do_not_change_what_is_drawn(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["DTLDP", "RandomizedResponse", "Staircase", "Hybrid", "PrivUnit"])
-def test_memory_is_bounded_by_the_chunk(name, tmp_path):
+def test_memory_is_bounded_by_the_chunk(name: str, tmp_path: Path) -> None:
     n, d = 40_000, 64
     path = tmp_path / "people.npy"
     people = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n, d))
@@ -85,7 +87,7 @@ def test_memory_is_bounded_by_the_chunk(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [*ALL, "projected"])
-def test_mechanisms_survive_json(name):
+def test_mechanisms_survive_json(name: str) -> None:
     mechanism = projected() if name == "projected" else make(name, shape=(2, 2), epsilon=2.5)
     text = json.dumps(mechanism_to_json(mechanism))
     again = mechanism_from_json(json.loads(text))
@@ -95,6 +97,7 @@ def test_mechanisms_survive_json(name):
     assert again.guarantee().to_json() == mechanism.guarantee().to_json()
     weighted = DTLDP(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 1), weights=[0.0, 0.5])
     back = mechanism_from_json(json.loads(json.dumps(mechanism_to_json(weighted))))
+    assert isinstance(back, DTLDP)
     assert np.array_equal(back.entry_epsilons, weighted.entry_epsilons)
     for broken in ({"mechanism": "nothing"}, {"mechanism": "DTLDP"}):
         with pytest.raises(InputError):
@@ -102,7 +105,7 @@ def test_mechanisms_survive_json(name):
 
 
 @pytest.mark.parametrize("name", [*ALL, "projected"])
-def test_guarantees_are_proven_and_seeds_void_them(name):
+def test_guarantees_are_proven_and_seeds_void_them(name: str) -> None:
     mechanism = projected() if name == "projected" else make(name, epsilon=1.5)
     guarantee = mechanism.guarantee()
     assert guarantee.private
@@ -116,7 +119,7 @@ def test_guarantees_are_proven_and_seeds_void_them(name):
     assert seeded.sentence().startswith("NOT PRIVATE")
 
 
-def test_every_proof_named_stands_in_the_page():
+def test_every_proof_named_stands_in_the_page() -> None:
     from pathlib import Path
 
     page = (Path(__file__).parents[3] / "docs" / "guarantees.md").read_text(encoding="utf-8")
@@ -134,7 +137,7 @@ DIMENSIONS, EPSILONS = (1, 64, 784, 3072), (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("domain", [{"bounds": (-1, 1)}, {"radius": 1.0}])
-def test_choices_are_the_least_of_all_predictions(d, domain):
+def test_choices_are_the_least_of_all_predictions(d: Any, domain: Any) -> None:
     for epsilon in EPSILONS:
         choice = choose((d,), epsilon, "tensor", **domain)
         errors = [candidate.worst_mse for candidate in choice.candidates]
@@ -147,7 +150,7 @@ def test_choices_are_the_least_of_all_predictions(d, domain):
             assert choice.name == ("PrivUnit" if epsilon >= 2 else "RandomizedResponse")
 
 
-def test_choices_for_entries_and_with_delta():
+def test_choices_for_entries_and_with_delta() -> None:
     assert choose((8, 8), 1.0, "local entry", bounds=(0, 1)).mechanism.coordinates is None
     few = choose((1000,), 1.0, "tensor", bounds=(0, 1), differ=2)
     assert few.candidates[0].worst_mse < choose((1000,), 1.0, "tensor", bounds=(0, 1)).candidates[0].worst_mse
@@ -161,7 +164,7 @@ def test_choices_for_entries_and_with_delta():
 # Aggregating
 
 
-def test_streamed_means_are_means():
+def test_streamed_means_are_means() -> None:
     rng = np.random.default_rng(0)
     reports = rng.normal(3, 2, (999, 2, 2))
     whole = mean_of(reports, (2, 2))
@@ -176,7 +179,7 @@ def test_streamed_means_are_means():
             mean_of(wrong, (2, 2))
 
 
-def test_means_of_groups_are_weighted_by_what_they_know():
+def test_means_of_groups_are_weighted_by_what_they_know() -> None:
     sure = MeanEstimate(mean=np.zeros(2), standard_error=np.full(2, 1.0), count=10)
     vague = MeanEstimate(mean=np.ones(2), standard_error=np.full(2, 3.0), count=10)
     both = combine([sure, vague])
@@ -187,7 +190,7 @@ def test_means_of_groups_are_weighted_by_what_they_know():
         combine([])
 
 
-def test_a_low_rank_mean_is_nearer_to_the_truth():
+def test_a_low_rank_mean_is_nearer_to_the_truth() -> None:
     rng = np.random.default_rng(5)
     truth = 0.5 + 0.3 * np.outer(np.cos(np.linspace(0, 3, 12)), np.sin(np.linspace(0, 3, 10)))
     people = np.clip(truth + rng.normal(0, 0.05, (30_000, 12, 10)), 0, 1)
@@ -204,7 +207,7 @@ def test_a_low_rank_mean_is_nearer_to_the_truth():
 # Shuffling
 
 
-def clones_delta(local, users, epsilon):
+def clones_delta(local: Any, users: Any, epsilon: float) -> Any:
     """Hockey-stick divergence of the pair that dominates all shuffled mechanisms (Feldman et al., theorem 3.2)."""
     c = np.arange(users)
     weights = stats.binom.pmf(c, users - 1, math.exp(-local))
@@ -220,7 +223,7 @@ def clones_delta(local, users, epsilon):
 
 
 @pytest.mark.parametrize(("local", "users"), [(0.5, 500), (1.0, 1000), (2.0, 3000)])
-def test_shuffling_is_never_promised_too_much(local, users):
+def test_shuffling_is_never_promised_too_much(local: Any, users: Any) -> None:
     delta = 1e-4
     found = shuffled_epsilon(local, users, delta)
     assert found < local
@@ -228,7 +231,7 @@ def test_shuffling_is_never_promised_too_much(local, users):
     assert clones_delta(local, users, found / 20) > delta  # the bound is no idle one
 
 
-def test_shuffling_needs_a_crowd_and_a_pure_mechanism():
+def test_shuffling_needs_a_crowd_and_a_pure_mechanism() -> None:
     mechanism = make("Hybrid", epsilon=1.0)
     guarantee = shuffle(mechanism, 100_000, 1e-6)
     assert guarantee.private
@@ -260,14 +263,14 @@ def test_shuffling_needs_a_crowd_and_a_pure_mechanism():
         ([1j, 0, 0], "numbers"),
     ],
 )
-def test_bad_tensors_are_refused_without_quoting_them(name, x, words):
+def test_bad_tensors_are_refused_without_quoting_them(name: str, x: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words) as caught:
         make(name).perturb(x)
     assert "1.5" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", list(ALL))
-def test_clipping_takes_what_is_outside(name):
+def test_clipping_takes_what_is_outside(name: str) -> None:
     mechanism = make(name, outside="clip")
     assert np.all(np.isfinite(mechanism.perturb([5.0, -7.0, 0.0])))
     with pytest.raises(InputError):
@@ -275,7 +278,7 @@ def test_clipping_takes_what_is_outside(name):
 
 
 @pytest.mark.parametrize("name", list(WHOLE))
-def test_tensors_beyond_the_radius_are_refused_or_shortened(name):
+def test_tensors_beyond_the_radius_are_refused_or_shortened(name: str) -> None:
     with pytest.raises(InputError, match="radius"):
         make(name, bounds=None, radius=1.0).perturb([1.0, 1.0, 1.0])
     assert np.all(np.isfinite(make(name, bounds=None, radius=1.0, outside="clip").perturb([9.0, 9.0, 9.0])))
@@ -302,7 +305,7 @@ def test_tensors_beyond_the_radius_are_refused_or_shortened(name):
         ({"outside": "drop"}, "outside"),
     ],
 )
-def test_bad_promises_are_refused(name, options, words):
+def test_bad_promises_are_refused(name: str, options: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         make(name, **options)
 
@@ -327,12 +330,12 @@ def test_bad_promises_are_refused(name, options, words):
         ({"rounding": "yes"}, "rounding"),
     ],
 )
-def test_bad_entry_settings_are_refused(name, options, words):
+def test_bad_entry_settings_are_refused(name: str, options: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         make(name, **options)
 
 
-def test_values_off_the_grid_are_refused_when_they_are_not_to_be_rounded():
+def test_values_off_the_grid_are_refused_when_they_are_not_to_be_rounded() -> None:
     mechanism = DTLDP(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 255), points=256, rounding=False)
     mechanism.perturb(np.array([7, 255], dtype=np.uint8))
     with pytest.raises(InputError, match="grid of 256 points"):
@@ -345,7 +348,7 @@ def test_values_off_the_grid_are_refused_when_they_are_not_to_be_rounded():
     ("make_it", "words"),
     [
         (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), noise_share=0), "noise_share"),
-        (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), clamp="yes"), "clamp"),
+        (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), clamp="yes"), "clamp"),  # type: ignore[arg-type]
         (lambda: DTLDP(shape=(2,), epsilon=1, unit="tensor", bounds=(0, 1), clamp=True, points=2), "clamp"),
         (lambda: PrivUnit(shape=(2,), epsilon=1, unit="local entry", bounds=(0, 1)), "unit"),
         (lambda: PrivUnit(shape=(2,), epsilon=1, unit="tensor"), "bounds"),
@@ -363,18 +366,20 @@ def test_values_off_the_grid_are_refused_when_they_are_not_to_be_rounded():
         (lambda: Staircase(shape=(3000,), epsilon=1e-7, unit="tensor", bounds=(0, 1)), "1e-9"),
     ],
 )
-def test_bad_mechanisms_are_refused(make_it, words):
+def test_bad_mechanisms_are_refused(make_it: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         make_it()
 
 
-def test_bad_outputs_are_refused():
+def test_bad_outputs_are_refused() -> None:
     mechanism = RandomizedResponse(shape=(2,), epsilon=1.0, unit="tensor", bounds=(0, 1))
-    for out in (np.empty(3), np.empty(2, dtype=np.int64), [0.0, 0.0], np.empty((2, 2))[:, 0]):
+    wrong: list[Any] = [np.empty(3), np.empty(2, dtype=np.int64), [0.0, 0.0], np.empty((2, 2))[:, 0]]
+    for out in wrong:
         with pytest.raises(InputError, match="out must be"):
             mechanism.perturb([0.0, 1.0], out=out)
     with pytest.raises(InputError, match="integers"):
         mechanism.decode([0.5, 0.5])
     with pytest.raises(InputError, match="within bounds"):
         projected().perturb(np.full((4, 4), 9.0))
-    assert Hybrid(shape=4, epsilon=1.0, unit="tensor", bounds=(0, 1)).shape == (4,)
+    size: Any = 4
+    assert Hybrid(shape=size, epsilon=1.0, unit="tensor", bounds=(0, 1)).shape == (4,)

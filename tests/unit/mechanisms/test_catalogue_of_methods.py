@@ -2,7 +2,9 @@
 
 import dataclasses
 import sys
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -15,17 +17,17 @@ from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
 
-FACTS = {"shape": (30, 20), "n_entries": 300, "bounds": (0.0, 1.0), "ranks": (2, 2), "core": False}
+FACTS: dict[str, Any] = {"shape": (30, 20), "n_entries": 300, "bounds": (0.0, 1.0), "ranks": (2, 2), "core": False}
 
 
-def module(monkeypatch, **contents):
+def module(monkeypatch: pytest.MonkeyPatch, **contents: Any) -> None:
     """A mechanism that somebody adds: mechanisms/median.py."""
     made = ModuleType("tensorveil.mechanisms.median")
     vars(made).update(contents)
     monkeypatch.setitem(sys.modules, made.__name__, made)
 
 
-def describe(**changes):
+def describe(**changes: Any) -> Any:
     facts = {
         "name": "median", "title": "private median", "unit": "value", "run": METHODS["mean"].run,
         "proofs": ("docs/guarantees.md#sums",), "expected": METHODS["mean"].expected,
@@ -34,7 +36,7 @@ def describe(**changes):
 
 
 @pytest.mark.parametrize(("unit", "name"), [(unit, name) for unit, names in BY_UNIT.items() for name in names])
-def test_every_name_has_a_method(unit, name):
+def test_every_name_has_a_method(unit: Any, name: str) -> None:
     assert ALL[name].name == name
     assert ALL[name].unit == unit
     assert ALL[name].proofs
@@ -42,12 +44,12 @@ def test_every_name_has_a_method(unit, name):
         assert METHODS[name] is ALL[name]
 
 
-def test_there_is_no_method_without_a_name():
+def test_there_is_no_method_without_a_name() -> None:
     assert set(ALL) == {name for names in BY_UNIT.values() for name in names}
     assert set(COMPARED) == set(BY_UNIT["value"])
 
 
-def test_a_method_without_a_prediction_is_refused():
+def test_a_method_without_a_prediction_is_refused() -> None:
     with pytest.raises(TypeError, match=r"'median' predicts no error.*expected=FUNCTION of a Case.*NOT_COMPARED"):
         describe(expected=None)
     with pytest.raises(TypeError, match=r"in unit 'entry' the number of entries is private"):
@@ -56,7 +58,9 @@ def test_a_method_without_a_prediction_is_refused():
         describe(proofs=())
 
 
-def test_a_module_that_forgets_its_prediction_cannot_be_imported(tmp_path, monkeypatch):
+def test_a_module_that_forgets_its_prediction_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As it would happen: the file is there, the name is listed, and importing the catalogue says what is missing."""
     text = (
         "from tensorveil.mechanisms.mean import run_mean\n"
@@ -70,7 +74,7 @@ def test_a_module_that_forgets_its_prediction_cannot_be_imported(tmp_path, monke
         load_method("median", "value")
 
 
-def test_names_and_methods_must_agree(monkeypatch):
+def test_names_and_methods_must_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     module(monkeypatch)
     with pytest.raises(TypeError, match="must end with METHOD"):
         load_method("median", "value")
@@ -84,7 +88,7 @@ def test_names_and_methods_must_agree(monkeypatch):
     assert load_method("median", "value").title == "private median"
 
 
-def test_what_is_not_compared_runs_when_it_is_asked_for():
+def test_what_is_not_compared_runs_when_it_is_asked_for() -> None:
     for delta, noise in ((0.0, "laplace"), (1e-6, "gaussian")):
         budget = Budget(epsilon=1.0, delta=delta)
         chosen = plan(budget=budget, unit=Unit.value(), method="median", **FACTS)
@@ -92,7 +96,7 @@ def test_what_is_not_compared_runs_when_it_is_asked_for():
         assert "median" not in {prediction.method for prediction in chosen.predictions}
 
 
-def test_a_new_prediction_is_compared(monkeypatch):
+def test_a_new_prediction_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensorveil.mechanisms.planner.COMPARED", {**catalogue.COMPARED, "oracle": lambda case: 0.0})
     chosen = plan(budget=Budget(epsilon=1.0, delta=0.0), unit=Unit.value(), **FACTS)
     assert chosen.method == "oracle"
@@ -100,7 +104,7 @@ def test_a_new_prediction_is_compared(monkeypatch):
     assert chosen.ranks == (2, 2)
 
 
-def test_parts_of_a_budget_have_more_noise():
+def test_parts_of_a_budget_have_more_noise() -> None:
     pure = Case(shape=(30, 20), n_entries=300, ranks=(2, 2), core=False, epsilon=1.0, mu=None)
     gaussian = dataclasses.replace(pure, epsilon=None, mu=1.0)
     assert pure.part(0.5).noise == 4 * pure.noise

@@ -1,6 +1,7 @@
 """Steps on noisy row sums, and the rules that choose limits and shares."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import Noisy, SeededSource
 
 
-def row_problem(noise, rows=400, rank=3, entries=20, seed=0):
+def row_problem(noise: Any, rows: int = 400, rank: int = 3, entries: int = 20, seed: int = 0) -> Any:
     """Rows to find, where they were before, and sums that determine them up to noise."""
     rng = np.random.default_rng(seed)
     before = rng.standard_normal((rows, rank))
@@ -28,12 +29,12 @@ def row_problem(noise, rows=400, rank=3, entries=20, seed=0):
     return before, truth, RowSums(right=right, gram=gram, second=gram, noise=noise, variance=1.0)
 
 
-def distance(rows, truth):
+def distance(rows: Any, truth: Any) -> Any:
     return float(np.sqrt(np.mean((rows - truth) ** 2)))
 
 
 @pytest.mark.parametrize("noise", [0.0, 100.0, 1e4])
-def test_solutions_are_the_posterior_mean(noise):
+def test_solutions_are_the_posterior_mean(noise: Any) -> None:
     """The prior's covariance is estimated to be that of the moves, and then no linear estimate is better."""
     before, truth, sums = row_problem(noise)
     best = np.empty_like(before)
@@ -44,13 +45,13 @@ def test_solutions_are_the_posterior_mean(noise):
     assert distance(solve_rows(before, sums), truth) < 1.05 * distance(best, truth)
 
 
-def test_pure_noise_moves_nothing_far():
+def test_pure_noise_moves_nothing_far() -> None:
     before, truth, sums = row_problem(1e8)
     for step in (solve_rows, step_rows):
         assert distance(step(before, sums), before) < 0.3 * distance(before, truth)
 
 
-def test_gradient_steps_approach_the_solution():
+def test_gradient_steps_approach_the_solution() -> None:
     before, truth, sums = row_problem(0.0)
     rows = before
     for _ in range(20):
@@ -58,12 +59,12 @@ def test_gradient_steps_approach_the_solution():
     assert distance(rows, truth) < 0.7 * distance(before, truth)
 
 
-def test_a_single_row_such_as_a_core_is_solve_rows():
+def test_a_single_row_such_as_a_core_is_solve_rows() -> None:
     before, truth, sums = row_problem(1.0, rows=1, rank=6, entries=4000)
     assert distance(solve_rows(before, sums), truth) < 0.1 * distance(before, truth)
 
 
-def test_slope_is_measured():
+def test_slope_is_measured() -> None:
     rng = np.random.default_rng(0)
     values = rng.standard_normal(200_000)
     data = PrivateData(
@@ -74,7 +75,7 @@ def test_slope_is_measured():
 
 
 @pytest.mark.parametrize("shape", [1.0, 0.7])  # a Gaussian law, and a heavier tail
-def test_slope_is_not_left_to_noise(shape):
+def test_slope_is_not_left_to_noise(shape: float) -> None:
     """Of few entries at a small budget the noisy mean says next to nothing: the slope stays near what it can be."""
     rng = np.random.default_rng(1)
     normal = rng.standard_normal(3200)
@@ -89,7 +90,7 @@ def test_slope_is_not_left_to_noise(shape):
         assert clipping_slope(data, values, spread, spread, spend) == pytest.approx(true, abs=0.3)
 
 
-def test_noise_alone_is_not_taken_for_biases():
+def test_noise_alone_is_not_taken_for_biases() -> None:
     """Twenty Laplace draws vary by chance more than twenty Gaussian ones, and are not biases."""
     counts, hits, found = np.full(20, 160.0), 0, 0
     for seed in range(400):
@@ -103,7 +104,7 @@ def test_noise_alone_is_not_taken_for_biases():
     assert found >= 320
 
 
-def test_weights_limit_the_longest_design():
+def test_weights_limit_the_longest_design() -> None:
     rng = np.random.default_rng(0)
     design = rng.standard_normal((1000, 3))
     design[0] *= 1000
@@ -115,7 +116,7 @@ def test_weights_limit_the_longest_design():
     assert np.array_equal(refinement._weights(np.zeros((4, 2)), target, spend, 4.0), np.ones(4))
 
 
-def test_less_noise_widens_limits_and_shares():
+def test_less_noise_widens_limits_and_shares() -> None:
     gains = [10.0**k for k in range(-8, 3)]
     spreads = [tradeoffs.best_spreads(gain) for gain in gains]
     shares = [tradeoffs.refinement_share(gain, 1.0 / gain) for gain in gains]
@@ -127,13 +128,13 @@ def test_less_noise_widens_limits_and_shares():
 
 
 @pytest.mark.parametrize("core", [False, True])
-def test_refinement_beats_its_start(core):
+def test_refinement_beats_its_start(core: Any) -> None:
     """Many entries per row: solutions that share one draw of noise are better than noise on every value."""
     problem = (tv.synthetic_tucker if core else tv.synthetic_cp)((40, 40, 40), 2, missing=0.2, random_state=0)
     bounds = (-0.25, 1.25)
     truth = problem.clean_at(problem.held_out.coords)
 
-    def error(method):
+    def error(method: Any) -> Any:
         estimator = tv.PrivateTucker if core else tv.PrivateCP
         fitted = estimator(
             2, epsilon=5.0, delta=0.0, unit="value", bounds=bounds, method=method, random_state=0, noise_seed=1
@@ -143,7 +144,7 @@ def test_refinement_beats_its_start(core):
     assert error("output") < 0.9 * error("input")
 
 
-def test_a_large_core_stays_as_it_was(monkeypatch):
+def test_a_large_core_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refinement, "_LARGEST_DESIGN", 10)
     problem = tv.synthetic_tucker((8, 8, 8), 2, random_state=0)
     data = PrivateData(
@@ -152,19 +153,20 @@ def test_a_large_core_stays_as_it_was(monkeypatch):
     )  # fmt: skip
     form = Form(ranks=(2, 2, 2), core=True, sweeps=5, restarts=1, threads=1, seed=0)
     outcome = run_output(data, form, Spend(source=SeededSource(0), epsilon=5.0))
-    assert not any("core" in part.name for part in outcome.parts)
-    assert sum(part.event.epsilon for part in outcome.parts) <= 5.0
+    parts: Any = outcome.parts
+    assert not any("core" in part.name for part in parts)
+    assert sum(part.event.epsilon for part in parts) <= 5.0
 
 
-def test_a_start_that_is_hardly_clear_keeps_nearly_all():
+def test_a_start_that_is_hardly_clear_keeps_nearly_all() -> None:
     shares = [tradeoffs.refinement_share(1e-6, clear) for clear in (0.5, 3.0, 9.0, 12.0, 60.0)]
     assert shares[:2] == [0.1, 0.1]
     assert shares == sorted(shares)
     assert shares[-1] == 0.5
 
 
-def test_noise_blurs_and_entries_clear():
-    def clear(noise, n):
+def test_noise_blurs_and_entries_clear() -> None:
+    def clear(noise: Any, n: int) -> Any:
         return tradeoffs.clarity(noise, n, (50, 50, 50), (3, 3, 3), tradeoffs.input_gain(noise, n, 450))
 
     assert clear(1.0, 20_000) > clear(10.0, 20_000) > clear(100.0, 20_000)
@@ -174,7 +176,7 @@ def test_noise_blurs_and_entries_clear():
 @pytest.mark.parametrize("step", [solve_rows, step_rows])
 @pytest.mark.parametrize("rows", [2, 1])
 @pytest.mark.parametrize("size", [1e-162, 1e-120, 1e-80])
-def test_what_is_switched_off_moves_nothing(step, rows, size):
+def test_what_is_switched_off_moves_nothing(step: Any, rows: Any, size: Any) -> None:
     """Auditing found it: a core of 1e-162 has a curvature of the smallest float, and a step divided by it overflows."""
     design = np.full((4, 1), size)
     target = refinement.Target(known=np.zeros(4), residual=np.zeros(4), limit=4.0, slope=1.0, variance=1.0)
@@ -184,7 +186,7 @@ def test_what_is_switched_off_moves_nothing(step, rows, size):
     assert distance(step(before, sums), before) < 1e-6
 
 
-def test_a_large_budget_is_not_spent_on_tight_limits():
+def test_a_large_budget_is_not_spent_on_tight_limits() -> None:
     """Whatever the number of parameters: at epsilon 20 pictures are not bent."""
     assert tradeoffs.input_spreads(2.0 / 20**2, 10.0) > 2
     assert tradeoffs.input_spreads(2.0 / 1.0**2, 10.0) < 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tensorveil.models import CPModel, TuckerModel
@@ -10,8 +12,17 @@ LETTERS = "abcdefgh"
 
 
 def random_model(
-    kind, shape=(4, 5, 3), rank=2, *, offset=0.7, biases=True, seed=0, modes=None, bounds=None, dtype=None
-):
+    kind: Any,
+    shape: Any = (4, 5, 3),
+    rank: int = 2,
+    *,
+    offset: float = 0.7,
+    biases: bool = True,
+    seed: int = 0,
+    modes: Any = None,
+    bounds: Any = None,
+    dtype: Any = None,
+) -> Any:
     rng = np.random.default_rng(seed)
     dtype = dtype or np.float64
     factors = tuple(rng.normal(size=(size, rank)).astype(dtype) for size in shape)
@@ -27,14 +38,14 @@ def random_model(
     return TuckerModel(core=rng.normal(size=(rank,) * len(shape)).astype(dtype), **common)
 
 
-def brute_force(model, clip=True):
+def brute_force(model: Any, clip: bool = True) -> Any:
     """Every cell, straight from the definition."""
     coords = np.argwhere(np.ones(model.shape, dtype=bool))
     cells = brute_force_at(model, coords).reshape(model.shape)
     return np.clip(cells, *model.bounds) if clip and model.bounds else cells
 
 
-def brute_force_at(model, coords):
+def brute_force_at(model: Any, coords: Any) -> Any:
     """Unclipped values at coordinates, one by one."""
     values = []
     for index in coords:

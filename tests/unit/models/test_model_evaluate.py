@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_cases import brute_force, brute_force_at, random_model
 
 from tensorveil.errors import InputError, MemoryLimitError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.link import Link
 from tensorveil.tensor import Mode
+from tests.unit.models.model_cases import brute_force, brute_force_at, random_model
 
 shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
 
@@ -25,7 +26,9 @@ shapes = st.lists(st.integers(1, 4), min_size=2, max_size=4).map(tuple)
     seed=st.integers(0, 100),
 )
 @settings(max_examples=40)
-def test_predict_dense_and_slice_agree_with_the_definition(kind, shape, rank, biases, bounds, seed):
+def test_predict_dense_and_slice_agree_with_the_definition(
+    kind: Any, shape: tuple[int, ...], rank: Any, biases: Any, bounds: Any, seed: int
+) -> None:
     model = random_model(kind, shape, rank, biases=biases, bounds=bounds, seed=seed)
     expected = brute_force(model)
     coords = np.argwhere(np.ones(shape, dtype=bool))
@@ -37,14 +40,14 @@ def test_predict_dense_and_slice_agree_with_the_definition(kind, shape, rank, bi
 
 
 @pytest.mark.parametrize("order", [2, 5, 8])
-def test_every_order_is_served(kind, order):
+def test_every_order_is_served(kind: Any, order: int) -> None:
     model = random_model(kind, (2, 3) * (order // 2) + (2,) * (order % 2), 2)
     np.testing.assert_allclose(model.dense(), brute_force(model), atol=1e-12)
     coords = np.argwhere(np.ones(model.shape, dtype=bool))
     np.testing.assert_allclose(model.predict(coords), brute_force(model).reshape(-1), atol=1e-12)
 
 
-def test_design_is_linear_in_the_row(kind):
+def test_design_is_linear_in_the_row(kind: Any) -> None:
     model = random_model(kind, (4, 5, 3, 2))
     columns = np.random.default_rng(1).integers(0, (4, 5, 3, 2), size=(30, 4)).T.astype(np.int32)
     for mode in range(4):
@@ -53,7 +56,7 @@ def test_design_is_linear_in_the_row(kind):
 
 
 @pytest.mark.parametrize("n", [1, 5, 400])
-def test_few_and_many_predictions_agree_for_any_threads(kind, n):
+def test_few_and_many_predictions_agree_for_any_threads(kind: Any, n: int) -> None:
     model = random_model(kind, (40, 50, 30))
     coords = np.random.default_rng(2).integers(0, model.shape, size=(n, 3))
     expected = brute_force_at(model, coords)
@@ -61,13 +64,13 @@ def test_few_and_many_predictions_agree_for_any_threads(kind, n):
         np.testing.assert_allclose(model.predict(coords, threads=threads), expected, atol=1e-12)
 
 
-def test_no_coordinates_give_no_predictions(kind):
+def test_no_coordinates_give_no_predictions(kind: Any) -> None:
     model = random_model(kind)
     assert model.predict(np.zeros((0, 3), dtype=int)).shape == (0,)
     assert model.predict(np.zeros((0, 3))).shape == (0,)
 
 
-def test_single_precision_stays_single(kind):
+def test_single_precision_stays_single(kind: Any) -> None:
     model = random_model(kind, dtype=np.float32)
     assert model.dtype == np.float32
     assert model.predict([[0, 0, 0]]).dtype == np.float32
@@ -75,7 +78,7 @@ def test_single_precision_stays_single(kind):
     np.testing.assert_allclose(model.dense(), brute_force(model), rtol=1e-4, atol=1e-5)
 
 
-def test_slices_take_names_and_labels(kind):
+def test_slices_take_names_and_labels(kind: Any) -> None:
     labelled = (Mode("user", ["ann", "bob", "eve", "zoe"]), Mode("film", [10, 20, 30, 40, 50]), "week")
     model = random_model(kind, modes=labelled)
     whole = model.dense()
@@ -85,7 +88,7 @@ def test_slices_take_names_and_labels(kind):
     np.testing.assert_allclose(model.slice({"film": 20, 2: 0}), whole[:, 1, 0])
 
 
-def test_labels_predict_what_their_indices_predict(kind):
+def test_labels_predict_what_their_indices_predict(kind: Any) -> None:
     pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
     pl = pytest.importorskip("polars")
     labelled = (Mode("user", ["ann", "bob", "eve", "zoe"]), Mode("film", [10, 20, 30, 40, 50]), "week")
@@ -107,12 +110,12 @@ def test_labels_predict_what_their_indices_predict(kind):
         ([[0.5, 0, 0]], "integers"),
     ],
 )
-def test_bad_coordinates_are_refused(kind, coords, message):
+def test_bad_coordinates_are_refused(kind: Any, coords: Any, message: Any) -> None:
     with pytest.raises(InputError, match=message):
         random_model(kind).predict(coords)
 
 
-def test_unknown_labels_and_modes_are_refused_without_being_quoted(kind):
+def test_unknown_labels_and_modes_are_refused_without_being_quoted(kind: Any) -> None:
     model = random_model(kind, modes=(Mode("user", ["ann", "bob", "eve", "zoe"]), "film", "week"))
     with pytest.raises(InputError, match="not seen") as caught:
         model.predict_labels([["mallory"], [0], [0]])
@@ -131,7 +134,7 @@ def test_unknown_labels_and_modes_are_refused_without_being_quoted(kind):
         model.predict_labels([["ann"], [0, 1], [0]])
 
 
-def test_indices_in_unlabelled_modes_are_checked(kind):
+def test_indices_in_unlabelled_modes_are_checked(kind: Any) -> None:
     model = random_model(kind, modes=(Mode("user", ["ann", "bob", "eve", "zoe"]), "film", "week"))
     assert model.predict_labels([[], [], []]).shape == (0,)
     for request, words in (
@@ -153,7 +156,7 @@ def test_indices_in_unlabelled_modes_are_checked(kind):
             model.predict_labels(labels)
 
 
-def test_dense_refuses_what_does_not_fit(kind):
+def test_dense_refuses_what_does_not_fit(kind: Any) -> None:
     model = random_model(kind, (100, 100, 100))
     with pytest.raises(MemoryLimitError, match="max_bytes"):
         model.dense(max_bytes=1000)
@@ -179,13 +182,13 @@ def test_dense_refuses_what_does_not_fit(kind):
     ],
 )
 @pytest.mark.parametrize("make", [CPModel, lambda **parts: TuckerModel(core=np.ones((1, 1)), **parts)])
-def test_parts_that_do_not_agree_are_refused(make, change, message):
+def test_parts_that_do_not_agree_are_refused(make: Any, change: Any, message: Any) -> None:
     parts = {"factors": (np.ones((2, 1)), np.ones((3, 1)))} | change
     with pytest.raises(InputError, match=message):
         make(**parts)
 
 
-def test_models_say_what_they_are_and_cannot_be_changed(kind):
+def test_models_say_what_they_are_and_cannot_be_changed(kind: Any) -> None:
     model = random_model(kind, modes=(Mode("user", ["ann", "bob", "eve", "zoe"]), "film", "week"))
     core = 8 if kind == "tucker" else 0
     assert model.shape == (4, 5, 3)
@@ -202,15 +205,11 @@ def test_models_say_what_they_are_and_cannot_be_changed(kind):
 
 
 @pytest.mark.parametrize("kind", ["cp", "tucker"])
-def test_everything_that_predicts_goes_through_the_link(kind):
+def test_everything_that_predicts_goes_through_the_link(kind: Any) -> None:
     plain = random_model(kind, bounds=(0.0, 2.0))
-
-    class Counts(type(plain)):
-        @property
-        def link(self):
-            return Link(name="log", mean=np.exp, linear=np.log)
-
-    model = Counts(**{field.name: getattr(plain, field.name) for field in fields(plain)})
+    link = property(lambda self: Link(name="log", mean=np.exp, linear=np.log))
+    counts: Any = type("Counts", (type(plain),), {"link": link})
+    model = counts(**{field.name: getattr(plain, field.name) for field in fields(plain)})
     wanted = np.clip(np.exp(brute_force(plain, clip=False)), 0.0, 2.0)
     coords = np.argwhere(np.ones(model.shape, dtype=bool))
     np.testing.assert_allclose(model.predict(coords), wanted.ravel())

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import json
 import zipfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from model_cases import random_model
 
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, load_model, storage
 from tensorveil.tensor import Mode
+from tests.unit.models.model_cases import random_model
 
 LABELS = [
     Mode("text", ["ann", "bób", "", "日本"]),
@@ -20,7 +22,7 @@ LABELS = [
 
 @pytest.mark.parametrize("biases", [True, False])
 @pytest.mark.parametrize("bounds", [None, (-1.0, 1.5)])
-def test_a_model_survives_its_file(kind, tmp_path, biases, bounds):
+def test_a_model_survives_its_file(kind: Any, tmp_path: Path, biases: Any, bounds: Any) -> None:
     model = random_model(kind, modes=LABELS, biases=biases, bounds=bounds)
     model.save(tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz")
@@ -28,12 +30,14 @@ def test_a_model_survives_its_file(kind, tmp_path, biases, bounds):
     assert (again.offset, again.bounds) == (model.offset, model.bounds)
     for mine, its in zip(model.modes, again.modes, strict=True):
         assert mine == its
+        assert mine.labels is not None
+        assert its.labels is not None
         assert mine.labels.dtype == its.labels.dtype
     np.testing.assert_array_equal(again.dense(), model.dense())
     assert (again.biases is None) == (not biases)
 
 
-def test_equal_models_make_equal_files_and_floats_keep_their_type(kind, tmp_path):
+def test_equal_models_make_equal_files_and_floats_keep_their_type(kind: Any, tmp_path: Path) -> None:
     for name in ("one", "two"):
         random_model(kind, dtype=np.float32, modes=LABELS).save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
@@ -42,11 +46,11 @@ def test_equal_models_make_equal_files_and_floats_keep_their_type(kind, tmp_path
         assert arrays["factor_1"].shape == (5, 2)
 
 
-def edited(path, **changes):
+def edited(path: Path, **changes: Any) -> None:
     """Rewrite the header of a model file."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    members["header.json"] = json.dumps(json.loads(members["header.json"]) | changes)
+    members["header.json"] = json.dumps(json.loads(members["header.json"]) | changes).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -66,7 +70,7 @@ def edited(path, **changes):
         ({"modes": [{"name": "a", "labels": None}]}, "modes"),
     ],
 )
-def test_files_of_other_kinds_are_refused(tmp_path, changes, message):
+def test_files_of_other_kinds_are_refused(tmp_path: Path, changes: Any, message: Any) -> None:
     path = tmp_path / "model.npz"
     random_model("cp").save(path)
     edited(path, **changes)
@@ -74,7 +78,7 @@ def test_files_of_other_kinds_are_refused(tmp_path, changes, message):
         load_model(path)
 
 
-def test_damaged_and_foreign_files_are_refused(kind, tmp_path):
+def test_damaged_and_foreign_files_are_refused(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     model = random_model(kind, modes=LABELS)
     model.save(path)
@@ -97,7 +101,7 @@ def test_damaged_and_foreign_files_are_refused(kind, tmp_path):
         load_model(tmp_path / "absent.npz")
 
 
-def test_pickled_objects_are_never_loaded(tmp_path):
+def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
     path = tmp_path / "model.npz"
     random_model("cp").save(path)
     with zipfile.ZipFile(path) as archive:
@@ -112,12 +116,12 @@ def test_pickled_objects_are_never_loaded(tmp_path):
         load_model(path)
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model.npz"
     random_model("cp").save(path)
     before = path.read_bytes()
 
-    def fail(*_):
+    def fail(*_: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(storage, "_add_labels", fail)
@@ -127,8 +131,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_targets_that_cannot_be_written_are_named(tmp_path):
-    model = CPModel(factors=([[1.0]], [[1.0]]))
+def test_targets_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    model = CPModel(factors=(np.ones((1, 1)), np.ones((1, 1))))
     with pytest.raises(InputError, match="folder not found"):
         model.save(tmp_path / "absent" / "model.npz")
     with pytest.raises(InputError, match="is a folder"):

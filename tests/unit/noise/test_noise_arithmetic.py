@@ -3,22 +3,23 @@
 import math
 from decimal import Decimal, getcontext, localcontext
 from fractions import Fraction
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_cases import ChosenSource, real_from
 
 from tensorveil.kernels import noise_draws, noise_norm
 from tensorveil.noise import basic, gaussian, norm
 from tensorveil.noise.interval import Interval, arithmetic, negate, pi_times
+from tests.unit.noise.noise_cases import ChosenSource, real_from
 
 unit = st.fractions(Fraction(1, 10**30), 1 - Fraction(1, 10**30), max_denominator=10**40)
 
 
-def encloses(interval, value, digits):
+def encloses(interval: Any, value: Any, digits: Any) -> None:
     low, high = mpmath.mpf(str(interval.lo)), mpmath.mpf(str(interval.hi))
     own = abs(value) * mpmath.mpf(10) ** (-2 * digits - 20)  # what the reference itself may be off
     assert low - own <= value <= high + own
@@ -27,7 +28,7 @@ def encloses(interval, value, digits):
 
 @settings(max_examples=60)
 @given(a=unit, b=unit, digits=st.sampled_from([40, 80, 160]))
-def test_intervals_enclose_and_are_narrow(a, b, digits):
+def test_intervals_enclose_and_are_narrow(a: Any, b: Any, digits: Any) -> None:
     numbers = arithmetic(digits)
     x, y = numbers.number(a), numbers.number(-b)
     with mpmath.workdps(2 * digits + 40):
@@ -45,11 +46,11 @@ def test_intervals_enclose_and_are_narrow(a, b, digits):
         encloses(sin, mpmath.sin(p * mpmath.pi / 2), digits)
 
 
-def test_intervals_do_not_depend_on_the_current_context():
+def test_intervals_do_not_depend_on_the_current_context() -> None:
     """A caller may have set the decimals' context to few digits; the answers must not change."""
     numbers = arithmetic(40)
 
-    def results():
+    def results() -> Any:
         x = numbers.number(Fraction(2, 7))
         return [numbers.ln(x), numbers.exp(negate(x)), numbers.sqrt(x), *numbers.cos_sin_quarter(x)]
 
@@ -62,7 +63,7 @@ def test_intervals_do_not_depend_on_the_current_context():
 
 
 @pytest.mark.parametrize("bits", [10, 200, 1000])
-def test_pi(bits):
+def test_pi(bits: Any) -> None:
     with mpmath.workdps(400):
         assert abs(pi_times(bits) - mpmath.pi * mpmath.mpf(2) ** bits) < 1
 
@@ -76,14 +77,14 @@ def test_pi(bits):
         (math.sin, mpmath.sin, 0.0, math.pi / 2),
     ],
 )
-def test_this_machine_keeps_the_promise_on_elementary_functions(function, exact, low, high):
+def test_this_machine_keeps_the_promise_on_elementary_functions(function: Any, exact: Any, low: Any, high: Any) -> None:
     """The kernels' bounds assume 4 units in the last place; the compiled functions are the same library's."""
     for x in np.random.default_rng(1).uniform(low, high, 3000).tolist():
         value = exact(mpmath.mpf(x))
         assert abs(function(x) - value) <= 4 * math.ulp(abs(float(value)))
 
 
-def test_gaussian_errors_stay_within_half_their_bound():
+def test_gaussian_errors_stay_within_half_their_bound() -> None:
     words = ChosenSource([], 11).uniform64(4000)
     with mpmath.workdps(60):
         for r, a in words.reshape(-1, 2).tolist():
@@ -96,7 +97,7 @@ def test_gaussian_errors_stay_within_half_their_bound():
 
 
 @pytest.mark.parametrize("dimension", [1, 5, 32])
-def test_radius_errors_stay_within_half_their_bound(dimension):
+def test_radius_errors_stay_within_half_their_bound(dimension: Any) -> None:
     words = ChosenSource([], 12).uniform64(200 * dimension).reshape(-1, dimension)
     with mpmath.workdps(60):
         for row in words:
@@ -105,7 +106,7 @@ def test_radius_errors_stay_within_half_their_bound(dimension):
             assert abs(total - exact) <= error / 2
 
 
-def test_few_bits_are_always_doubtful():
+def test_few_bits_are_always_doubtful() -> None:
     assert noise_draws.polar(np.uint64(5), np.uint64(1))[2] == math.inf
     assert noise_draws.polar(np.uint64(2**64 - 1), np.uint64(1))[2] == math.inf
     assert noise_norm.radius_of(np.array([2**63, 7], np.uint64), 2)[1] == math.inf
@@ -121,15 +122,15 @@ def test_few_bits_are_always_doubtful():
         (norm._propose_products, (Fraction(2**30), 3, 60)),
     ],
 )
-def test_coins_by_floats_and_by_intervals_agree(monkeypatch, propose, arguments):
+def test_coins_by_floats_and_by_intervals_agree(monkeypatch: pytest.MonkeyPatch, propose: Any, arguments: Any) -> None:
     """Declaring every float worthless sends every coin to the exact path: the outcomes must be the same."""
     original = basic.accept
     fast = propose(*arguments, ChosenSource([], 21))
     module = gaussian if propose is gaussian._propose_gaussian else norm
     asked = []
 
-    def distrusting(exponents, errors, exact, source):
-        def recorded(i):
+    def distrusting(exponents: Any, errors: Any, exact: Any, source: Any) -> Any:
+        def recorded(i: Any) -> Any:
             asked.append(i)
             return exact(i)
 
@@ -146,11 +147,15 @@ class FirstWords:
 
     secure = False
 
-    def __init__(self, source, n):
-        self.source, self.n = source, n
+    def __init__(self, source: Any, n: int) -> None:
+        self.source = source
+        self.n: int | None = n
 
-    def uniform64(self, n):
+    def uniform64(self, n: int) -> Any:
         if n == self.n:
             self.n = None
             return self.source.uniform64(n)
         return np.full(n, 2**63 + 12345, dtype=np.uint64)
+
+    def bytes(self, n: int) -> NoReturn:
+        raise NotImplementedError

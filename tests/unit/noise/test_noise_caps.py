@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
 import pytest
 from scipy import stats
 
-from chance import assert_fits, assert_second_moment
 from tensorveil.errors import InputError
 from tensorveil.kernels import sphere_draws
 from tensorveil.local.cap_share import cap_share, height_constant
 from tensorveil.noise import SeededSource
 from tensorveil.noise.caps import Caps, settle_cap
+from tests.chance import assert_fits, assert_second_moment
 
 TOP = (1 << 64) - 1
 CASES = [
@@ -28,13 +29,13 @@ CASES = [
 ]
 
 
-def unit_rows(n, d, seed=0):
+def unit_rows(n: int, d: Any, seed: int = 0) -> Any:
     rows = np.random.default_rng(seed).normal(size=(n, d))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize(("d", "gamma", "flat"), CASES)
-def test_kernel_and_intervals_agree_on_every_word(d, gamma, flat):
+def test_kernel_and_intervals_agree_on_every_word(d: Any, gamma: Any, flat: Any) -> None:
     n, source = 40, SeededSource(d)
     width = 2 * ((d + 1) // 2)
     words = source.uniform64(n * width).reshape(n, width)
@@ -54,7 +55,7 @@ def test_kernel_and_intervals_agree_on_every_word(d, gamma, flat):
             assert found is None
 
 
-def test_a_fine_grid_makes_doubt_and_intervals_settle_it():
+def test_a_fine_grid_makes_doubt_and_intervals_settle_it() -> None:
     law = Caps(gamma=0.3, flat=False, step=2.0**-46)
     u, inside = unit_rows(60, 4), np.arange(60) % 3 > 0
     codes = law.draw(u, inside, SeededSource(5))
@@ -66,7 +67,7 @@ def test_a_fine_grid_makes_doubt_and_intervals_settle_it():
 
 @pytest.mark.parametrize(("d", "gamma"), [(2, 0.5), (3, 0.3), (16, 0.1), (16, 0.4)])
 @pytest.mark.parametrize("inside", [True, False])
-def test_heights_have_the_conditioned_law(d, gamma, inside):
+def test_heights_have_the_conditioned_law(d: Any, gamma: Any, inside: Any) -> None:
     n = 20_000
     u = unit_rows(1, d)[0]
     codes = Caps(gamma=gamma, flat=False, step=2.0**-20).draw(
@@ -76,7 +77,7 @@ def test_heights_have_the_conditioned_law(d, gamma, inside):
     edges = np.linspace(gamma, 1, 25) if inside else np.linspace(-1, gamma, 25)
     counts = np.histogram(np.clip(heights, edges[0], edges[-1]), bins=edges)[0]
 
-    def law(factor):
+    def law(factor: Any) -> Any:
         # (t + 1) / 2 is Beta((d - 1) / 2, (d - 1) / 2); its shape is like an inverse square of a scale
         shape = (d - 1) / 2 / factor**6
         cdf = stats.beta.cdf((edges + 1) / 2, shape, shape)
@@ -85,7 +86,7 @@ def test_heights_have_the_conditioned_law(d, gamma, inside):
     assert_fits(f"heights {d} {gamma} {inside}", counts, law)
 
 
-def test_the_rest_of_the_vector_has_no_preferred_direction():
+def test_the_rest_of_the_vector_has_no_preferred_direction() -> None:
     n, d = 30_000, 6
     u = unit_rows(1, d)[0]
     codes = Caps(gamma=0.5, flat=False, step=2.0**-20).draw(
@@ -99,7 +100,7 @@ def test_the_rest_of_the_vector_has_no_preferred_direction():
         assert_second_moment(f"rest {k}", coordinate, 1 / (d - 1))
 
 
-def test_gaussian_heights_above_gamma():
+def test_gaussian_heights_above_gamma() -> None:
     n, d, gamma = 20_000, 3, 1.5
     u = unit_rows(1, d)[0]
     codes = Caps(gamma=gamma, flat=True, step=2.0**-16).draw(
@@ -112,7 +113,7 @@ def test_gaussian_heights_above_gamma():
 
 
 @pytest.mark.parametrize("d", [2, 3, 10, 64, 784, 3072])
-def test_shares_of_caps_are_enclosed(d):
+def test_shares_of_caps_are_enclosed(d: Any) -> None:
     with mpmath.workdps(50):
         for height in (0.05, 0.3, 1.0, 1.9, 2.1, 4.0, 8.0):
             gamma = height / math.sqrt(d)
@@ -127,7 +128,7 @@ def test_shares_of_caps_are_enclosed(d):
         assert height_constant(d) == pytest.approx(float(constant), rel=1e-14)
 
 
-def test_impossible_caps_are_refused():
+def test_impossible_caps_are_refused() -> None:
     assert cap_share(1, 0.0) == (0.5, 0.5)
     with pytest.raises(InputError, match="gamma"):
         cap_share(3, 1.0)

@@ -1,13 +1,14 @@
 """Exactness: at every decision boundary the samplers answer as arithmetic with 120 digits does."""
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any, NoReturn
 
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_cases import ChosenSource, bits_of, exact_laplace, laplace_threshold, mpmath_digits, real_from
 
 from tensorveil.noise import bernoulli_exp, discrete_laplace, norm_laplace, rounded_gaussian, uniform
 from tensorveil.noise.basic import flip_fractions
@@ -15,6 +16,14 @@ from tensorveil.noise.gaussian import settle_pair
 from tensorveil.noise.laplace import settle_laplace
 from tensorveil.noise.norm import _propose_shells, _slack, settle_shell
 from tensorveil.noise.uniform import Uniform
+from tests.unit.noise.noise_cases import (
+    ChosenSource,
+    bits_of,
+    exact_laplace,
+    laplace_threshold,
+    mpmath_digits,
+    real_from,
+)
 
 SCALES = [
     Fraction(1, 20),
@@ -27,13 +36,13 @@ SCALES = [
 
 
 @pytest.fixture(autouse=True)
-def many_digits():
+def many_digits() -> Iterator[Any]:
     with mpmath.workdps(mpmath_digits):
         yield
 
 
 @pytest.mark.parametrize("scale", [*SCALES, Fraction(2**40)])
-def test_laplace_at_its_boundaries(scale):
+def test_laplace_at_its_boundaries(scale: Any) -> None:
     """The uniforms that give |k| >= m are those below P(|k| >= m): checked to the last of 191 bits on both sides."""
     for m in {1, 2, 3, max(1, int(scale)), max(1, int(5 * scale)), max(1, int(20 * scale))}:
         threshold = laplace_threshold(m, scale)
@@ -61,7 +70,7 @@ def test_laplace_at_its_boundaries(scale):
 
 @settings(max_examples=150)
 @given(word=st.integers(0, 2**64 - 1), seed=st.integers(0, 99), scale=st.fractions(Fraction(1, 50), 2**40))
-def test_laplace_on_any_word(word, seed, scale):
+def test_laplace_on_any_word(word: Any, seed: int, scale: Any) -> None:
     """Whether or not more bits were needed, the draw is that of the uniform which the words spell."""
     source = ChosenSource([word], seed)
     k = int(discrete_laplace(scale, 1, source)[0])
@@ -73,7 +82,7 @@ def test_laplace_on_any_word(word, seed, scale):
 
 @pytest.mark.parametrize("word", [0, 1, 2, 2**64 - 1, 2**64 - 2, 2**20, 2**21 - 1])
 @pytest.mark.parametrize("scale", [Fraction(1, 20), Fraction(1), Fraction(2**40)])
-def test_laplace_at_the_ends_of_the_words(word, scale):
+def test_laplace_at_the_ends_of_the_words(word: Any, scale: Any) -> None:
     source = ChosenSource([word], 3)
     k = int(discrete_laplace(scale, 1, source)[0])
     following = [int(w) for w in ChosenSource([], 3).uniform64(12)]
@@ -81,7 +90,7 @@ def test_laplace_at_the_ends_of_the_words(word, scale):
     assert k == (-exact if word & 1 else exact)
 
 
-def exact_pair(word_r, word_a, following_r, following_a):
+def exact_pair(word_r: Any, word_a: Any, following_r: Any, following_a: Any) -> Any:
     radius = mpmath.sqrt(-2 * mpmath.log(real_from([word_r >> 1, *following_r], 63)))
     angle = real_from([word_a >> 2, *following_a], 62) * mpmath.pi / 2
     x, y = radius * mpmath.cos(angle), radius * mpmath.sin(angle)
@@ -92,7 +101,7 @@ def exact_pair(word_r, word_a, following_r, following_a):
 @given(
     word_r=st.integers(2**30, 2**64 - 1), word_a=st.integers(0, 2**64 - 1), sigma=st.fractions(Fraction(1, 50), 2**22)
 )
-def test_gaussian_on_any_words(word_r, word_a, sigma):
+def test_gaussian_on_any_words(word_r: Any, word_a: Any, sigma: Any) -> None:
     """Words alone settle nearly all; then any continuation of both must agree with the answer."""
     source = ChosenSource([word_r, word_a])
     pair = rounded_gaussian(sigma, 2, source).tolist()
@@ -107,7 +116,7 @@ def test_gaussian_on_any_words(word_r, word_a, sigma):
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 4), Fraction(1), Fraction(100), Fraction(2**20) + Fraction(1, 3)])
 @pytest.mark.parametrize("signs", [0, 1, 2, 3])
-def test_gaussian_at_its_boundaries(sigma, signs):
+def test_gaussian_at_its_boundaries(sigma: Any, signs: Any) -> None:
     """For a fixed angle, the radius at which the first number rounds otherwise: checked to 191 bits on both sides."""
     s = mpmath.mpf(sigma.numerator) / sigma.denominator
     word_a = (12345678901234567890 >> 2) << 2 | signs
@@ -137,15 +146,18 @@ class Interleaved:
 
     secure = False
 
-    def __init__(self, more_r, more_a):
+    def __init__(self, more_r: Any, more_a: Any) -> None:
         self.words = [*[*more_r, 77, 88][:2], *more_a[:2]]
 
-    def uniform64(self, n):
+    def uniform64(self, n: int) -> Any:
         assert n == 1
         return np.array([self.words.pop(0) if self.words else 99], dtype=np.uint64)
 
+    def bytes(self, n: int) -> NoReturn:
+        raise NotImplementedError
 
-def test_gaussian_pairs_agree_between_kernel_and_exact():
+
+def test_gaussian_pairs_agree_between_kernel_and_exact() -> None:
     """The exact path alone gives what the compiled path gives, wherever the latter is certain."""
     words = ChosenSource([], 5).uniform64(400)
     for sigma in (Fraction(1, 3), Fraction(50), Fraction(2**20)):
@@ -157,7 +169,7 @@ def test_gaussian_pairs_agree_between_kernel_and_exact():
 @pytest.mark.parametrize(
     ("dimension", "scale"), [(2, Fraction(1)), (3, Fraction(5, 2)), (8, Fraction(2**33)), (5, Fraction(2**20))]
 )
-def test_shells_agree_between_kernel_and_exact(dimension, scale):
+def test_shells_agree_between_kernel_and_exact(dimension: Any, scale: Any) -> None:
     width = dimension + 2 * ((dimension + 1) // 2) + 1
     words = ChosenSource([], dimension).uniform64(40 * width)
     words[width - 1 :: 2 * width] = 2**64 - 2**20  # coins that fall only if the chance is nearly 1: it never quite is
@@ -168,7 +180,7 @@ def test_shells_agree_between_kernel_and_exact(dimension, scale):
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
-def test_shells_whose_gaussians_are_next_to_zero_are_settled_exactly(dimension):
+def test_shells_whose_gaussians_are_next_to_zero_are_settled_exactly(dimension: Any) -> None:
     """One radius in a million lies so near 1 that the compiled path gives up: it must say so, not divide by 0."""
     width = dimension + 2 * ((dimension + 1) // 2) + 1
     words = ChosenSource([], dimension).uniform64(6 * width)
@@ -181,11 +193,11 @@ def test_shells_whose_gaussians_are_next_to_zero_are_settled_exactly(dimension):
 
 
 @pytest.mark.parametrize("digits", [1, 2, 5])
-def test_precision_grows_until_the_answer_is_certain(monkeypatch, digits):
+def test_precision_grows_until_the_answer_is_certain(monkeypatch: pytest.MonkeyPatch, digits: Any) -> None:
     """Started with too few digits, the exact paths ask again with more and come to the same answers."""
     rows = ChosenSource([], 6).uniform64(60 * 8).reshape(60, 8).tolist()
 
-    def answers():
+    def answers() -> Any:
         return [
             (
                 settle_laplace(row[0], Fraction(5000), ChosenSource([])),
@@ -201,7 +213,7 @@ def test_precision_grows_until_the_answer_is_certain(monkeypatch, digits):
     assert answers() == expected
 
 
-def test_shell_verdict_against_mpmath():
+def test_shell_verdict_against_mpmath() -> None:
     """Point, rounding and coin of the exact path, recomputed independently."""
     dimension, scale = 3, Fraction(7, 4)
     width = dimension + 4 + 1
@@ -218,12 +230,12 @@ def test_shell_verdict_against_mpmath():
 
 
 @pytest.mark.parametrize("dimension", [2, 3, 7, 32, 1024])
-def test_slack_reaches_the_corner_of_the_cube(dimension):
+def test_slack_reaches_the_corner_of_the_cube(dimension: Any) -> None:
     assert _slack(dimension) ** 2 * 4 >= dimension
 
 
 @pytest.mark.parametrize("exponent", [1e-12, 0.1, 0.6931471805599453, 3.0, 40.0])
-def test_bernoulli_exp_at_its_boundary(exponent):
+def test_bernoulli_exp_at_its_boundary(exponent: Any) -> None:
     first, second, third = bits_of(mpmath.exp(-mpmath.mpf(exponent)), 64, 2)
     for words, answer in [
         ([first - 1], True),
@@ -238,7 +250,7 @@ def test_bernoulli_exp_at_its_boundary(exponent):
 
 @given(part=st.floats(0, 1, exclude_max=True))
 @settings(max_examples=100)
-def test_rounding_up_at_its_boundary(part):
+def test_rounding_up_at_its_boundary(part: Any) -> None:
     """P(up) is the fraction itself, to the last bit of the float, however small."""
     exact = Fraction(part)
     words, rest = [], exact
@@ -254,7 +266,7 @@ def test_rounding_up_at_its_boundary(part):
         assert flip_fractions(np.array([part]), ChosenSource(before))[0]
 
 
-def test_draws_in_progress_are_never_abandoned():
+def test_draws_in_progress_are_never_abandoned() -> None:
     """A doubtful draw keeps its first word: its outcome stays within what that word allows."""
     scale = Fraction(10)
     prefix = bits_of(laplace_threshold(7, scale), 63, 0)[0]
@@ -262,7 +274,7 @@ def test_draws_in_progress_are_never_abandoned():
     assert seen == {6, 7}
 
 
-def test_one_dimension_is_laplace():
+def test_one_dimension_is_laplace() -> None:
     words = ChosenSource([], 4).uniform64(50)
     assert (
         norm_laplace(3, 1, 50, ChosenSource(words))[:, 0].tolist()

@@ -1,6 +1,7 @@
 """The public grid: rounding, exact sums, and sensitivities that include the rounding."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,25 +14,25 @@ from tensorveil.noise import (
     SeededSource,
     contribution_sensitivity,
     exact_sum,
-    grouped_sum,
     rounded_sensitivity,
     snap,
-    snapped_sum,
+    snap_and_sum,
     sqrt_up,
     stochastic_round,
+    sum_groups,
 )
 
 finite = st.floats(-1e6, 1e6)
 
 
 @pytest.mark.parametrize("step", [0.0, -1.0, 3.0, 0.1, float("nan"), float("inf"), 2.0**-1000, 2.0**1000])
-def test_steps_are_powers_of_two(step):
+def test_steps_are_powers_of_two(step: Any) -> None:
     with pytest.raises(InputError, match="step must"):
         Grid(step)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.7, 3, Fraction(1, 3), 1e-9, 1e12])
-def test_the_grid_follows_the_noise_scale(scale):
+def test_the_grid_follows_the_noise_scale(scale: Any) -> None:
     grid = Grid.for_scale(scale)
     assert 2**20 <= float(scale) / grid.step < 2**21
     assert Grid.for_scale(scale, fineness=4).step == grid.step * 2**16
@@ -39,24 +40,24 @@ def test_the_grid_follows_the_noise_scale(scale):
 
 
 @pytest.mark.parametrize("scale", [0, -1.0, float("nan"), float("inf")])
-def test_noise_scales_are_positive(scale):
+def test_noise_scales_are_positive(scale: Any) -> None:
     with pytest.raises(InputError, match="noise_scale must be finite and above 0"):
         Grid.for_scale(scale)
 
 
 @given(values=st.lists(finite, min_size=1), exponent=st.integers(-20, 10))
-def test_snap_is_rounding_of_exact_fractions(values, exponent):
+def test_snap_is_rounding_of_exact_fractions(values: Any, exponent: Any) -> None:
     grid = Grid(2.0**exponent)
     assert snap(values, grid).tolist() == [round(Fraction(v) / Fraction(grid.step)) for v in values]
 
 
 @given(a=finite, b=finite)
-def test_snap_is_monotone(a, b):
+def test_snap_is_monotone(a: Any, b: Any) -> None:
     low, high = snap([min(a, b), max(a, b)], Grid(0.125))
     assert low <= high
 
 
-def test_snap_refuses_what_has_no_place_and_says_nothing_of_it():
+def test_snap_refuses_what_has_no_place_and_says_nothing_of_it() -> None:
     for bad in (float("nan"), float("inf"), -float("inf")):
         with pytest.raises(InputError, match="must be finite") as caught:
             snap([1.0, bad, 123.25], Grid(1.0))
@@ -73,14 +74,14 @@ def test_snap_refuses_what_has_no_place_and_says_nothing_of_it():
 
 @given(value=finite, seed=st.integers(0, 3))
 @settings(max_examples=60)
-def test_stochastic_rounding_stays_beside_the_value(value, seed):
+def test_stochastic_rounding_stays_beside_the_value(value: Any, seed: int) -> None:
     grid = Grid(0.25)
     exact = Fraction(value) / Fraction(grid.step)
     rounded = int(stochastic_round([value], grid, SeededSource(seed))[0])
     assert abs(rounded - exact) < 1
 
 
-def test_stochastic_rounding_has_the_right_mean():
+def test_stochastic_rounding_has_the_right_mean() -> None:
     values = np.repeat([[-0.3], [0.3], [-1e-300], [2.0], [7.75]], 40_000, axis=1)
     rounded = stochastic_round(values, Grid(1.0), SeededSource(4))
     assert rounded.shape == values.shape
@@ -92,12 +93,12 @@ def test_stochastic_rounding_has_the_right_mean():
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=1, max_size=50))
-def test_sums_are_exact(values):
+def test_sums_are_exact(values: Any) -> None:
     assert int(exact_sum(values)) == sum(values)
     assert exact_sum(np.array(values)[:, None], axis=0).tolist() == [sum(values)]
 
 
-def test_sums_that_might_overflow_are_refused():
+def test_sums_that_might_overflow_are_refused() -> None:
     assert int(exact_sum([2**61 - 1, -(2**60)])) == 2**61 - 1 - 2**60
     for values in ([2**61, 2**61], [-(2**61), 1]):
         with pytest.raises(InputError, match="could leave the 64-bit integers") as caught:
@@ -106,39 +107,39 @@ def test_sums_that_might_overflow_are_refused():
     assert int(exact_sum([])) == 0
 
 
-def test_grouped_sums():
+def test_grouped_sums() -> None:
     rows = np.arange(12).reshape(6, 2) * 2**40
     groups = np.array([0, 2, 0, 2, 2, 3])
-    sums = grouped_sum(rows, groups, 5)
+    sums = sum_groups(rows, groups, 5)
     assert sums.dtype == np.int64
     for g in range(5):
         assert (sums[g] == rows[groups == g].sum(axis=0)).all()
-    assert grouped_sum([1, 2, 3], [1, 1, 0], 2).tolist() == [3, 3]
+    assert sum_groups([1, 2, 3], [1, 1, 0], 2).tolist() == [3, 3]
     with pytest.raises(InputError, match="could leave"):
-        grouped_sum([2**61, 2**61], [0, 1], 2)
+        sum_groups([2**61, 2**61], [0, 1], 2)
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**36])  # sums below and above what floats hold exactly
-def test_snapped_sums_are_sums_of_snapped_rows(scale):
+def test_snapped_sums_are_sums_of_snapped_rows(scale: Any) -> None:
     rng = np.random.default_rng(0)
     rows, times, groups = rng.normal(size=(60, 3)) * scale, rng.normal(size=60), rng.integers(5, size=60)
     grid = Grid(2.0**-15)
-    sums = snapped_sum(rows, grid, groups, 6)
+    sums = snap_and_sum(rows, grid, groups, 6)
     assert sums.dtype == np.int64
-    assert np.array_equal(sums, grouped_sum(snap(rows, grid), groups, 6))
-    multiplied = snapped_sum(rows, grid, groups, 6, times=times)
-    assert np.array_equal(multiplied, grouped_sum(snap(rows * times[:, None], grid), groups, 6))
-    assert np.array_equal(snapped_sum(rows[:0], grid, groups[:0], 2), np.zeros((2, 3)))
+    assert np.array_equal(sums, sum_groups(snap(rows, grid), groups, 6))
+    multiplied = snap_and_sum(rows, grid, groups, 6, times=times)
+    assert np.array_equal(multiplied, sum_groups(snap(rows * times[:, None], grid), groups, 6))
+    assert np.array_equal(snap_and_sum(rows[:0], grid, groups[:0], 2), np.zeros((2, 3)))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 2.0**60])
-def test_snapped_sums_refuse_what_has_no_place(bad):
+def test_snapped_sums_refuse_what_has_no_place(bad: Any) -> None:
     with pytest.raises(InputError, match=r"finite|too large"):
-        snapped_sum(np.array([[0.5, bad]]), Grid(0.25), [0], 1)
+        snap_and_sum(np.array([[0.5, bad]]), Grid(0.25), [0], 1)
 
 
 @given(st.fractions(0, 10**12))
-def test_square_roots_are_rounded_up_by_little(value):
+def test_square_roots_are_rounded_up_by_little(value: Any) -> None:
     root = sqrt_up(value)
     assert root**2 >= value
     assert root == 0 or (root - Fraction(1, 1 << 39)) ** 2 < value or root <= Fraction(1, 1 << 39)
@@ -148,7 +149,7 @@ def test_square_roots_are_rounded_up_by_little(value):
     pairs=st.lists(st.tuples(finite, finite), min_size=1, max_size=6),
     exponent=st.integers(-4, 8),
 )
-def test_sensitivity_after_rounding_a_statistic(pairs, exponent):
+def test_sensitivity_after_rounding_a_statistic(pairs: Any, exponent: Any) -> None:
     """Brute force: two statistics at a known distance, both snapped."""
     grid = Grid(2.0**exponent)
     first, second = zip(*pairs, strict=True)
@@ -167,7 +168,7 @@ def test_sensitivity_after_rounding_a_statistic(pairs, exponent):
     weights=st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=1, max_size=4),
     places=st.lists(st.floats(0, 1), min_size=2, max_size=2),
 )
-def test_sensitivity_of_snapped_contributions(weights, places):
+def test_sensitivity_of_snapped_contributions(weights: Any, places: Any) -> None:
     """No two values within the bounds move an entry's snapped contribution further than the ends do."""
     lo, hi, grid = -1.5, 4.0, Grid(2.0**-6)
     weights = np.array(weights)
@@ -178,7 +179,7 @@ def test_sensitivity_of_snapped_contributions(weights, places):
     assert max(sum(int(m) ** 2 for m in row) for row in moved) <= bounds["l2"] ** 2
 
 
-def test_sensitivity_of_contributions_is_attained():
+def test_sensitivity_of_contributions_is_attained() -> None:
     grid = Grid(0.5)
     assert contribution_sensitivity([[0.0, 0.0]], [[3.0, 4.0]], grid, "l1") == 14
     assert contribution_sensitivity([[0.0, 0.0]], [[3.0, 4.0]], grid, "l2") == 10
@@ -187,11 +188,11 @@ def test_sensitivity_of_contributions_is_attained():
     assert 10 * 2**40 <= huge <= Fraction(10 * 2**40) * (1 + Fraction(1, 2**39))
 
 
-def test_sensitivities_refuse_nonsense():
+def test_sensitivities_refuse_nonsense() -> None:
     with pytest.raises(InputError, match="norm must be 'l1' or 'l2'"):
-        rounded_sensitivity(1.0, Grid(1.0), 1, "L1")
+        rounded_sensitivity(1.0, Grid(1.0), 1, "L1")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="norm must be 'l1' or 'l2'"):
-        contribution_sensitivity([0.0], [1.0], Grid(1.0), "linf")
+        contribution_sensitivity([0.0], [1.0], Grid(1.0), "linf")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="coordinates must be at least 1"):
         rounded_sensitivity(1.0, Grid(1.0), 0, "l1")
     with pytest.raises(InputError, match="sensitivity must be finite and above 0"):

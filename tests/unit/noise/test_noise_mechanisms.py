@@ -3,12 +3,12 @@
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from noise_cases import ChosenSource
 
 from tensorveil.errors import InputError
 from tensorveil.noise import (
@@ -31,6 +31,7 @@ from tensorveil.noise import (
     snap,
     uniform_below,
 )
+from tests.unit.noise.noise_cases import ChosenSource
 
 GRID = Grid(0.25)
 CALLS = {
@@ -41,7 +42,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("kind", CALLS)
-def test_values_lie_on_the_grid_and_tell_their_variance(kind):
+def test_values_lie_on_the_grid_and_tell_their_variance(kind: Any) -> None:
     ints = np.arange(-6, 6).reshape(4, 3)
     noisy = CALLS[kind](ints, SeededSource(3))
     draw = {
@@ -61,18 +62,23 @@ def test_values_lie_on_the_grid_and_tell_their_variance(kind):
     assert noisy.values.dtype == np.float64
 
 
-def test_scales_are_exact_ratios(monkeypatch):
+def test_scales_are_exact_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sensitivity / epsilon is never rounded, so the guarantee is not off by a unit in the last place."""
     from tensorveil.noise import adding as mechanisms
 
     seen = []
-    monkeypatch.setattr(mechanisms, "discrete_laplace", lambda s, *_: seen.append(s) or np.zeros(1, np.int64))
+
+    def recorded(scale: Any, *_: Any) -> Any:
+        seen.append(scale)
+        return np.zeros(1, np.int64)
+
+    monkeypatch.setattr(mechanisms, "discrete_laplace", recorded)
     laplace_mechanism([0], GRID, Fraction(10, 3), 0.1, SeededSource(0))
     bounded_values_mechanism([0.0], (0.0, 1.0), SeededSource(0), epsilon=0.1)
     assert seen == [Fraction(10, 3) / Fraction(0.1), Fraction(bounded_steps(0.1)) / Fraction(0.1)]
 
 
-def reachable(kind, statistic, window):
+def reachable(kind: Any, statistic: Any, window: Any) -> Any:
     """Every output within a window that some choice of words produces (words spread over all outcomes)."""
     spread = [int(2**64 * (i + 0.5) / 400) for i in range(400)] + [2**k + s for k in range(22, 62) for s in (0, 1)]
     angles = [int(2**64 * (i + 0.5) / 16) & ~3 | signs for i in range(16) for signs in range(4)]
@@ -86,7 +92,7 @@ def reachable(kind, statistic, window):
 
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-def test_the_set_of_outputs_does_not_depend_on_the_data(kind):
+def test_the_set_of_outputs_does_not_depend_on_the_data(kind: Any) -> None:
     """Neighbours reach the very same floats, bit for bit: all multiples of the step within a window."""
     window = 1.5
     every = {k * GRID.step for k in range(-6, 7)}
@@ -94,7 +100,7 @@ def test_the_set_of_outputs_does_not_depend_on_the_data(kind):
         assert reachable(kind, statistic, window) == every
 
 
-def test_the_set_of_noisy_rows_does_not_depend_on_the_data():
+def test_the_set_of_noisy_rows_does_not_depend_on_the_data() -> None:
     every = {(a * GRID.step, b * GRID.step) for a in range(-2, 3) for b in range(-2, 3)}
     for statistic in ((0, 0), (1, -1), (0, 2)):
         noisy = norm_mechanism(np.tile(statistic, (4000, 1)), GRID, 3, 1.5, SeededSource(4)).values
@@ -102,16 +108,18 @@ def test_the_set_of_noisy_rows_does_not_depend_on_the_data():
         assert (np.rint(noisy / GRID.step) * GRID.step == noisy).all()
 
 
-def test_large_integer_sensitivities_are_not_rounded():
+def test_large_integer_sensitivities_are_not_rounded() -> None:
     from tensorveil.noise.uniform import fraction
 
-    assert fraction(np.int64(2**60 + 1), "x") == 2**60 + 1
-    assert fraction(np.float32(0.1), "x") == Fraction(float(np.float32(0.1)))
+    whole: Any = np.int64(2**60 + 1)
+    short: Any = np.float32(0.1)
+    assert fraction(whole, "x") == 2**60 + 1
+    assert fraction(short, "x") == Fraction(float(short))
     assert fraction(Fraction(1, 3), "x") == Fraction(1, 3)
 
 
 @pytest.mark.parametrize("parameter", [{"epsilon": 1.0}, {"mu": 0.7}])
-def test_bounded_outputs_do_not_depend_on_the_data(parameter):
+def test_bounded_outputs_do_not_depend_on_the_data(parameter: Any) -> None:
     """With noise of +-1 step about either value, outputs are drawn from one public list of floats."""
     low, high = 0.1, 0.7
     steps = bounded_steps(next(iter(parameter.values())))
@@ -122,13 +130,13 @@ def test_bounded_outputs_do_not_depend_on_the_data(parameter):
         assert (low + places * width == noisy).all()
 
 
-def test_laplace_loss_by_enumeration():
+def test_laplace_loss_by_enumeration() -> None:
     """P(out | x) / P(out | x') never exceeds exp(epsilon) for statistics within the L1 sensitivity."""
     sensitivity, epsilon = 3, 0.8
     scale = sensitivity / epsilon
     a = math.exp(-1 / scale)
 
-    def log_p(k):
+    def log_p(k: Any) -> Any:
         return math.log((1 - a) / (1 + a)) - abs(k) / scale
 
     worst = 0.0
@@ -145,7 +153,7 @@ def test_laplace_loss_by_enumeration():
     out=st.lists(st.integers(-200, 200), min_size=5, max_size=5),
 )
 @settings(max_examples=200)
-def test_norm_loss_is_bounded_by_the_triangle_inequality(moved, out):
+def test_norm_loss_is_bounded_by_the_triangle_inequality(moved: Any, out: Any) -> None:
     length = math.hypot(*moved)
     if length > 0:
         epsilon, out = 1.3, out[: len(moved)]
@@ -154,10 +162,10 @@ def test_norm_loss_is_bounded_by_the_triangle_inequality(moved, out):
         assert abs(loss) <= epsilon * (1 + 1e-12)
 
 
-def gaussian_curve(mu, epsilon):
+def gaussian_curve(mu: Any, epsilon: float) -> Any:
     """delta(epsilon) of mu-GDP (Balle and Wang 2018, theorem 8)."""
 
-    def upper(t):
+    def upper(t: Any) -> Any:
         return 0.5 * math.erfc(t / math.sqrt(2))
 
     return upper(epsilon / mu - mu / 2) - math.exp(epsilon) * upper(epsilon / mu + mu / 2)
@@ -165,10 +173,10 @@ def gaussian_curve(mu, epsilon):
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0, 10.0])
 @pytest.mark.parametrize("shift", [1, 2, 5])
-def test_rounded_gaussian_is_gdp_by_enumeration(sigma, shift):
+def test_rounded_gaussian_is_gdp_by_enumeration(sigma: Any, shift: Any) -> None:
     """The hockey-stick divergence of the rounded law never exceeds that of the continuous one at the same mu."""
 
-    def p(k):
+    def p(k: Any) -> Any:
         low, high = (abs(k) - 0.5) / sigma, (abs(k) + 0.5) / sigma
         return 0.5 * (math.erfc(low / math.sqrt(2)) - math.erfc(high / math.sqrt(2)))
 
@@ -181,7 +189,7 @@ def test_rounded_gaussian_is_gdp_by_enumeration(sigma, shift):
 
 
 @pytest.mark.parametrize("parameter", [{"epsilon": 2.0}, {"mu": 2.0}, {"epsilon": 1e-4}, {"epsilon": 1e5}])
-def test_bounded_values_are_perturbed_about_themselves(parameter):
+def test_bounded_values_are_perturbed_about_themselves(parameter: Any) -> None:
     low, high = -0.3, 1.9
     values = np.linspace(low, high, 20_000)
     noisy = bounded_values_mechanism(values, (low, high), SeededSource(6), **parameter)
@@ -196,14 +204,14 @@ def test_bounded_values_are_perturbed_about_themselves(parameter):
 
 
 @pytest.mark.parametrize("parameter", [1e-6, 0.1, 1.0, 7.0, 1e3, 1e9])
-def test_bounds_are_cut_finely_enough(parameter):
+def test_bounds_are_cut_finely_enough(parameter: Any) -> None:
     steps = bounded_steps(parameter)
     assert steps & (steps - 1) == 0
     assert 2**12 <= steps <= 2**40
     assert steps == 2**40 or steps / parameter >= 2**20 * 0.99
 
 
-def test_values_at_the_bounds_are_at_most_all_steps_apart():
+def test_values_at_the_bounds_are_at_most_all_steps_apart() -> None:
     from tensorveil.noise.adding import _places
 
     for low, high in ((0.1, 0.7), (-1e-3, 1e9), (1.0, 1.0 + 2.0**-40), (0.0, 5e-324), (-1e308, 7e307)):
@@ -250,7 +258,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("message", "call"), REFUSED)
-def test_refusals_name_the_rule_and_no_data(message, call):
+def test_refusals_name_the_rule_and_no_data(message: Any, call: Any) -> None:
     source = ChosenSource([])
     with pytest.raises(InputError, match=message) as caught:
         call(source)
@@ -259,7 +267,7 @@ def test_refusals_name_the_rule_and_no_data(message, call):
     assert str(2**62) not in str(caught.value)
 
 
-def test_shapes_and_empty_statistics():
+def test_shapes_and_empty_statistics() -> None:
     for shape in ((), (0,), (2, 0), (2, 3, 4)):
         ints = np.zeros(shape, dtype=np.int32)
         assert laplace_mechanism(ints, GRID, 1, 1.0, SeededSource(1)).values.shape == shape
@@ -269,7 +277,7 @@ def test_shapes_and_empty_statistics():
     assert norm_mechanism(np.zeros((0, 3), int), GRID, 1, 1.0, SeededSource(1)).values.shape == (0, 3)
 
 
-def test_blocks_leave_no_seam():
+def test_blocks_leave_no_seam() -> None:
     """Draws beyond one block of words are as those of the next blocks of the same stream."""
     from tensorveil.noise.uniform import BLOCK
 
@@ -283,7 +291,7 @@ def test_blocks_leave_no_seam():
     assert norm_laplace(9.5, 5, BLOCK // 4, SeededSource(8)).shape == (BLOCK // 4, 5)
 
 
-def test_a_release_from_start_to_end():
+def test_a_release_from_start_to_end() -> None:
     """A bounded sum per row: contributions snapped, summed exactly, noised, and near the truth."""
     rng = np.random.default_rng(0)
     values = rng.uniform(1, 5, size=(50, 4))
@@ -294,7 +302,7 @@ def test_a_release_from_start_to_end():
     assert noisy.variance == pytest.approx(2 * 8**2, rel=1e-6)
 
 
-def test_the_page_runs_and_holds_every_proof_that_is_cited():
+def test_the_page_runs_and_holds_every_proof_that_is_cited() -> None:
     import re
     from pathlib import Path
 

@@ -3,6 +3,7 @@
 import math
 import random
 import sys
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ from tensorveil.privacy.gdp import gdp_delta, mu_of_pure
 mpmath = pytest.importorskip("mpmath")
 
 
-def precise_delta(mu, epsilon):
+def precise_delta(mu: Any, epsilon: Any) -> Any:
     """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) with enough digits for any cancellation."""
     with mpmath.workdps(60):
         mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
@@ -40,7 +41,7 @@ def precise_delta(mu, epsilon):
         return (terms[0] - mpmath.exp(epsilon) * terms[1]) / 2
 
 
-def test_gaussian_delta_is_tight_and_never_below_the_truth():
+def test_gaussian_delta_is_tight_and_never_below_the_truth() -> None:
     rng = random.Random(20260101)
     for _ in range(1500):
         mu, epsilon = 10 ** rng.uniform(-6, 2.5), 10 ** rng.uniform(-6, 3)
@@ -53,7 +54,7 @@ def test_gaussian_delta_is_tight_and_never_below_the_truth():
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.1, 1.0, 5.0, 40.0])
-def test_pure_mechanisms_lie_within_their_gaussian(epsilon):
+def test_pure_mechanisms_lie_within_their_gaussian(epsilon: float) -> None:
     with mpmath.workdps(50):
         corner = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
         truth = 2 * mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * corner)
@@ -65,7 +66,7 @@ def test_pure_mechanisms_lie_within_their_gaussian(epsilon):
         ) / (math.exp(epsilon - epsilon * step / 20) + math.exp(-epsilon * step / 20)) * (1 - 1e-9)
 
 
-def test_known_gaussian_values():
+def test_known_gaussian_values() -> None:
     assert epsilon_for(Repeated(Gaussian(1 / 5), 100), 1e-6) == pytest.approx(10.99715, abs=1e-5)
     assert gaussian_sigma(1.0, 1e-5, 1.0) == pytest.approx(3.730632, abs=1e-6)
     assert gaussian_sigma(1.0, 1e-5, 2 * 28.0) == pytest.approx(209, abs=0.2)  # [-1, 1] on 28 x 28
@@ -82,7 +83,7 @@ def test_known_gaussian_values():
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 7.0, 40.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2, 0.3])
-def test_gaussian_epsilon_inverts_delta(mu, delta):
+def test_gaussian_epsilon_inverts_delta(mu: Any, delta: float) -> None:
     epsilon = epsilon_for(Gaussian(mu), delta)
     if epsilon == 0:
         assert precise_delta(mu, "1e-30") <= delta
@@ -91,7 +92,7 @@ def test_gaussian_epsilon_inverts_delta(mu, delta):
     assert precise_delta(mu, epsilon * (1 - 1e-6)) > delta
 
 
-def test_large_and_small_extremes():
+def test_large_and_small_extremes() -> None:
     assert epsilon_for(Gaussian(1e-8), 1e-5) == 0.0
     assert epsilon_for(Gaussian(1000.0), 1e-5) == pytest.approx(500_000 + 1000 * 4.2649, rel=1e-4)
     assert delta_for(Gaussian(1e-3), 5.0) <= 1e-300
@@ -102,7 +103,7 @@ def test_large_and_small_extremes():
     assert epsilon_for(Repeated(Gaussian(1e-200), 10**9), 1e-9) == 0.0
 
 
-def test_pure_adds_up():
+def test_pure_adds_up() -> None:
     assert epsilon_for(Repeated(Pure(0.1), 10), 0.0) == 1.0
     assert epsilon_for(Composed([Pure(0.1), Pure(0.2)]), 0.0) == 0.3
     assert epsilon_for(Composed([Pure(0.5), Pure(0.5)]), 1e-6) == 1.0
@@ -110,7 +111,7 @@ def test_pure_adds_up():
     assert delta_for(Pure(1.0), 0.0) == pytest.approx((math.e - 1) / (math.e + 1), rel=1e-12)
 
 
-def brute_force_mixture(pures, mu, epsilon):
+def brute_force_mixture(pures: Any, mu: Any, epsilon: float) -> Any:
     """Sum over all outcomes of randomised responses, one by one, in high precision."""
     total = mpmath.mpf(0)
     with mpmath.workdps(40):
@@ -129,7 +130,7 @@ def brute_force_mixture(pures, mu, epsilon):
 
 @pytest.mark.parametrize("pures", [[0.3], [0.1, 0.1, 0.1, 0.5], [2.0, 1.0, 0.25, 0.25, 0.25]])
 @pytest.mark.parametrize("mu", [0.0, 0.05, 0.4, 3.0])
-def test_mixtures_are_exact(pures, mu):
+def test_mixtures_are_exact(pures: Any, mu: Any) -> None:
     event = Composed([*map(Pure, pures), Gaussian(mu)])
     for epsilon in (0.0, 0.2, 0.7, 2.5):
         truth = brute_force_mixture(pures, mu, epsilon)
@@ -146,7 +147,7 @@ def test_mixtures_are_exact(pures, mu):
         (Composed([Pure(0.05), Pure(0.1), Pure(0.2), Gaussian(1.0)]), 1e-5),
     ],
 )
-def test_mixtures_agree_with_privacy_loss_distributions(event, delta):
+def test_mixtures_agree_with_privacy_loss_distributions(event: Any, delta: float) -> None:
     pytest.importorskip("dp_accounting")
     from tensorveil.privacy.loss import loss_delta, loss_epsilon
     from tensorveil.privacy.profile import profile_of
@@ -157,7 +158,7 @@ def test_mixtures_agree_with_privacy_loss_distributions(event, delta):
     assert delta_for(event, 0.5) == pytest.approx(loss_delta(profile_of(event), 0.5), rel=1e-5)
 
 
-def test_long_mixtures_use_the_library_or_a_sound_bound():
+def test_long_mixtures_use_the_library_or_a_sound_bound() -> None:
     pytest.importorskip("dp_accounting")
     event = Composed([Repeated(Pure(0.01), 500), Gaussian(0.3)])
     best, native = epsilon_for(event, 1e-6), epsilon_for(event, 1e-6, method="native")
@@ -166,7 +167,7 @@ def test_long_mixtures_use_the_library_or_a_sound_bound():
     assert delta_for(event, 1.0) <= delta_for(event, 1.0, method="native")
 
 
-def test_zcdp_conversion_is_the_best_over_orders():
+def test_zcdp_conversion_is_the_best_over_orders() -> None:
     for rho, delta in ((0.5, 1e-6), (0.01, 1e-9), (20.0, 1e-3)):
         bounds = []
         for step in range(1, 200_000, 7):
@@ -181,14 +182,14 @@ def test_zcdp_conversion_is_the_best_over_orders():
         assert epsilon_for(Gaussian(math.sqrt(2 * rho)), delta) <= epsilon_for(ZCDP(rho), delta)
 
 
-def test_zcdp_with_others():
+def test_zcdp_with_others() -> None:
     assert epsilon_for(ZCDP(0.5), 0.0) == math.inf
     together = Composed([ZCDP(0.1), Gaussian(math.sqrt(0.2)), Pure(0.01)])
     assert epsilon_for(together, 1e-6) == pytest.approx(epsilon_for(ZCDP(0.2 + 0.01**2 / 2), 1e-6), rel=1e-9)
     assert epsilon_for(Composed([ZCDP(1e-9), Pure(2.0)]), 1e-6) <= 2.01
 
 
-def test_approximate_adds_both():
+def test_approximate_adds_both() -> None:
     event = Composed([Approximate(0.2, 1e-7), Approximate(0.3, 2e-7), Pure(0.5)])
     assert epsilon_for(event, 3e-7) == 1.0
     assert epsilon_for(event, 2.9e-7) == math.inf
@@ -198,14 +199,14 @@ def test_approximate_adds_both():
     assert epsilon_for(both, 1e-6) == pytest.approx(0.2 + epsilon_for(Gaussian(0.2), 5e-7), rel=1e-12)
 
 
-def test_nothing_and_everything():
+def test_nothing_and_everything() -> None:
     assert epsilon_for(Composed([]), 0.0) == epsilon_for(Repeated(NonPrivate(), 0), 0.0) == 0.0
     assert epsilon_for(Composed([Pure(1.0), NonPrivate()]), 0.5) == math.inf
     assert delta_for(Parallel([Pure(1.0), NonPrivate()]), 100.0) == 1.0
     assert epsilon_for(Parallel([]), 0.0) == 0.0
 
 
-def test_parallel_takes_the_worst():
+def test_parallel_takes_the_worst() -> None:
     parts = Parallel([Pure(0.2), Gaussian(0.1), Pure(0.3)])
     assert epsilon_for(parts, 1e-6) == max(epsilon_for(part, 1e-6) for part in parts.events)
     twice = Repeated(Parallel([Pure(0.1), Pure(0.4)]), 2)
@@ -216,7 +217,7 @@ def test_parallel_takes_the_worst():
     assert epsilon_for(uneven, 0.0) == 0.8
 
 
-def test_sampling_agrees_with_the_library_and_helps():
+def test_sampling_agrees_with_the_library_and_helps() -> None:
     accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
@@ -232,7 +233,7 @@ def test_sampling_agrees_with_the_library_and_helps():
     assert epsilon_for(event, 0.0) == math.inf
 
 
-def test_gaussians_agree_with_the_library():
+def test_gaussians_agree_with_the_library() -> None:
     accounting = pytest.importorskip("dp_accounting")
     for mu, delta in ((0.2, 1e-6), (1.0, 1e-5), (3.0, 1e-8)):
         assert epsilon_for(Gaussian(mu), delta) == pytest.approx(
@@ -240,7 +241,7 @@ def test_gaussians_agree_with_the_library():
         )
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
@@ -250,7 +251,7 @@ def test_a_missing_library_is_named(monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 4.0, 30.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
-def test_calibration_is_tight_and_private(epsilon, delta):
+def test_calibration_is_tight_and_private(epsilon: float, delta: float) -> None:
     mu = gaussian_mu(epsilon, delta)
     assert epsilon_for(Gaussian(mu), delta) <= epsilon
     assert epsilon_for(Gaussian(mu * (1 + 1e-6)), delta) > epsilon
@@ -266,7 +267,7 @@ def test_calibration_is_tight_and_private(epsilon, delta):
     assert math.sqrt(2 * rho) <= mu
 
 
-def test_splits_stay_within_the_whole():
+def test_splits_stay_within_the_whole() -> None:
     for shares in ([1, 1, 1], [0.1, 0.7, 0.2], [3, 1e-3], [1] * 77):
         parts = split_pure(1.0, shares)
         assert sum(map(exactly, parts)) <= 1
@@ -298,11 +299,11 @@ def test_splits_stay_within_the_whole():
         lambda: SampledGaussian(1.0, 0.0),
         lambda: SampledGaussian(1.0, 1.5),
         lambda: Repeated(Pure(1.0), -1),
-        lambda: Repeated(Pure(1.0), 1.5),
-        lambda: Composed([1.0]),
-        lambda: Parallel(["x"]),
+        lambda: Repeated(Pure(1.0), 1.5),  # type: ignore[arg-type]
+        lambda: Composed([1.0]),  # type: ignore[list-item]
+        lambda: Parallel(["x"]),  # type: ignore[list-item]
     ],
 )
-def test_refusals(call):
+def test_refusals(call: Any) -> None:
     with pytest.raises(InputError):
         call()

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import sqlite3
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,11 +34,11 @@ PURE = Budget(epsilon=1.0, delta=0.0)
 BOTH = Budget(epsilon=1.0, delta=1e-6)
 
 
-def make(tmp_path, budget=PURE, unit="value", **more):
+def make(tmp_path: Path, budget: Any = PURE, unit: str = "value", **more: Any) -> Any:
     return Ledger.create(tmp_path / "data.ledger", budget=budget, unit=unit, name="ratings", **more)
 
 
-def promise(event=None, *, delta=0.0, **changes):
+def promise(event: Any = None, *, delta: float = 0.0, **changes: Any) -> Any:
     made = Guarantee.prove(
         unit=Unit.value(),
         event=event or Pure(0.5),
@@ -51,7 +53,7 @@ def promise(event=None, *, delta=0.0, **changes):
     return dataclasses.replace(made, **changes)
 
 
-def test_a_new_ledger_is_whole_and_empty(tmp_path):
+def test_a_new_ledger_is_whole_and_empty(tmp_path: Path) -> None:
     ledger = make(tmp_path, BOTH, "slice:user")
     assert Ledger.open(ledger.path) == ledger
     assert (ledger.name, ledger.unit, ledger.budget) == ("ratings", Unit.slice("user"), BOTH)
@@ -62,7 +64,7 @@ def test_a_new_ledger_is_whole_and_empty(tmp_path):
     assert [found.name for found in tmp_path.iterdir()] == ["data.ledger"]
 
 
-def test_charges_add_up_to_the_whole_budget_and_no_further(tmp_path):
+def test_charges_add_up_to_the_whole_budget_and_no_further(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     for number in range(10):
         charge = ledger.charge(Pure(0.1), "a tenth", f"release-{number}")
@@ -76,7 +78,7 @@ def test_charges_add_up_to_the_whole_budget_and_no_further(tmp_path):
     assert issubclass(BudgetExceededError, TensorveilError)
 
 
-def test_confirming(tmp_path):
+def test_confirming(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     assert ledger.charge(Pure(0.1), "mean", "a").status == "spent, release unknown"
     ledger.charge(Pure(0.1), "mean", "b")
@@ -89,7 +91,7 @@ def test_confirming(tmp_path):
         ledger.confirm("c")
 
 
-def test_an_id_is_charged_once(tmp_path):
+def test_an_id_is_charged_once(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     ledger.charge(Pure(0.1), "mean", "a")
     with pytest.raises(InputError, match="charged before"):
@@ -97,7 +99,7 @@ def test_an_id_is_charged_once(tmp_path):
     assert ledger.spent().epsilon == 0.1
 
 
-def test_gaussian_charges_compose_exactly(tmp_path):
+def test_gaussian_charges_compose_exactly(tmp_path: Path) -> None:
     ledger = make(tmp_path, BOTH)
     mu = gaussian_mu(1.0, 1e-6)
     for number, part in enumerate(split_gaussian(mu, [1] * 20)):
@@ -110,7 +112,7 @@ def test_gaussian_charges_compose_exactly(tmp_path):
     assert not ledger.affords(Gaussian(mu / 1000))
 
 
-def test_what_is_left_can_be_charged(tmp_path):
+def test_what_is_left_can_be_charged(tmp_path: Path) -> None:
     for name, first in (("gaussian", Gaussian(0.1)), ("zcdp", ZCDP(0.01)), ("sum", Pure(0.3))):
         ledger = Ledger.create(tmp_path / name, budget=BOTH, unit="value", name="ratings")
         ledger.charge(first, "first", "a")
@@ -122,7 +124,7 @@ def test_what_is_left_can_be_charged(tmp_path):
         assert ledger.remaining().fraction < 1e-9
 
 
-def test_a_ledger_keeps_to_the_currency_of_its_first_charge(tmp_path):
+def test_a_ledger_keeps_to_the_currency_of_its_first_charge(tmp_path: Path) -> None:
     ledger = make(tmp_path, BOTH)
     ledger.charge(Gaussian(0.1), "first", "a")
     charge = ledger.charge(Pure(0.03), "pure counts as the mu that contains it", "b")
@@ -136,7 +138,7 @@ def test_a_ledger_keeps_to_the_currency_of_its_first_charge(tmp_path):
             ledger.charge(foreign, "other", "c")
 
 
-def test_adding_up_by_sum_takes_shares_of_delta(tmp_path):
+def test_adding_up_by_sum_takes_shares_of_delta(tmp_path: Path) -> None:
     ledger = make(tmp_path, BOTH, composition="sum")
     charge = ledger.charge(Gaussian(0.1), "half of delta", "a", delta=5e-7)
     assert charge.charged == Approximate(epsilon_for(Gaussian(0.1), 5e-7), 5e-7)
@@ -151,7 +153,7 @@ def test_adding_up_by_sum_takes_shares_of_delta(tmp_path):
     ledger.charge(Pure(0.01), "pure needs none", "d")
 
 
-def test_a_mixed_first_charge_may_use_the_whole_budget(tmp_path):
+def test_a_mixed_first_charge_may_use_the_whole_budget(tmp_path: Path) -> None:
     event = Composed([Pure(0.3), Gaussian(0.16)])
     cost = epsilon_for(event, 1e-6)
     ledger = make(tmp_path, Budget(epsilon=cost, delta=1e-6))
@@ -162,7 +164,7 @@ def test_a_mixed_first_charge_may_use_the_whole_budget(tmp_path):
     assert small.statement().composition == "gaussian"
 
 
-def test_zcdp_charges(tmp_path):
+def test_zcdp_charges(tmp_path: Path) -> None:
     ledger = make(tmp_path, BOTH)
     rho = zcdp_rho(1.0, 1e-6)
     ledger.charge(ZCDP(rho / 2), "half", "a")
@@ -173,7 +175,7 @@ def test_zcdp_charges(tmp_path):
     assert ledger.spent().epsilon <= 1
 
 
-def test_sampling(tmp_path):
+def test_sampling(tmp_path: Path) -> None:
     pytest.importorskip("dp_accounting")
     ledger = make(tmp_path, BOTH, "entry")
     charge = ledger.charge(SampledGaussian(0.3, 0.01), "step", "a", delta=1e-7)
@@ -182,7 +184,7 @@ def test_sampling(tmp_path):
         Ledger.create(tmp_path / "b", budget=BOTH, unit="value", name="x").charge(SampledGaussian(0.3, 0.01), "s", "a")
 
 
-def test_guarantees_must_deserve_a_charge(tmp_path):
+def test_guarantees_must_deserve_a_charge(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     ledger.charge(promise(), "model", "a")
     ledger.charge(promise(event=Pure(0.25), epsilon=0.3), "what was spent, not what was promised", "b")
@@ -198,7 +200,7 @@ def test_guarantees_must_deserve_a_charge(tmp_path):
     assert charge.charged == Approximate(0.125, 0.0)
 
 
-def test_no_budget_covers_what_is_not_protected(tmp_path):
+def test_no_budget_covers_what_is_not_protected(tmp_path: Path) -> None:
     ledger = make(tmp_path, Budget(epsilon=1e9, delta=0.9))
     with pytest.raises(BudgetExceededError, match="not protected"):
         ledger.charge(Composed([Pure(0.1), NonPrivate()]), "oops", "a")
@@ -208,7 +210,7 @@ def test_no_budget_covers_what_is_not_protected(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a\nb", "x" * 201, 7, None])
-def test_texts_are_short_lines(tmp_path, text):
+def test_texts_are_short_lines(tmp_path: Path, text: Any) -> None:
     ledger = make(tmp_path)
     with pytest.raises(InputError, match="purpose"):
         ledger.charge(Pure(0.1), text, "a")
@@ -218,7 +220,7 @@ def test_texts_are_short_lines(tmp_path, text):
         Ledger.create(tmp_path / "b", budget=PURE, unit="value", name=text)
 
 
-def test_creating_refuses(tmp_path):
+def test_creating_refuses(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     ledger.charge(Pure(0.5), "mean", "a")
     with pytest.raises(LedgerError, match="already"):
@@ -231,14 +233,14 @@ def test_creating_refuses(tmp_path):
     with pytest.raises(InputError, match="composition"):
         Ledger.create(tmp_path / "x", budget=BOTH, unit="value", name="x", composition="best")
     with pytest.raises(InputError, match="budget"):
-        Ledger.create(tmp_path / "x", budget=1.0, unit="value", name="x")
+        Ledger.create(tmp_path / "x", budget=1.0, unit="value", name="x")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        Ledger.create(tmp_path / "x", budget=PURE, name="x")
+        Ledger.create(tmp_path / "x", budget=PURE, name="x")  # type: ignore[call-arg]
     assert [found.name for found in tmp_path.iterdir()] == ["data.ledger"]
 
 
-def test_creating_without_hard_links(tmp_path, monkeypatch):
-    def refuse(*_):
+def test_creating_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
         raise OSError("no links here")
 
     monkeypatch.setattr("os.link", refuse)
@@ -249,7 +251,7 @@ def test_creating_without_hard_links(tmp_path, monkeypatch):
     assert [found.name for found in tmp_path.iterdir()] == ["data.ledger"]
 
 
-def test_missing_and_foreign_files(tmp_path):
+def test_missing_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="no ledger at"):
         Ledger.open(tmp_path / "missing")
     assert not (tmp_path / "missing").exists()
@@ -261,7 +263,7 @@ def test_missing_and_foreign_files(tmp_path):
             Ledger.open(tmp_path / name)
 
 
-def sql(path, *statements):
+def sql(path: Path, *statements: Any) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     for statement in statements:
         connection.execute(statement)
@@ -284,7 +286,7 @@ def sql(path, *statements):
         "UPDATE facts SET head = 'x'",
     ],
 )
-def test_changes_by_hand_are_noticed(tmp_path, statement):
+def test_changes_by_hand_are_noticed(tmp_path: Path, statement: Any) -> None:
     ledger = make(tmp_path)
     for name in "abc":
         ledger.charge(Pure(0.1), "mean", name)
@@ -294,7 +296,7 @@ def test_changes_by_hand_are_noticed(tmp_path, statement):
             use()
 
 
-def test_newer_versions_and_replaced_files(tmp_path):
+def test_newer_versions_and_replaced_files(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     sql(ledger.path, "PRAGMA user_version = 2")
     with pytest.raises(LedgerError, match="another version"):
@@ -305,7 +307,7 @@ def test_newer_versions_and_replaced_files(tmp_path):
         ledger.charge(Pure(0.1), "mean", "a")
 
 
-def test_broken_bytes_are_noticed(tmp_path):
+def test_broken_bytes_are_noticed(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     for number in range(40):
         ledger.charge(Pure(0.01), "a purpose that fills pages", f"release-{number}")
@@ -320,7 +322,7 @@ def test_broken_bytes_are_noticed(tmp_path):
     assert Ledger.open(ledger.path).spent().epsilon == 0.4
 
 
-def test_a_busy_ledger_says_so(tmp_path, monkeypatch):
+def test_a_busy_ledger_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensorveil.privacy.ledger_file.BUSY_SECONDS", 0.05)
     ledger = make(tmp_path)
     other = sqlite3.connect(ledger.path, isolation_level=None)
@@ -331,11 +333,11 @@ def test_a_busy_ledger_says_so(tmp_path, monkeypatch):
     ledger.charge(Pure(0.1), "mean", "a")
 
 
-def test_threads_cannot_overspend(tmp_path):
+def test_threads_cannot_overspend(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     accepted = []
 
-    def spend(worker):
+    def spend(worker: Any) -> None:
         for number in range(10):
             with contextlib.suppress(BudgetExceededError):
                 accepted.append(ledger.charge(Pure(0.1), "mean", f"{worker}-{number}"))

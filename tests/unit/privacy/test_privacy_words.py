@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,14 +23,14 @@ from tensorveil.privacy import (
     SampledGaussian,
     Unit,
 )
-from tensorveil.privacy.exact import at_least, at_most, exactly, root_at_least, shown_at_least, shown_at_most
+from tensorveil.privacy.exact import at_least, at_most, exactly, root_at_least, show_at_least, show_at_most
 
 UNITS = [Unit.value(), Unit.entry(), Unit.slice("user"), Unit.tensor(), Unit.local_entry()]
 positive = st.floats(1e-9, 1e9)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=str)
-def test_units_come_back_from_text(unit):
+def test_units_come_back_from_text(unit: Any) -> None:
     assert Unit.parse(str(unit)) == unit
     assert Unit.parse(unit) is unit
     for words in (unit.neighbours, unit.sentence, unit.protects):
@@ -37,7 +38,7 @@ def test_units_come_back_from_text(unit):
         assert words == words.strip()
 
 
-def test_units_say_their_neighbours():
+def test_units_say_their_neighbours() -> None:
     assert Unit.value().neighbours == "replace one value"
     assert Unit.entry().neighbours == "add or remove one entry"
     assert "'user'" in Unit.slice("user").neighbours
@@ -46,32 +47,32 @@ def test_units_say_their_neighbours():
 
 
 @pytest.mark.parametrize("text", ["person", "", "slice", "slice:", "value:user", 3, None])
-def test_units_refuse(text):
+def test_units_refuse(text: Any) -> None:
     with pytest.raises(InputError, match="unit"):
         Unit.parse(text)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, True, "1", None])
-def test_budget_refuses_epsilon(epsilon):
+def test_budget_refuses_epsilon(epsilon: float) -> None:
     with pytest.raises(InputError, match="epsilon must be"):
         Budget(epsilon=epsilon, delta=0.0)
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan, True, None])
-def test_budget_refuses_delta(delta):
+def test_budget_refuses_delta(delta: float) -> None:
     with pytest.raises(InputError, match="delta must be"):
         Budget(epsilon=1.0, delta=delta)
 
 
-def test_budget_has_no_defaults():
+def test_budget_has_no_defaults() -> None:
     with pytest.raises(TypeError):
-        Budget(epsilon=1.0)
+        Budget(epsilon=1.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Budget(1.0, 0.0)
+        Budget(1.0, 0.0)  # type: ignore[call-arg]
 
 
 @given(positive, st.floats(0, 0.4), positive, st.floats(0, 0.4))
-def test_budgets_are_partially_ordered(e1, d1, e2, d2):
+def test_budgets_are_partially_ordered(e1: Any, d1: Any, e2: Any, d2: Any) -> None:
     a, b = Budget(epsilon=e1, delta=d1), Budget(epsilon=e2, delta=d2)
     assert (a <= b) == (e1 <= e2 and d1 <= d2) == b.covers(a) == (b >= a)
     assert (a < b) == (a <= b and a != b) == (b > a)
@@ -81,39 +82,39 @@ def test_budgets_are_partially_ordered(e1, d1, e2, d2):
     assert a + b == b + a
 
 
-def test_budgets_add_up_as_decimals():
+def test_budgets_add_up_as_decimals() -> None:
     tenth = Budget(epsilon=0.1, delta=1e-7)
     assert tenth + tenth + tenth == Budget(epsilon=0.3, delta=3e-7)
     with pytest.raises(InputError, match="add up to 1"):
         Budget(epsilon=1, delta=0.6) + Budget(epsilon=1, delta=0.6)
     assert str(Budget(epsilon=np.float64(1), delta=1e-5)) == "(epsilon = 1, delta = 1e-5)"
     with pytest.raises(TypeError):
-        _ = tenth + 1
+        _ = tenth + 1  # type: ignore[operator]
     with pytest.raises(TypeError):
-        _ = tenth <= 1
+        _ = tenth <= 1  # type: ignore[operator]
 
 
 @given(st.fractions(min_value=0, max_value=10**6))
-def test_rounding_keeps_its_side(exact):
+def test_rounding_keeps_its_side(exact: Any) -> None:
     assert exactly(at_least(exact)) >= exact >= exactly(at_most(exact))
     assert exactly(root_at_least(exact)) ** 2 >= exact
     assert math.nextafter(root_at_least(exact), 0) ** 2 <= exact * (1 + 1e-12)
 
 
 @given(st.floats(1e-12, 1e12), st.integers(2, 6))
-def test_shown_numbers_keep_their_side(number, digits):
-    assert float(shown_at_least(number, digits)) >= number >= float(shown_at_most(number, digits))
-    assert float(shown_at_least(number, digits)) <= number * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
+def test_shown_numbers_keep_their_side(number: Any, digits: Any) -> None:
+    assert float(show_at_least(number, digits)) >= number >= float(show_at_most(number, digits))
+    assert float(show_at_least(number, digits)) <= number * (1 + 10.0 ** (1 - digits)) * (1 + 1e-12)
 
 
-def test_shown_numbers():
-    assert [shown_at_least(x) for x in (1.0, 0.1, 0, math.inf, 1e-5, 0.99999, 1234567.0)] == [
+def test_shown_numbers() -> None:
+    assert [show_at_least(x) for x in (1.0, 0.1, 0, math.inf, 1e-5, 0.99999, 1234567.0)] == [
         "1", "0.1", "0", "infinite", "1e-5", "1", "1235000",
     ]  # fmt: skip
 
 
-def guarantee(**changes):
-    facts = {
+def guarantee(**changes: Any) -> Any:
+    facts: dict[str, Any] = {
         "unit": Unit.value(),
         "event": Pure(1.0),
         "delta": 0.0,
@@ -127,7 +128,7 @@ def guarantee(**changes):
     return Guarantee.prove(**(facts | changes))
 
 
-def test_the_sentence():
+def test_the_sentence() -> None:
     assert str(guarantee()) == (
         "Anyone who sees this release learns almost the same whether or not any single value in the data was "
         "different: (epsilon = 1, delta = 0) differential privacy for single values (positions are public, values lie "
@@ -136,7 +137,7 @@ def test_the_sentence():
     assert "user" in str(guarantee(unit=Unit.slice("user")))
 
 
-def test_large_epsilons_are_not_praised():
+def test_large_epsilons_are_not_praised() -> None:
     three = str(guarantee(event=Gaussian(0.6), delta=1e-6, epsilon=3.0))
     assert "almost the same" not in three
     assert "20.1 times as likely, plus a probability of 1e-6," in three
@@ -153,7 +154,7 @@ def test_large_epsilons_are_not_praised():
         ({"status": "claimed", "epsilon": math.inf}, "NOT PROVEN PRIVATE"),
     ],
 )
-def test_what_is_not_private_says_so_first(changes, opening):
+def test_what_is_not_private_says_so_first(changes: Any, opening: Any) -> None:
     bad = dataclasses.replace(guarantee(), **changes)
     assert bad.sentence().startswith(opening)
     assert "do not publish" in bad.sentence()
@@ -162,7 +163,7 @@ def test_what_is_not_private_says_so_first(changes, opening):
     assert Guarantee.from_json(json.dumps(bad.to_json(), allow_nan=False)) == bad
 
 
-def test_guarantees_come_back_from_json():
+def test_guarantees_come_back_from_json() -> None:
     event = Composed([Pure(0.1), Repeated(Gaussian(0.1 + 0.2), 3)])
     original = guarantee(event=event, delta=1e-6, bounds=None, notes=["public grid"])
     content = json.loads(json.dumps(original.to_json(), allow_nan=False))
@@ -178,7 +179,7 @@ def test_guarantees_come_back_from_json():
         Guarantee.from_json("{")
 
 
-def test_a_guarantee_promises_no_less_than_it_costs():
+def test_a_guarantee_promises_no_less_than_it_costs() -> None:
     with pytest.raises(InputError, match="costs more"):
         guarantee(epsilon=0.5)
     with pytest.raises(InputError, match="finite"):
@@ -189,7 +190,7 @@ def test_a_guarantee_promises_no_less_than_it_costs():
     assert guarantee(event=Composed([Pure(0.1)] * 10)).epsilon == 1.0
 
 
-def test_poisson_sampling_is_for_added_or_removed_units():
+def test_poisson_sampling_is_for_added_or_removed_units() -> None:
     pytest.importorskip("dp_accounting")
     event = Repeated(SampledGaussian(1.0, 0.01), 3)
     with pytest.raises(InputError, match="Poisson"):
@@ -200,10 +201,10 @@ def test_poisson_sampling_is_for_added_or_removed_units():
 @pytest.mark.parametrize(
     "changes", [{"status": "maybe"}, {"unit": "value"}, {"bounds": (5, 1)}, {"secure_noise": 1}, {"epsilon": math.nan}]
 )
-def test_guarantees_refuse(changes):
+def test_guarantees_refuse(changes: Any) -> None:
     with pytest.raises(InputError):
         dataclasses.replace(guarantee(), **changes)
 
 
-def test_parts_speak():
+def test_parts_speak() -> None:
     assert str(guarantee().composition[0]) == "input: the values, epsilon = 1"

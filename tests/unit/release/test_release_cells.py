@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +21,14 @@ COLUMNS = np.array([[0, 2, 1], [1, 0, 0], [0, 1, 1], [3, 0, 2]], dtype=np.int32)
 
 
 @pytest.mark.parametrize("name", ["cells.csv", "cells.tsv", "cells.parquet"])
-def test_cells_survive_a_file(tmp_path, name):
+def test_cells_survive_a_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     write_table(cells_table(COLUMNS, np.array([1.0, 2.0, 3.0]), MODES, "value"), path)
     np.testing.assert_array_equal(read_cells(path, MODES, SHAPE), COLUMNS)
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_gzipped_and_reordered_columns_are_read(tmp_path):
+def test_gzipped_and_reordered_columns_are_read(tmp_path: Path) -> None:
     path = tmp_path / "cells.csv.gz"
     path.write_bytes(gzip.compress(b"slot,extra,day,year,code\n3,x,2024-01-01,2000,007\n"))
     np.testing.assert_array_equal(read_cells(path, MODES, SHAPE), COLUMNS[:, :1])
@@ -45,7 +47,7 @@ def test_gzipped_and_reordered_columns_are_read(tmp_path):
         ("", "cannot be read"),
     ],
 )
-def test_bad_tables_are_refused_without_quoting_them(tmp_path, text, words):
+def test_bad_tables_are_refused_without_quoting_them(tmp_path: Path, text: Any, words: Any) -> None:
     path = tmp_path / "cells.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=words) as caught:
@@ -54,7 +56,7 @@ def test_bad_tables_are_refused_without_quoting_them(tmp_path, text, words):
     assert "x9" not in str(caught.value)
 
 
-def test_other_kinds_of_files_are_refused(tmp_path):
+def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\.parquet"):
         read_cells(tmp_path / "cells.xlsx", MODES, SHAPE)
     with pytest.raises(InputError, match="not found"):
@@ -71,7 +73,7 @@ def test_other_kinds_of_files_are_refused(tmp_path):
         read_cells(tmp_path / "gz", MODES, SHAPE)
 
 
-def test_the_value_column_never_hides_a_mode(tmp_path):
+def test_the_value_column_never_hides_a_mode(tmp_path: Path) -> None:
     modes = (Mode("value", None), Mode("other", None))
     table = cells_table(COLUMNS[:2], np.ones(3), modes, "value")
     assert table.column_names == ["value", "other", "predicted_value"]

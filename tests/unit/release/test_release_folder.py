@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,16 +11,16 @@ from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.release.names import RESULT_FILES
 
 
-def fill(folder, text="new"):
+def fill(folder: Path, text: str = "new") -> None:
     (folder / "model.npz").write_text(text)
 
 
-def fill_and_fail(folder, error):
+def fill_and_fail(folder: Path, error: Any) -> None:
     fill(folder)
     raise error
 
 
-def test_a_folder_appears_when_everything_is_written(tmp_path):
+def test_a_folder_appears_when_everything_is_written(tmp_path: Path) -> None:
     target = tmp_path / "result"
     with write_folder(target, ours=RESULT_FILES, force=False) as folder:
         fill(folder)
@@ -28,13 +30,13 @@ def test_a_folder_appears_when_everything_is_written(tmp_path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_a_failure_leaves_nothing(tmp_path, error):
+def test_a_failure_leaves_nothing(tmp_path: Path, error: Any) -> None:
     with pytest.raises(error), write_folder(tmp_path / "result", ours=RESULT_FILES, force=False) as folder:
         fill_and_fail(folder, error)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_keeps_what_was_to_be_replaced(tmp_path):
+def test_a_failure_keeps_what_was_to_be_replaced(tmp_path: Path) -> None:
     target = tmp_path / "result"
     target.mkdir()
     fill(target, "old")
@@ -44,7 +46,7 @@ def test_a_failure_keeps_what_was_to_be_replaced(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_force_replaces_the_whole_result(tmp_path):
+def test_force_replaces_the_whole_result(tmp_path: Path) -> None:
     target = tmp_path / "result"
     target.mkdir()
     (target / "filled.csv").write_text("old")
@@ -54,14 +56,14 @@ def test_force_replaces_the_whole_result(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_an_empty_folder_may_be_used(tmp_path):
+def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     (tmp_path / "result").mkdir()
     with write_folder(tmp_path / "result", ours=RESULT_FILES, force=False) as folder:
         fill(folder)
     assert (tmp_path / "result" / "model.npz").exists()
 
 
-def test_targets_that_must_not_be_replaced_are_refused(tmp_path):
+def test_targets_that_must_not_be_replaced_are_refused(tmp_path: Path) -> None:
     target = tmp_path / "result"
     target.mkdir()
     fill(target)
@@ -79,13 +81,13 @@ def test_targets_that_must_not_be_replaced_are_refused(tmp_path):
         check_folder(tmp_path / "link", ours=RESULT_FILES, force=True)
 
 
-def test_a_failed_swap_restores_the_old_result(tmp_path, monkeypatch):
+def test_a_failed_swap_restores_the_old_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "result"
     target.mkdir()
     fill(target, "old")
     real = type(target).rename
 
-    def rename(self, other):
+    def rename(self: Any, other: Any) -> Any:
         if self.name.endswith(".part"):
             raise OSError("no")
         return real(self, other)
@@ -97,7 +99,7 @@ def test_a_failed_swap_restores_the_old_result(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_verb_may_write_folders_and_replaces_only_its_own(tmp_path):
+def test_a_verb_may_write_folders_and_replaces_only_its_own(tmp_path: Path) -> None:
     target, ours = tmp_path / "result", ("a.ledger", "inner/*.npz")
     (target / "inner").mkdir(parents=True)
     (target / "a.ledger").write_text("")
@@ -119,7 +121,7 @@ def test_a_verb_may_write_folders_and_replaces_only_its_own(tmp_path):
         check_folder(target, force=True, ours=ours)
 
 
-def test_folders_that_are_never_overwritten(tmp_path):
+def test_folders_that_are_never_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "release"
     with write_folder(target) as folder:
         fill(folder)
@@ -129,10 +131,10 @@ def test_folders_that_are_never_overwritten(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
 
 
-def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed, real, target = [], os.fsync, tmp_path / "result"
 
-    def spy(descriptor):
+    def spy(descriptor: Any) -> None:
         flushed.append((os.fstat(descriptor).st_ino, target.exists()))
         real(descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +18,18 @@ VOID = {"meta", "input", "br", "img"}
 class Reader(HTMLParser):
     """Checks nesting; collects elements, ids and text."""
 
-    def __init__(self, text):
+    def __init__(self, text: Any) -> None:
         super().__init__(convert_charrefs=True)
-        self.open, self.ids, self.elements, self.words = [], [], [], []
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.elements: list[tuple[str, dict[str, Any]]] = []
+        self.words: list[str] = []
         self.feed(text)
         self.close()
         assert self.open == [], self.open
         assert len(self.ids) == len(set(self.ids)), "an id occurs twice"
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: Any, attrs: Any) -> None:
         facts = dict(attrs)
         self.elements.append((tag, facts))
         if "id" in facts:
@@ -33,22 +37,22 @@ class Reader(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: Any) -> None:
         assert self.open.pop() == tag
 
-    def handle_data(self, data):
+    def handle_data(self, data: Any) -> None:
         if not self.open or self.open[-1] not in ("style", "script"):
             self.words.append(data)
 
     @property
-    def text(self):
+    def text(self) -> Any:
         return " ".join(" ".join(self.words).split())
 
-    def all(self, tag, **facts):
+    def all(self, tag: Any, **facts: Any) -> Any:
         return [a for t, a in self.elements if t == tag and all(a.get(k) == v for k, v in facts.items())]
 
 
-def guarantee(unit="value", *, secure=True, epsilon=2.0):
+def guarantee(unit: str = "value", *, secure: bool = True, epsilon: float = 2.0) -> Any:
     event = Pure(epsilon)
     return Guarantee.prove(
         unit=Unit.parse(unit),
@@ -64,7 +68,7 @@ def guarantee(unit="value", *, secure=True, epsilon=2.0):
     )
 
 
-def labels(kind, size):
+def labels(kind: Any, size: Any) -> Any:
     if kind == "text":
         return [f"{NASTY} {k}" for k in range(size)]
     if kind == "numbers":
@@ -74,9 +78,17 @@ def labels(kind, size):
     return None
 
 
-def cp_model(shape, rank=2, *, seed=0, kinds=("text",), scale=1.0, biases=False):
+def cp_model(
+    shape: tuple[int, ...],
+    rank: int = 2,
+    *,
+    seed: int = 0,
+    kinds: Any = ("text",),
+    scale: float = 1.0,
+    biases: bool = False,
+) -> Any:
     rng = np.random.default_rng(seed)
-    modes = [Mode(f"mode {k} <i>", labels(kinds[k % len(kinds)], size)) for k, size in enumerate(shape)]
+    modes = tuple(Mode(f"mode {k} <i>", labels(kinds[k % len(kinds)], size)) for k, size in enumerate(shape))
     return CPModel(
         factors=tuple(scale * rng.normal(size=(size, rank)) for size in shape),
         offset=3.0,
@@ -86,13 +98,13 @@ def cp_model(shape, rank=2, *, seed=0, kinds=("text",), scale=1.0, biases=False)
     )
 
 
-def tucker_model(shape, ranks, *, seed=0):
+def tucker_model(shape: tuple[int, ...], ranks: Any, *, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     factors = tuple(rng.normal(size=(size, rank)) for size, rank in zip(shape, ranks, strict=True))
     return TuckerModel(core=rng.normal(size=ranks), factors=factors, offset=3.0, bounds=(1.0, 5.0))
 
 
-def observed(model, share=0.5, *, seed=0):
+def observed(model: Any, share: float = 0.5, *, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     cells = np.argwhere(rng.random(model.shape) < share)
     values = np.clip(model.predict(cells) + 0.3 * rng.normal(size=len(cells)), 1.0, 5.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from typing import Any
 
 import pytest
 
@@ -21,24 +22,24 @@ LIGHT, DARK = (
 )
 
 
-def luminance(colour):
+def luminance(colour: Any) -> Any:
     parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(first, second):
+def contrast(first: Any, second: Any) -> Any:
     low, high = sorted((luminance(first), luminance(second)))
     return (high + 0.05) / (low + 0.05)
 
 
-def test_contrast_is_that_of_the_standard():
+def test_contrast_is_that_of_the_standard() -> None:
     assert contrast("#ffffff", "#000000") == pytest.approx(21.0)
     assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_can_be_read(colours):
+def test_text_can_be_read(colours: Any) -> None:
     pairs = [("ink", "paper"), ("soft", "paper"), ("accent", "paper"), ("ink", "card"), ("soft", "card")]
     pairs += [("accent", "card"), ("accent", "wash"), ("soft", "wash")]
     pairs += [(word, f"{word}-wash") for word in ("good", "fair", "bad")]
@@ -47,13 +48,13 @@ def test_text_can_be_read(colours):
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_curves_and_bars_stand_out(colours):
+def test_curves_and_bars_stand_out(colours: Any) -> None:
     for name in (*(f"s{k + 1}" for k in range(SLOTS)), "good", "bad", "ink", "quiet"):
         assert contrast(colours[name], colours["paper"]) >= 3.0, name
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_heat_grows_away_from_the_middle(colours):
+def test_heat_grows_away_from_the_middle(colours: Any) -> None:
     """Both arms leave the middle steadily in lightness, so that they can be read without telling the hues apart."""
     middle = LEVELS // 2
     steps = [abs(luminance(colours[f"q{k}"]) - luminance(colours[f"q{middle}"])) for k in range(LEVELS)]
@@ -62,12 +63,12 @@ def test_heat_grows_away_from_the_middle(colours):
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_shades_of_counts_grow_away_from_the_paper(colours):
+def test_shades_of_counts_grow_away_from_the_paper(colours: Any) -> None:
     steps = [contrast(colours[f"c{k}"], colours["paper"]) for k in range(SHADES)]
     assert steps == sorted(steps)
 
 
-def test_both_schemes_name_the_same_colours():
+def test_both_schemes_name_the_same_colours() -> None:
     assert set(LIGHT) == set(DARK)
     used = set(re.findall(r"var\(--([\w-]+)\)", STYLE))
     assert used <= set(LIGHT)

@@ -8,12 +8,13 @@ import inspect
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_cases import NASTY, Reader, cp_model, guarantee, observed, tucker_model
 
 from tensorveil.audit import Claim, audit
 from tensorveil.audit.model_leak import ModelLeak
@@ -30,13 +31,14 @@ from tensorveil.report.owner_page import Measured, open_page, owner_page
 from tensorveil.report.page import render, save_page
 from tensorveil.report.release_page import release_page, save_release_page
 from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
+from tests.unit.report.report_cases import NASTY, Reader, cp_model, guarantee, observed, tucker_model
 
-FILMS = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
+FILMS: dict[str, Any] = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
 METHODS = (Standing(name=NASTY, status="proven"), Standing(name="other", status="refuted"))
 CAPTION = Caption(text=NASTY, unit="value", epsilon="0.1 to 10", delta=1e-6, runs=50, methods=METHODS)
 
 
-def release(model, **options):
+def release(model: Any, **options: Any) -> Any:
     core = not hasattr(model, "rank") or not isinstance(model.rank, int)
     explorer = explore(
         shape=model.shape, n_entries=max(int(np.prod(model.shape)) // 2, 1), bounds=(1.0, 5.0), core=core,
@@ -45,7 +47,7 @@ def release(model, **options):
     return release_page(model, guarantee(**options), explorer=explorer)
 
 
-def owner(model):
+def owner(model: Any) -> Any:
     chart = Chart(
         title=NASTY, x="epsilon", y="RMSE", log_x=True, caption=CAPTION,
         series=(Series(name=NASTY, x=(0.1, 1, 10), y=(3, 2, 1), low=(2, 1, 0.5), high=(4, 3, 2)),),
@@ -55,13 +57,13 @@ def owner(model):
     return owner_page(model, guarantee(), observed(model), beside=beside, trade_off=chart)
 
 
-def fit_summary():
+def fit_summary() -> Any:
     records = [{"train_error": 2.0 / k, "validation_error": 2.5 / k} for k in range(1, 6)]
     return {"fit": {"train_rmse": 0.4, "validation_rmse": 0.5, "history": records}}
 
 
-def audits():
-    def laplace(data, rng, n):
+def audits() -> Any:
+    def laplace(data: Any, rng: np.random.Generator, n: int) -> Any:
         return data + rng.laplace(scale=0.5, size=n)
 
     pair = (np.zeros(1), np.ones(1))
@@ -74,7 +76,7 @@ def audits():
     ]
 
 
-def pages():
+def pages() -> Any:
     model = cp_model((30, 12, 5), kinds=("text", "dates", "none"), biases=True)
     table = TableOf(title=NASTY, columns=("a", NASTY), rows=((NASTY, 1.5), ("x", None)), caption=CAPTION)
     drawn = StudyFigure(image=b"<svg/>", alt=NASTY, caption=CAPTION)
@@ -101,11 +103,11 @@ PAGES = {name: render(page) for name, page in pages().items()}
 
 
 @pytest.fixture(params=PAGES)
-def page(request):
+def page(request: pytest.FixtureRequest) -> Any:
     return PAGES[request.param]
 
 
-def test_pages_are_well_formed_and_names_run_no_script(page):
+def test_pages_are_well_formed_and_names_run_no_script(page: Any) -> None:
     read = Reader(page)
     assert [kind.get("type") for kind in read.all("script")] in ([], ["application/json", None])
     assert not read.all("b")
@@ -113,7 +115,7 @@ def test_pages_are_well_formed_and_names_run_no_script(page):
     assert "<script>alert" not in page
 
 
-def test_pages_ask_nothing_of_the_network(page):
+def test_pages_ask_nothing_of_the_network(page: Any) -> None:
     read = Reader(page)
     links = [facts["href"] for _, facts in read.elements if "href" in facts]
     assert all(link.startswith("#") for link in links)
@@ -125,7 +127,7 @@ def test_pages_ask_nothing_of_the_network(page):
     assert "https:" not in page
 
 
-def test_the_policy_allows_this_style_and_this_script_alone(page):
+def test_the_policy_allows_this_style_and_this_script_alone(page: Any) -> None:
     policy = Reader(page).all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"]
     parts = dict(part.split(" ", 1) for part in policy.split("; "))
     assert parts["default-src"] == "'none'"
@@ -138,7 +140,7 @@ def test_the_policy_allows_this_style_and_this_script_alone(page):
     assert set(parts) == {"default-src", "base-uri", "form-action"}
 
 
-def test_every_figure_has_a_whole_caption(page):
+def test_every_figure_has_a_whole_caption(page: Any) -> None:
     figures = re.findall(r"<figure.*?</figure>", page, re.DOTALL)
     assert len(figures) == page.count("<figure") > 0
     for figure in figures:
@@ -150,7 +152,7 @@ def test_every_figure_has_a_whole_caption(page):
             assert re.search(r'class="status (proven|claimed|refuted|not-private)"', item)
 
 
-def test_every_drawing_has_a_name(page):
+def test_every_drawing_has_a_name(page: Any) -> None:
     read = Reader(page)
     drawings = [facts for facts in read.all("svg") if facts.get("aria-hidden") != "true"]
     images = read.all("img")
@@ -159,24 +161,25 @@ def test_every_drawing_has_a_name(page):
     assert all(len(facts["alt"]) > 5 for facts in images)
 
 
-def test_who_may_see_a_page_is_said_first():
+def test_who_may_see_a_page_is_said_first() -> None:
     for name, page in PAGES.items():
         text = Reader(page).text
-        title = re.search("<title>(.*?)</title>", page)[1]
+        title = re.search("<title>(.*?)</title>", page)
+        assert title is not None
         if name in ("release", "entry", "tucker"):
             assert "May be published" in text
-            assert title.endswith("may be published")
+            assert title[1].endswith("may be published")
             assert "Do not publish" not in text
         elif name in ("seeded", "owner", "leak", "leak of a model"):
             assert "Do not publish" in text
-            assert title.endswith("do not publish")
+            assert title[1].endswith("do not publish")
             assert "May be published" not in text
             assert page.index("Do not publish.") < page.index("<h1>")
         else:
             assert "May be published" not in text
 
 
-def test_the_guarantee_stands_in_one_sentence():
+def test_the_guarantee_stands_in_one_sentence() -> None:
     for name, given_guarantee in (
         ("release", guarantee()),
         ("entry", guarantee("entry")),
@@ -187,7 +190,7 @@ def test_the_guarantee_stands_in_one_sentence():
     assert "A private model" not in Reader(PAGES["seeded"]).text
 
 
-def test_an_audit_says_what_became_of_each_claim():
+def test_an_audit_says_what_became_of_each_claim() -> None:
     text = Reader(PAGES["audits"]).text
     assert "1 of 3 claims are violated" in text
     assert f"{NASTY} refuted" in text
@@ -195,14 +198,16 @@ def test_an_audit_says_what_became_of_each_claim():
     assert "hopeful claimed" in text
 
 
-def test_the_public_page_is_given_no_data():
+def test_the_public_page_is_given_no_data() -> None:
     """Only the model, the guarantee and public numbers go in: there is nothing else that it could show."""
     assert list(inspect.signature(release_page).parameters) == ["model", "guarantee", "explorer"]
     assert list(inspect.signature(save_release_page).parameters) == ["path", "model", "guarantee", "plan"]
-    assert "ObservedTensor" not in inspect.getsource(inspect.getmodule(release_page))
+    module = inspect.getmodule(release_page)
+    assert module is not None
+    assert "ObservedTensor" not in inspect.getsource(module)
 
 
-def test_the_report_depends_on_the_model_alone(tmp_path):
+def test_the_report_depends_on_the_model_alone(tmp_path: Path) -> None:
     """Two data sets, one model: the same report, to the byte."""
     model = cp_model((12, 8), kinds=("text",))
     data = [observed(model, seed=seed) for seed in (1, 2)]
@@ -213,7 +218,7 @@ def test_the_report_depends_on_the_model_alone(tmp_path):
     assert (tmp_path / "0.html").read_bytes() == (tmp_path / "1.html").read_bytes()
 
 
-def test_entries_are_never_counted_in_unit_entry(tmp_path):
+def test_entries_are_never_counted_in_unit_entry(tmp_path: Path) -> None:
     plan = Plan(method="gram", noise="laplace", predictions=(), ranks=(2, 2), n_entries=123457)
     save_release_page(tmp_path / "r.html", cp_model((9, 8), kinds=("none",)), guarantee("entry"), plan)
     page = (tmp_path / "r.html").read_text()
@@ -230,7 +235,9 @@ def test_entries_are_never_counted_in_unit_entry(tmp_path):
     st.booleans(),
     st.sampled_from([("text",), ("none",), ("numbers", "dates")]),
 )
-def test_a_report_never_fails_after_the_budget_was_spent(shape, rank, scale, biases, kinds):
+def test_a_report_never_fails_after_the_budget_was_spent(
+    shape: tuple[int, ...], rank: Any, scale: Any, biases: Any, kinds: Any
+) -> None:
     model = cp_model(tuple(shape), rank, scale=scale, biases=biases, kinds=kinds)
     text = render(release_page(model, guarantee()))
     Reader(text)
@@ -238,7 +245,7 @@ def test_a_report_never_fails_after_the_budget_was_spent(shape, rank, scale, bia
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_the_explorer_says_what_the_planner_says(delta):
+def test_the_explorer_says_what_the_planner_says(delta: float) -> None:
     found = explore(**FILMS, epsilon=0.777, delta=delta)
     assert found.epsilons[0] == explorer_module.LOWEST
     assert found.epsilons[-1] == explorer_module.HIGHEST
@@ -253,39 +260,41 @@ def test_the_explorer_says_what_the_planner_says(delta):
     assert found.floor < min(min(row) for row in found.errors.values())
 
 
-def test_the_explorer_reaches_budgets_beyond_its_grid():
+def test_the_explorer_reaches_budgets_beyond_its_grid() -> None:
     assert explore(**FILMS, epsilon=500.0, delta=0.0).epsilons[-1] == 500.0
     assert explore(**FILMS, epsilon=0.001, delta=0.0).at == 0
 
 
-def test_the_page_holds_the_explorers_table():
+def test_the_page_holds_the_explorers_table() -> None:
     page = PAGES["release"]
     (block,) = re.findall(r'<script type="application/json" id="explorer-data">(.*?)</script>', page)
     data = json.loads(block)
     assert len(data["epsilons"]) == len(data["chosen"]) == len(data["errors"]["mean"]) > 150
     assert data["shown"][data["at"]] == "2"
     assert data["odds"][data["at"]] == "7.39"  # e^2 = 7.389...: rounded up
-    rows = re.search(r'aria-label="Table: expected errors at every budget".*?</table>', page, re.DOTALL)[0]
-    assert rows.count("<tr>") > 40  # the same without a script
+    rows = re.search(r'aria-label="Table: expected errors at every budget".*?</table>', page, re.DOTALL)
+    assert rows is not None
+    assert rows[0].count("<tr>") > 40  # the same without a script
 
 
-def test_of_many_entries_some_are_shown(monkeypatch):
+def test_of_many_entries_some_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     model = cp_model((30, 12, 5), kinds=("none",))
     tensor = observed(model)
     monkeypatch.setattr("tensorveil.report.residuals.MOST", 100)
     text = Reader(render(owner_page(model, guarantee(), tensor))).text
     assert f"100 of the {tensor.n_entries:,} entries it was fitted to, at equal distances" in text
-    counts = re.search(r"residuals by size residual entries (.*?)Root mean square", text)[1]
-    assert sum(int(n) for n in re.findall(r"to −?[\d.e−]+ (\d+)", counts)) == 100
+    counts = re.search(r"residuals by size residual entries (.*?)Root mean square", text)
+    assert counts is not None
+    assert sum(int(n) for n in re.findall(r"to −?[\d.e−]+ (\d+)", counts[1])) == 100
 
 
-def test_pages_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    place = tmp_path / "report.html"
+def test_pages_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, page = tmp_path / "report.html", release_page(cp_model((3, 2)), guarantee())
     place.write_text("before")
     monkeypatch.setattr("tensorveil.report.page.render", lambda page: (_ for _ in ()).throw(RuntimeError("no")))
     with pytest.raises(RuntimeError):
-        save_page(place, pages)
+        save_page(place, page)
     assert place.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(InputError, match="does not exist"):
-        save_page(tmp_path / "none" / "report.html", pages)
+        save_page(tmp_path / "none" / "report.html", page)

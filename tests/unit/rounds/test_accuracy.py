@@ -1,15 +1,18 @@
 """What user-level fits reach: a planted tensor by default small, real ratings and larger tensors when there is time."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from benchmarks.users import congruence, films, private_biases, rmse
+from benchmarks.users import congruence, films, private_biases
 
 import tensorveil as tv
+from tensorveil_evidence.studies.reference import rmse
 
-PROMISE = {"delta": 1e-5, "unit": "slice:user", "threads": 1}
+PROMISE: dict[str, Any] = {"delta": 1e-5, "unit": "slice:user", "threads": 1}
 
 
-def congruences(shape, entries, seed, epsilon):
+def congruences(shape: tuple[int, ...], entries: Any, seed: int, epsilon: float) -> Any:
     problem = tv.synthetic_cp(shape, 3, n_entries=entries, held_out=0.001, random_state=seed)
     train = problem.train.with_modes(("user", "item", "period"))
     fit = tv.UserLevelCP(
@@ -19,18 +22,18 @@ def congruences(shape, entries, seed, epsilon):
     return congruence(found, problem.factors[1:])
 
 
-def test_planted_factors_are_recovered():
+def test_planted_factors_are_recovered() -> None:
     """As many users times mu per item as in the large case below."""
     assert min(congruences((2_000, 100, 20), 200_000, 5, epsilon=5.0)) > 0.9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 6])
-def test_planted_factors_are_recovered_at_epsilon_one(seed):
+def test_planted_factors_are_recovered_at_epsilon_one(seed: int) -> None:
     assert min(congruences((20_000, 1_000, 50), 2_000_000, seed, epsilon=1.0)) > 0.9
 
 
-def movielens(seed):
+def movielens(seed: int) -> Any:
     try:
         return films(seed)
     except tv.DataNotFoundError:
@@ -39,7 +42,7 @@ def movielens(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "most"), [(0.1, 1.033), (1.0, 0.968), (5.0, 0.930), (20.0, 0.905)])
-def test_ratings_of_films(epsilon, most):
+def test_ratings_of_films(epsilon: float, most: Any) -> None:
     """Better than the local user mean, than the private bias model, and than targets set beforehand."""
     train, test = movielens(7)
     fit = tv.UserLevelMatrix(6, epsilon=epsilon, bounds=(1, 5), shape=train.shape, noise_seed=7, **PROMISE)
@@ -49,7 +52,7 @@ def test_ratings_of_films(epsilon, most):
     assert error < biases
 
 
-def test_ratings_without_latent_features_use_traits():
+def test_ratings_without_latent_features_use_traits() -> None:
     """Users who follow the common opinion to different degrees are told apart, at no cost."""
     rng = np.random.default_rng(0)
     opinion, follows = rng.normal(size=60), rng.normal(1.0, 0.6, size=3_000)

@@ -2,23 +2,24 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tensorveil.errors import InputError
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import LIMIT, Recipe, Round, State, noise_for, parts_of, run_recipe, sums
+from tensorveil.rounds import LIMIT, Recipe, Round, State, describe_parts, draw_noise, run_recipe, sums
 from tensorveil.tensor import ObservedTensor
 
 
-def recipe(**changes):
-    facts = {"shape": (40, 12), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
+def recipe(**changes: Any) -> Any:
+    facts: dict[str, Any] = {"shape": (40, 12), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5)}
     facts |= {"epsilon": 2.0, "delta": 1e-5, "rank": 2}
     return Recipe(**{**facts, **changes})
 
 
-def ratings(shape=(40, 12), n=200, seed=0):
+def ratings(shape: Any = (40, 12), n: int = 200, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     cells = rng.choice(np.prod(shape), n, replace=False)
     values = rng.integers(1, 6, n).astype(float)
@@ -26,11 +27,11 @@ def ratings(shape=(40, 12), n=200, seed=0):
     return ObservedTensor(np.stack(np.unravel_index(cells, shape), axis=1), values, shape=shape, modes=modes)
 
 
-def states(made, tensor, groups, seed=1):
+def states(made: Any, tensor: Any, groups: Any, seed: int = 1) -> Any:
     """Every state of a run over these groups, with the same noise whatever the groups."""
     source, state, out = SeededSource(seed), made.start(), []
     for this in made.rounds:
-        total = sum(made.contribute(state, group, threads=1) for group in groups) + noise_for(this, source)
+        total = sum(made.contribute(state, group, threads=1) for group in groups) + draw_noise(this, source)
         state = made.advance(state, total)
         out.append(state.to_bytes())
     return out
@@ -38,7 +39,7 @@ def states(made, tensor, groups, seed=1):
 
 @pytest.mark.parametrize("sweeps", [0, 2])
 @pytest.mark.parametrize("shape", [(40, 12), (40, 12, 5)])
-def test_any_split_of_users_gives_the_same_bytes(shape, sweeps):
+def test_any_split_of_users_gives_the_same_bytes(shape: tuple[int, ...], sweeps: Any) -> None:
     tensor = ratings(shape)
     made = recipe(shape=shape, modes=("user", "film", "day")[: len(shape)], sweeps=sweeps)
     rng = np.random.default_rng(3)
@@ -47,14 +48,16 @@ def test_any_split_of_users_gives_the_same_bytes(shape, sweeps):
     assert states(made, tensor, [tensor]) == states(made, tensor, groups)
 
 
-def test_threads_change_nothing():
+def test_threads_change_nothing() -> None:
     tensor, made = ratings(), recipe(sweeps=2)
     runs = [run_recipe(made, [tensor], SeededSource(1), threads=n).to_bytes() for n in (1, 3)]
     assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("shape", [(40, 12), (40, 12, 5)])
-def test_a_contribution_does_not_depend_on_who_else_is_there(shape, monkeypatch):
+def test_a_contribution_does_not_depend_on_who_else_is_there(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not in the last bit: or removing one user would move many sums by a step."""
     made = recipe(shape=shape, modes=("user", "film", "day")[: len(shape)], sweeps=2)
     tensor = ratings(shape)
@@ -65,19 +68,19 @@ def test_a_contribution_does_not_depend_on_who_else_is_there(shape, monkeypatch)
     assert len(set(runs)) == 1
 
 
-def test_rounds_spend_no_more_than_the_budget():
+def test_rounds_spend_no_more_than_the_budget() -> None:
     made = recipe(sweeps=3, shape=(40, 12, 5), modes=("user", "film", "day"))
     assert sum(r.mu**2 for r in made.rounds) <= made.mu**2
     assert all(r.limit == LIMIT and r.largest <= r.limit for r in made.rounds)
-    assert [part.name for part in parts_of(made)] == [r.name for r in made.rounds]
+    assert [part.name for part in describe_parts(made)] == [r.name for r in made.rounds]
 
 
-def test_the_runner_is_the_loop_of_the_contract():
+def test_the_runner_is_the_loop_of_the_contract() -> None:
     tensor, made = ratings(), recipe()
     assert run_recipe(made, [tensor], SeededSource(1), threads=1).to_bytes() == states(made, tensor, [tensor])[-1]
 
 
-def test_state_travels_as_bytes():
+def test_state_travels_as_bytes() -> None:
     state = State(round=3, arrays={"b": np.arange(6).reshape(2, 3), "a": np.array([0.1, -2.0])})
     back = State.from_bytes(state.to_bytes())
     assert back.round == 3
@@ -88,14 +91,14 @@ def test_state_travels_as_bytes():
 
 
 @pytest.mark.parametrize("cut", [0, 5, 30, -1])
-def test_broken_states_are_refused(cut):
+def test_broken_states_are_refused(cut: Any) -> None:
     content = State(round=1, arrays={"a": np.arange(4.0)}).to_bytes()
     for broken in (content[:cut], content + b"x", b"x" + content):
         with pytest.raises(InputError, match="not a complete state"):
             State.from_bytes(broken)
 
 
-def test_recipe_travels_as_json():
+def test_recipe_travels_as_json() -> None:
     made = recipe(contributions=30.0)
     tucker = recipe(kind="tucker", rank=(2, 3), sweeps=1)
     assert Recipe.from_json(json.dumps(made.to_json())) == made
@@ -123,12 +126,12 @@ def test_recipe_travels_as_json():
         {"modes": ("user", "user")},
     ],
 )
-def test_recipe_refuses(wrong):
+def test_recipe_refuses(wrong: Any) -> None:
     with pytest.raises(InputError):
         recipe(**wrong)
 
 
-def test_rounds_come_in_order():
+def test_rounds_come_in_order() -> None:
     made, tensor = recipe(), ratings()
     with pytest.raises(InputError, match="finish"):
         made.contribute(State(round=99, arrays=made.start().arrays), tensor)

@@ -1,22 +1,24 @@
 """Matrix solvers: equal to their dense textbook forms, and good at what they are for."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.linalg import aslinearoperator
 
-import dense_matrix as dense
 import tensorveil as tv
 from tensorveil.solvers.altmin import AltMin, solve_altmin
 from tensorveil.solvers.bayes import Bayes, laplace_precisions, solve_bayes
 from tensorveil.solvers.dlnm_qr import DLNMQR, shrinkage, solve_dlnm_qr
 from tensorveil.solvers.sor import SOR, find_cliff, solve_sor
-from tensorveil.solvers.task import Task
+from tensorveil.solvers.task import Baseline, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.entries import MemoryEntries
+from tests import dense_matrix as dense
 
 
-def planted(shape=(60, 45), rank=3, share=0.5, noise=0.1, seed=0):
+def planted(shape: Any = (60, 45), rank: int = 3, share: float = 0.5, noise: float = 0.1, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     truth = rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
     mask = rng.random(shape) < share
@@ -25,7 +27,17 @@ def planted(shape=(60, 45), rank=3, share=0.5, noise=0.1, seed=0):
     return truth, Y / np.sqrt(np.mean(Y[mask] ** 2)), mask
 
 
-def solve(solver, settings, Y, mask, rank, threads=1, dtype=np.float64, seed=0, baseline="none"):
+def solve(
+    solver: Any,
+    settings: Any,
+    Y: Any,
+    mask: Any,
+    rank: Any,
+    threads: int = 1,
+    dtype: Any = np.float64,
+    seed: int = 0,
+    baseline: Baseline = "none",
+) -> Any:
     columns = np.ascontiguousarray(np.argwhere(mask).T.astype(np.int32))
     task = Task(
         entries=MemoryEntries(columns=columns, values=Y[mask].astype(dtype), shape=Y.shape),
@@ -38,7 +50,7 @@ def solve(solver, settings, Y, mask, rank, threads=1, dtype=np.float64, seed=0, 
 
 @pytest.mark.parametrize("shape", [(60, 45), (50, 50), (20, 90)])
 @pytest.mark.parametrize("penalty", [None, 0.02, 0.5, 100.0])
-def test_dlnm_qr_is_the_dense_iteration(shape, penalty):
+def test_dlnm_qr_is_the_dense_iteration(shape: tuple[int, ...], penalty: Any) -> None:
     _, Y, mask = planted(shape)
     settings = DLNMQR(sweeps=15, tol=-1.0, penalty=penalty, growth=1.1)
     got, history = solve(solve_dlnm_qr, settings, Y, mask, 4)
@@ -52,7 +64,7 @@ def test_dlnm_qr_is_the_dense_iteration(shape, penalty):
 
 @pytest.mark.parametrize("shape", [(60, 45), (20, 90)])
 @pytest.mark.parametrize("sweeps", [1, 4, 25, 60])
-def test_sor_is_the_dense_iteration(shape, sweeps):
+def test_sor_is_the_dense_iteration(shape: tuple[int, ...], sweeps: Any) -> None:
     """Enough sweeps for relaxation to grow, to overshoot and to be reset."""
     _, Y, mask = planted(shape, share=0.35)
     got, _ = solve(solve_sor, SOR(sweeps=sweeps, tol=-1.0), Y, mask, 3)
@@ -62,7 +74,7 @@ def test_sor_is_the_dense_iteration(shape, sweeps):
     np.testing.assert_allclose(got, want, atol=1e-9)
 
 
-def test_sor_undoes_sweeps_that_overshoot():
+def test_sor_undoes_sweeps_that_overshoot() -> None:
     _, Y, mask = planted(share=0.35)
     _, history = solve(solve_sor, SOR(sweeps=60, tol=-1.0), Y, mask, 3)
     errors = np.array([record.train_error for record in history])
@@ -70,7 +82,7 @@ def test_sor_undoes_sweeps_that_overshoot():
     assert np.any(np.diff(errors[:40]) == 0), "no sweep was undone, so the test shows nothing"
 
 
-def test_altmin_is_least_squares_in_turns():
+def test_altmin_is_least_squares_in_turns() -> None:
     _, Y, mask = planted(share=0.6)
     start = np.linalg.svd(Y)[0][:, :3]
     got, _ = solve(solve_altmin, AltMin(sweeps=40, tol=-1.0, regularization=1e-12), Y, mask, 3)
@@ -83,7 +95,7 @@ def test_altmin_is_least_squares_in_turns():
     ids=["dlnm_qr", "sor", "altmin", "bayes"],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_solvers_recover_and_do_not_depend_on_threads(solver, settings, dtype):
+def test_solvers_recover_and_do_not_depend_on_threads(solver: Any, settings: Any, dtype: Any) -> None:
     if solver is solve_bayes and dtype == np.float32:
         pytest.skip("bayes fits in float64")
     truth, Y, mask = planted((120, 90), noise=0.0)
@@ -94,7 +106,7 @@ def test_solvers_recover_and_do_not_depend_on_threads(solver, settings, dtype):
     np.testing.assert_array_equal(solve(solver, settings, Y, mask, 3, threads=2, dtype=dtype)[0], one)
 
 
-def test_the_three_methods_agree_where_noise_is_small():
+def test_the_three_methods_agree_where_noise_is_small() -> None:
     """They minimise the same squares: what the published comparison of errors measured was what it kept."""
     _, Y, mask = planted((150, 150), rank=4, share=0.4, noise=0.2)
     fits = [
@@ -108,7 +120,7 @@ def test_the_three_methods_agree_where_noise_is_small():
         assert np.linalg.norm(fit - fits[0]) < 1e-4 * np.linalg.norm(fits[0])
 
 
-def test_shrinkage():
+def test_shrinkage() -> None:
     np.testing.assert_allclose(shrinkage(np.array([4.0, 1.0, 0.5, 0.0]), 1.0), [0.75, 0.0, 0.0, 0.0])
 
 
@@ -121,7 +133,7 @@ def test_shrinkage():
         ([9.0, 0.1], None),
     ],
 )
-def test_cliff(diagonal, rank):
+def test_cliff(diagonal: Any, rank: Any) -> None:
     assert find_cliff(np.array(diagonal)) == rank
 
 
@@ -129,7 +141,7 @@ def test_cliff(diagonal, rank):
     ("solver", "rank", "noise"),
     [("bayes", 1, 0.0), ("bayes", 1, 0.1), ("bayes", 4, 0.0), ("bayes", 4, 1.0), ("sor", 5, 0.1), ("sor", 5, 1.0)],
 )
-def test_automatic_rank(solver, rank, noise):
+def test_automatic_rank(solver: Any, rank: Any, noise: Any) -> None:
     rng = np.random.default_rng(rank)
     truth = rng.standard_normal((400, rank)) @ rng.standard_normal((rank, 300))
     mask = rng.random(truth.shape) < 0.4
@@ -143,7 +155,7 @@ def test_automatic_rank(solver, rank, noise):
     assert error <= 1.05 * best + 1e-2 * np.linalg.norm(truth)
 
 
-def test_rotation_leaves_the_model_as_it_is():
+def test_rotation_leaves_the_model_as_it_is() -> None:
     """Turning the components changes neither means nor second moments of what is predicted."""
     from tensorveil.kernels.posterior import random_posterior, unpack_triangle
     from tensorveil.solvers import bayes
@@ -155,7 +167,7 @@ def test_rotation_leaves_the_model_as_it_is():
         beta=None, variance=1.0,
     )  # fmt: skip
 
-    def seen():
+    def seen() -> Any:
         means = posterior.factor(0) @ posterior.factor(1).T
         seconds = [unpack_triangle(posterior.second[posterior.rows(m)], 4) for m in (0, 1)]
         centers = [state.center[0] @ posterior.factor(1).T, posterior.factor(0) @ state.center[1]]
@@ -171,7 +183,7 @@ def test_rotation_leaves_the_model_as_it_is():
 
 
 @pytest.mark.parametrize(("scale", "variance"), [(1.0, 3.0), (0.1, 1.0), (2.0, 8.5)])
-def test_precisions_are_those_of_laplace_plus_gaussian_noise(scale, variance):
+def test_precisions_are_those_of_laplace_plus_gaussian_noise(scale: Any, variance: Any) -> None:
     """-p'/(r p), with the density p by numerical convolution."""
     precisions = laplace_precisions(scale, variance)
     rest = variance - 2 * scale**2
@@ -182,7 +194,7 @@ def test_precisions_are_those_of_laplace_plus_gaussian_noise(scale, variance):
         assert precisions.table[place] == pytest.approx(np.sum(parts * (r - u)) / (rest * r * np.sum(parts)), rel=1e-4)
 
 
-def test_precisions_in_the_limits():
+def test_precisions_in_the_limits() -> None:
     gaussian = laplace_precisions(1e-3, 1.0)
     np.testing.assert_allclose(gaussian.table[:300], 1.0, rtol=1e-3)
     pure = laplace_precisions(1.0, 2.0)
@@ -192,7 +204,7 @@ def test_precisions_in_the_limits():
 
 
 @pytest.mark.parametrize("scale", [0.3, 2.0])
-def test_knowing_that_noise_is_laplace_pays(scale):
+def test_knowing_that_noise_is_laplace_pays(scale: Any) -> None:
     rng = np.random.default_rng(0)
     truth = rng.standard_normal((300, 4)) @ rng.standard_normal((4, 250))
     noisy = truth + rng.laplace(0.0, scale, truth.shape)
@@ -210,11 +222,11 @@ def test_knowing_that_noise_is_laplace_pays(scale):
 
 
 class TestCSVDQR:
-    def matrix(self, rank=4):
+    def matrix(self, rank: int = 4) -> Any:
         rng = np.random.default_rng(3)
         return rng.standard_normal((30, rank)) @ rng.standard_normal((rank, 20))
 
-    def test_one_step_is_the_textbook_step(self):
+    def test_one_step_is_the_textbook_step(self) -> None:
         X = np.random.default_rng(0).standard_normal((30, 20))
         found = tv.csvd_qr(X, 5, steps=1)
         L, D, R = dense.csvd_qr(X, np.eye(5, 20))
@@ -224,7 +236,7 @@ class TestCSVDQR:
         assert np.allclose(found.D, np.tril(found.D))
         assert found.error == pytest.approx(np.linalg.norm(X - found.product()), rel=1e-10)
 
-    def test_many_steps_give_the_leading_singular_values(self):
+    def test_many_steps_give_the_leading_singular_values(self) -> None:
         X = np.random.default_rng(0).standard_normal((30, 20))
         X += 5 * self.matrix()
         found = tv.csvd_qr(X, 4, steps=60)
@@ -233,17 +245,17 @@ class TestCSVDQR:
         np.testing.assert_allclose(np.linalg.svd(found.D)[1], s[:4], rtol=1e-10)
 
     @pytest.mark.parametrize("kind", [np.asarray, coo_array, aslinearoperator], ids=["dense", "sparse", "operator"])
-    def test_kinds_of_matrices(self, kind):
+    def test_kinds_of_matrices(self, kind: Any) -> None:
         X = self.matrix()
         found = tv.csvd_qr(kind(X), 4, steps=1)
         np.testing.assert_allclose(found.product(), X, atol=1e-10)
         assert (found.error is None) == (kind is aslinearoperator)
 
-    def test_it_stops_at_the_tolerance(self):
+    def test_it_stops_at_the_tolerance(self) -> None:
         assert tv.csvd_qr(self.matrix(), 4, steps=50, tol=1e-4).steps == 1
         assert tv.csvd_qr(self.matrix(), 2, steps=7, tol=1e-4).steps == 7
 
-    def test_degenerate_matrices(self):
+    def test_degenerate_matrices(self) -> None:
         zero = tv.csvd_qr(np.zeros((5, 4)), 2)
         assert not zero.product().any()
         np.testing.assert_allclose(tv.csvd_qr(np.ones((5, 4)), 3).product(), np.ones((5, 4)), atol=1e-12)
@@ -260,10 +272,10 @@ class TestCSVDQR:
             ({"rank": 2, "start": np.eye(3, 20)}, r"start must have shape \(rank, columns\), here \(2, 20\)"),
         ],
     )
-    def test_bad_arguments(self, options, message):
+    def test_bad_arguments(self, options: Any, message: Any) -> None:
         with pytest.raises(tv.InputError, match=message):
             tv.csvd_qr(self.matrix(), **options)
 
-    def test_not_finite(self):
+    def test_not_finite(self) -> None:
         with pytest.raises(tv.InputError, match="matrix must be finite"):
             tv.csvd_qr(np.full((4, 4), np.nan), 2)

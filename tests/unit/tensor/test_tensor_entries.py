@@ -1,5 +1,7 @@
 """Entries in blocks: every entry once, in order, and sums that do not depend on where the blocks are cut."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,13 +12,13 @@ from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.entries import MemoryEntries, mean_square, mean_value
 
 
-def entries(n=1000, dtype=np.float64):
+def entries(n: int = 1000, dtype: Any = np.float64) -> Any:
     rng = np.random.default_rng(n)
     columns = np.stack([rng.integers(0, size, n) for size in (30, 20, 10)]).astype(np.int32)
     return MemoryEntries(columns=columns, values=rng.normal(2.0, 1.0, n).astype(dtype), shape=(30, 20, 10))
 
 
-def test_a_tensor_gives_its_own_arrays_as_one_block():
+def test_a_tensor_gives_its_own_arrays_as_one_block() -> None:
     tensor = ObservedTensor([[0, 1], [2, 0]], [4.0, 3.0], shape=(3, 2))
     (block,) = tensor.entries.blocks()
     assert block.columns is tensor.columns
@@ -26,7 +28,7 @@ def test_a_tensor_gives_its_own_arrays_as_one_block():
 
 
 @given(st.integers(1, 1200))
-def test_blocks_hold_every_entry_once_in_order(most):
+def test_blocks_hold_every_entry_once_in_order(most: Any) -> None:
     whole = entries()
     blocks = list(whole.blocks(most))
     assert max(len(block.values) for block in blocks) <= most
@@ -34,13 +36,13 @@ def test_blocks_hold_every_entry_once_in_order(most):
     np.testing.assert_array_equal(np.concatenate([block.columns for block in blocks], axis=1), whole.columns)
 
 
-def test_a_block_holds_something():
+def test_a_block_holds_something() -> None:
     with pytest.raises(InputError, match="most must be at least 1"):
         list(entries().blocks(0))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_means_over_one_block_are_those_of_the_arrays_to_the_last_bit(dtype):
+def test_means_over_one_block_are_those_of_the_arrays_to_the_last_bit(dtype: Any) -> None:
     whole = entries(50_000, dtype)
     center = float(whole.values.mean(dtype=np.float64))
     assert mean_value(whole) == center

@@ -2,6 +2,9 @@
 
 import gzip
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,11 +25,11 @@ TWO = [[0, INDEX], [1, INDEX]]
 FRAME = pd.DataFrame({"user": [LABEL, "b"], "film": [LABEL, "c"], "value": [VALUE, 1.0]})
 
 
-def with_cell(column, cell):
+def with_cell(column: Any, cell: Any) -> Any:
     return pd.DataFrame({name: [cell, *FRAME[name][1:]] if name == column else FRAME[name] for name in FRAME})
 
 
-CASES = {
+CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "duplicates": (
         lambda: ObservedTensor([[0, INDEX], [0, INDEX]], [VALUE, 1]),
         "must not be duplicated.*duplicates='mean'",
@@ -65,7 +68,7 @@ CASES = {
     "order 9": (lambda: ObservedTensor([[INDEX] * 9], [VALUE]), "2 to 8 modes; got 9"),
     "values not numbers": (lambda: ObservedTensor(TWO, [LABEL, "b"]), "values must be numbers; got text"),
     "complex values": (lambda: ObservedTensor(TWO, [VALUE, 1j]), "values must be numbers; got complex"),
-    "values 2-D": (lambda: ObservedTensor(TWO, [[VALUE], [1]]), "values must be 1-D"),
+    "values 2-D": (lambda: ObservedTensor(TWO, [[VALUE], [1]]), "values must be 1-D"),  # type: ignore[arg-type]
     "outside bounds": (
         lambda: ObservedTensor(TWO, [VALUE, 1], bounds=(1, 5)),
         r"must lie within bounds \(1, 5\).*out_of_bounds='clip'",
@@ -75,15 +78,21 @@ CASES = {
     "bounds infinite": (lambda: ObservedTensor(TWO, [VALUE, 1], bounds=(0, np.inf)), "two finite numbers"),
     "bounds not a pair": (lambda: ObservedTensor(TWO, [VALUE, 1], bounds=(0, 1, 2)), "two finite numbers"),
     "shape of another order": (lambda: ObservedTensor(TWO, [VALUE, 1], (2, 3, 4)), "3 sizes for 2 modes"),
-    "shape not whole": (lambda: ObservedTensor(TWO, [VALUE, 1], (2, 3.5)), "shape must hold integers"),
+    "shape not whole": (
+        lambda: ObservedTensor(TWO, [VALUE, 1], (2, 3.5)),  # type: ignore[arg-type]
+        "shape must hold integers",
+    ),
     "shape zero": (lambda: ObservedTensor(TWO, [VALUE, 1], (2, 0)), "shape must hold integers"),
     "duplicates policy": (
-        lambda: ObservedTensor(TWO, [VALUE, 1], duplicates="max"),
+        lambda: ObservedTensor(TWO, [VALUE, 1], duplicates="max"),  # type: ignore[arg-type]
         "duplicates must be one of.*'mean'",
     ),
-    "missing policy": (lambda: ObservedTensor(TWO, [VALUE, 1], missing="fill"), "missing must be one of.*'drop'"),
+    "missing policy": (
+        lambda: ObservedTensor(TWO, [VALUE, 1], missing="fill"),  # type: ignore[arg-type]
+        "missing must be one of.*'drop'",
+    ),
     "bounds policy": (
-        lambda: ObservedTensor(TWO, [VALUE, 1], out_of_bounds="wrap"),
+        lambda: ObservedTensor(TWO, [VALUE, 1], out_of_bounds="wrap"),  # type: ignore[arg-type]
         "out_of_bounds must be one of.*'clip'",
     ),
     "nothing left": (lambda: ObservedTensor([[0, INDEX]], [np.nan], missing="drop"), "leaves none"),
@@ -95,7 +104,7 @@ CASES = {
         "labels of mode 'a' must be as many",
     ),
     "equal labels": (lambda: Mode("a", [LABEL, LABEL]), "labels of mode 'a' must be unique"),
-    "missing label": (lambda: Mode("a", [LABEL, None]), "contain a missing label"),
+    "missing label": (lambda: Mode("a", [LABEL, None]), "contain a missing label"),  # type: ignore[arg-type]
     "nan label": (lambda: Mode("a", [VALUE, np.nan]), "contain a missing label"),
     "nat label": (lambda: Mode("a", np.array(["2020-01-01", "NaT"], "M8[D]")), "contain a missing label"),
     "mixed labels": (lambda: Mode("a", np.array([LABEL, 1], object)), "all strings, all numbers or all dates"),
@@ -175,7 +184,7 @@ CASES = {
         "mask must be a boolean array",
     ),
     "missing not a number": (
-        lambda: ObservedTensor.from_dense([[VALUE]], missing="zero"),
+        lambda: ObservedTensor.from_dense([[VALUE]], missing="zero"),  # type: ignore[arg-type]
         "missing must be the number",
     ),
     "not sparse": (lambda: ObservedTensor.from_scipy(np.eye(2)), "must be a scipy.sparse"),
@@ -190,21 +199,21 @@ CASES = {
 }
 
 
-def assert_no_trace(error):
+def assert_no_trace(error: Any) -> None:
     while error is not None:
         assert not TRACES.search(str(error)), error
         error = error.__cause__ or error.__context__
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rule(name):
+def test_rule(name: str) -> None:
     action, message = CASES[name]
     with pytest.raises(InputError, match=message) as caught:
         action()
     assert_no_trace(caught.value)
 
 
-def write_parquet(path):
+def write_parquet(path: Path) -> None:
     pq.write_table(pa.table({"user": [LABEL], "film": [LABEL], "value": [VALUE]}), path)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2] + data[-8:])
@@ -244,7 +253,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_file_rule(name, tmp_path):
+def test_file_rule(name: str, tmp_path: Path) -> None:
     make, message = FILES[name]
     make(tmp_path / name)
     with pytest.raises(InputError, match=message) as caught:
@@ -252,7 +261,7 @@ def test_file_rule(name, tmp_path):
     assert_no_trace(caught.value)
 
 
-def test_formats_without_labels_refuse_them(tmp_path):
+def test_formats_without_labels_refuse_them(tmp_path: Path) -> None:
     tensor = ObservedTensor([[0, 1]], [VALUE], modes=[Mode("a", [LABEL]), "b"])
     for ending in ("tns", "mat"):
         with pytest.raises(InputError, match=r"cannot hold labels.*with_modes\(None\)") as caught:
@@ -261,7 +270,7 @@ def test_formats_without_labels_refuse_them(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_missing_package_names_the_command(monkeypatch, tmp_path):
+def test_missing_package_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "h5py", None)
@@ -273,7 +282,7 @@ def test_missing_package_names_the_command(monkeypatch, tmp_path):
         ObservedTensor([[0, 1]], [1]).to_polars()
 
 
-def test_data_not_found_says_where(tmp_path, monkeypatch):
+def test_data_not_found_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
     with pytest.raises(DataNotFoundError, match=r"ml-100k/u\.data or .*Set TENSORVEIL_DATA"):
         load_dataset("ml-100k")

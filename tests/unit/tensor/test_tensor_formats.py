@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +66,7 @@ FORMAT = Format(
 
 
 @pytest.fixture
-def toy(tmp_path, monkeypatch):
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     folder = tmp_path / "more_formats"
     folder.mkdir()
     (folder / "toy.py").write_text(TOY)
@@ -76,7 +78,7 @@ def toy(tmp_path, monkeypatch):
     formats.cache_clear()
 
 
-def test_a_new_format_is_known_everywhere(toy, tmp_path, capsys):
+def test_a_new_format_is_known_everywhere(toy: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tensor = tv.ObservedTensor([[0, 1], [2, 0]], [1.0, 2.0], shape=(3, 2), bounds=(0, 5))
     tensor.write(tmp_path / "x.toy")
     again = tv.read(tmp_path / "x.toy")
@@ -101,7 +103,7 @@ def test_a_new_format_is_known_everywhere(toy, tmp_path, capsys):
     assert read_array(tmp_path / "reports.toy").values.shape == (5, 3)
 
 
-def test_messages_list_what_there_is(toy, tmp_path):
+def test_messages_list_what_there_is(toy: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"csv, mat, npz, parquet, png, tns, toy, tsv"):
         pick_format(Path("x.unknown"))
     with pytest.raises(InputError, match=r"\.toy"):
@@ -110,7 +112,7 @@ def test_messages_list_what_there_is(toy, tmp_path):
         array_format(Path("x.unknown"))
 
 
-def test_what_each_format_can_do():
+def test_what_each_format_can_do() -> None:
     known = formats()
     assert [name for name, each in known.items() if each.is_table] == ["csv", "parquet", "tsv"]
     assert [name for name, each in known.items() if each.read_array] == ["npy", "npz", "parquet", "png"]
@@ -123,13 +125,13 @@ def test_what_each_format_can_do():
         pick_format(Path("x.csv"), "npy")
 
 
-def test_a_tsv_is_written_with_tabs_whatever_its_name(tmp_path):
+def test_a_tsv_is_written_with_tabs_whatever_its_name(tmp_path: Path) -> None:
     tensor = tv.ObservedTensor([[0, 1]], [1.0])
     tensor.write(tmp_path / "x.txt", format="tsv")
     assert "\t" in (tmp_path / "x.txt").read_text()
 
 
-def nothing(*arguments, **options):
+def nothing(*arguments: Any, **options: Any) -> None:
     raise AssertionError
 
 
@@ -143,12 +145,12 @@ def nothing(*arguments, **options):
         ({"name": "x", "endings": (".x",), "read_table": nothing}, "both read_table and write_table"),
     ],
 )
-def test_an_incomplete_format_fails_at_import(facts, words):
+def test_an_incomplete_format_fails_at_import(facts: Any, words: Any) -> None:
     with pytest.raises(TypeError, match=words):
         Format(**facts)
 
 
-def test_two_formats_cannot_share_an_ending(tmp_path, monkeypatch):
+def test_two_formats_cannot_share_an_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "twin.py").write_text(TOY.replace('".toy"', '".csv"'))
     monkeypatch.setattr(files, "__path__", [*files.__path__, str(tmp_path)])
     formats.cache_clear()
@@ -159,7 +161,7 @@ def test_two_formats_cannot_share_an_ending(tmp_path, monkeypatch):
     formats.cache_clear()
 
 
-def test_damaged_tables_are_not_quoted(tmp_path):
+def test_damaged_tables_are_not_quoted(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\nmallory\n")
     with pytest.raises(InputError, match=r"x\.csv cannot be read as csv") as caught:
         read_table(tmp_path / "x.csv")

@@ -1,8 +1,11 @@
 """The tensor itself: attributes, ownership, choosing entries, labels."""
 
 import copy
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +18,12 @@ from tensorveil.tensor import keys as tensor_keys
 
 
 @pytest.fixture
-def tensor():
+def tensor() -> Any:
     coords = [[0, 0, 1], [1, 2, 0], [1, 0, 0]]
     return ObservedTensor(coords, [4.0, 2.5, 1.0], (2, 3, 2), (1, 5), ["user", "film", "day"])
 
 
-def test_attributes(tensor):
+def test_attributes(tensor: Any) -> None:
     assert tensor.shape == (2, 3, 2)
     assert tensor.order == 3
     assert tensor.n_entries == len(tensor) == 3
@@ -34,7 +37,7 @@ def test_attributes(tensor):
     assert tensor.values.dtype == np.float64
 
 
-def test_arrays_are_read_only(tensor):
+def test_arrays_are_read_only(tensor: Any) -> None:
     with pytest.raises(ValueError, match="read-only"):
         tensor.columns[0, 0] = 1
     with pytest.raises(ValueError, match="read-only"):
@@ -43,7 +46,7 @@ def test_arrays_are_read_only(tensor):
         tensor.values[0] = 1
 
 
-def test_constructor_copies_what_the_caller_can_write():
+def test_constructor_copies_what_the_caller_can_write() -> None:
     columns, values = np.array([[0, 1], [1, 0]], np.int32), np.array([1.0, 2.0])
     tensor = ObservedTensor(columns.T, values)
     columns[:] = 0
@@ -52,7 +55,7 @@ def test_constructor_copies_what_the_caller_can_write():
     assert tensor.values.tolist() == [1.0, 2.0]
 
 
-def test_from_columns_takes_the_arrays_over():
+def test_from_columns_takes_the_arrays_over() -> None:
     columns, values = np.array([[0, 1], [1, 0]], np.int32), np.array([1.0, 2.0], np.float32)
     tensor = ObservedTensor.from_columns(columns, values)
     assert tensor.columns is columns
@@ -61,13 +64,13 @@ def test_from_columns_takes_the_arrays_over():
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint16, np.uint64, np.float64])
-def test_any_whole_numbers_make_coordinates(dtype):
+def test_any_whole_numbers_make_coordinates(dtype: Any) -> None:
     tensor = ObservedTensor(np.array([[0, 1], [3, 2]], dtype), [1, 2])
     assert tensor.columns.tolist() == [[0, 3], [1, 2]]
     assert tensor.shape == (4, 3)
 
 
-def test_a_tuple_of_arrays_is_columns_and_a_list_is_rows():
+def test_a_tuple_of_arrays_is_columns_and_a_list_is_rows() -> None:
     columns = (np.array([0, 1, 2]), np.array([5, 6, 7]))
     assert ObservedTensor(columns, [1, 2, 3]).shape == (3, 8)
     assert ObservedTensor([[0, 5], [1, 6], [2, 7]], [1, 2, 3]).columns.tolist() == [[0, 1, 2], [5, 6, 7]]
@@ -77,15 +80,15 @@ def test_a_tuple_of_arrays_is_columns_and_a_list_is_rows():
     ("given_type", "kept"),
     [(np.float32, np.float32), (np.float16, np.float64), (np.int8, np.float64), (bool, np.float64)],
 )
-def test_value_types(given_type, kept):
+def test_value_types(given_type: Any, kept: Any) -> None:
     assert ObservedTensor([[0, 0], [1, 1]], np.array([0, 1], given_type)).values.dtype == kept
 
 
-def test_default_names():
+def test_default_names() -> None:
     assert [mode.name for mode in ObservedTensor([[0, 0]], [1]).modes] == ["mode_0", "mode_1"]
 
 
-def test_take_by_mask_positions_and_slice(tensor):
+def test_take_by_mask_positions_and_slice(tensor: Any) -> None:
     for index in ([True, False, True], [0, 2], slice(0, None, 2), [0, -1]):
         part = tensor.take(index)
         assert part.values.tolist() == [4.0, 1.0]
@@ -107,12 +110,12 @@ def test_take_by_mask_positions_and_slice(tensor):
         (slice(0, 0), "at least one entry"),
     ],
 )
-def test_take_refuses(tensor, index, message):
+def test_take_refuses(tensor: Any, index: Any, message: Any) -> None:
     with pytest.raises(InputError, match=message):
         tensor.take(index)
 
 
-def test_with_values_and_bounds(tensor):
+def test_with_values_and_bounds(tensor: Any) -> None:
     assert tensor.with_values([1, 2, 3]).values.tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(InputError, match=r"keep_bounds=False"):
         tensor.with_values([1, 2, 7])
@@ -127,8 +130,8 @@ def test_with_values_and_bounds(tensor):
     assert tensor.with_modes(None).modes[0].name == "mode_0"
 
 
-def test_labels_both_ways():
-    modes = [Mode("user", ["ann", "bob"]), Mode("year", [1999, 2001, 2000]), "day"]
+def test_labels_both_ways() -> None:
+    modes: list[str | Mode] = [Mode("user", ["ann", "bob"]), Mode("year", [1999, 2001, 2000]), "day"]
     tensor = ObservedTensor([[0, 1, 4], [1, 2, 0]], [1, 2], modes=modes)
     assert tensor.shape == (2, 3, 5)  # labels settle the size of their mode
     coords = tensor.encode(["bob", "ann"], [2000, 1999], [0, 4])
@@ -145,12 +148,12 @@ def test_labels_both_ways():
     "labels",
     [["b", "a", "ü"], [3, 1, 2], [0.5, -1.5, 2.0], np.array(["2020-01-02", "2020-01-01", "1999-01-01"], "M8[D]")],
 )
-def test_encode_inverts_decode(labels):
+def test_encode_inverts_decode(labels: Any) -> None:
     mode = Mode("m", labels)
     assert mode.encode(mode.decode([2, 0, 1])).tolist() == [2, 0, 1]
 
 
-def test_modes_compare_by_name_and_labels():
+def test_modes_compare_by_name_and_labels() -> None:
     assert Mode("a", ["x"]) == Mode("a", ["x"])
     assert Mode("a", ["x"]) != Mode("a", ["y"])
     assert Mode("a") != Mode("a", ["x"])
@@ -158,19 +161,19 @@ def test_modes_compare_by_name_and_labels():
     assert hash(Mode("a", ["x"])) == hash(Mode("a", ["x"]))
 
 
-def test_reprs_hold_no_labels_or_values(tensor):
+def test_reprs_hold_no_labels_or_values(tensor: Any) -> None:
     labelled = tensor.with_modes([Mode("user", ["secret", "hidden"]), "film", "day"])
     assert "secret" not in repr(labelled.modes) + repr(labelled)
     assert "2.5" not in repr(labelled)
 
 
-def test_deep_copy(tensor):
+def test_deep_copy(tensor: Any) -> None:
     twin = copy.deepcopy(tensor)
     assert twin.columns.tolist() == tensor.columns.tolist()
     assert twin.modes == tensor.modes
 
 
-def test_to_dense_refuses_what_does_not_fit(tensor):
+def test_to_dense_refuses_what_does_not_fit(tensor: Any) -> None:
     dense = tensor.to_dense()
     assert np.isnan(dense).sum() == 9
     assert dense[1, 2, 0] == 2.5
@@ -183,7 +186,7 @@ SHAPES = st.lists(st.integers(1, 5), min_size=2, max_size=4)
 
 
 @st.composite
-def entries(draw):
+def entries(draw: Any) -> Any:
     shape = tuple(draw(SHAPES))
     rows = draw(st.lists(st.tuples(*(st.integers(0, size - 1) for size in shape)), min_size=1, max_size=20))
     values = draw(st.lists(st.integers(-8, 8), min_size=len(rows), max_size=len(rows)))
@@ -192,31 +195,33 @@ def entries(draw):
 
 @given(entries(), st.sampled_from(["mean", "sum", "first", "last"]), st.booleans())
 @settings(max_examples=150)
-def test_merging_duplicates_matches_brute_force(case, policy, huge):
+def test_merging_duplicates_matches_brute_force(case: Any, policy: Any, huge: Any) -> None:
     shape, rows, values = case
     if huge:  # beyond 63 bits: the keys take several words
         shape = tuple(2**31 - 1 for _ in shape)
-    groups = {}
+    groups: dict[Any, list[Any]] = {}
     for row, value in zip(rows, values, strict=True):
         groups.setdefault(row, []).append(value)
-    merge = {"mean": np.mean, "sum": np.sum, "first": lambda v: v[0], "last": lambda v: v[-1]}[policy]
+    ways: dict[str, Callable[[Any], Any]] = {
+        "mean": np.mean, "sum": np.sum, "first": lambda v: v[0], "last": lambda v: v[-1],
+    }  # fmt: skip
     tensor = ObservedTensor(np.array(rows), values, shape, duplicates=policy)
     assert list(map(tuple, tensor.coords.tolist())) == list(groups)
-    assert tensor.values.tolist() == [float(merge(group)) for group in groups.values()]
+    assert tensor.values.tolist() == [float(ways[policy](group)) for group in groups.values()]
     if len(groups) < len(rows):
         with pytest.raises(InputError, match="duplicated"):
             ObservedTensor(np.array(rows), values, shape)
 
 
 @given(entries())
-def test_keys_are_row_major_positions(case):
+def test_keys_are_row_major_positions(case: Any) -> None:
     shape, rows, _ = case
     columns = np.array(rows, np.int32).T
     (key,) = tensor_keys.linear_keys(columns, shape)
     assert key.tolist() == np.ravel_multi_index(tuple(columns), shape).tolist()
 
 
-def test_keys_at_the_edge_of_63_bits():
+def test_keys_at_the_edge_of_63_bits() -> None:
     top = 2**31 - 2
     columns = np.array([[top, top, 0], [top, top, 0], [1, 0, 1]], np.int32)
     assert len(tensor_keys.linear_keys(columns[:2], (2**31 - 1, 2**31 - 1))) == 1
@@ -226,16 +231,16 @@ def test_keys_at_the_edge_of_63_bits():
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
-def test_long_keys_are_sorted_in_parts(workers, monkeypatch):
+def test_long_keys_are_sorted_in_parts(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_keys, "PARALLEL_SORT", 10)
-    monkeypatch.setattr(tensor_keys.os, "cpu_count", lambda: workers)
+    monkeypatch.setattr(os, "cpu_count", lambda: workers)
     key = np.random.default_rng(0).integers(10**12, size=1000)
     expected = np.sort(key)
     tensor_keys._sort(key)
     assert np.array_equal(key, expected)
 
 
-def test_one_duplicate_among_many_is_found():
+def test_one_duplicate_among_many_is_found() -> None:
     rng = np.random.default_rng(0)
     columns = np.array(np.unravel_index(rng.permutation(100 * 100 * 100)[:200_000], (100, 100, 100)))
     ObservedTensor.from_columns(columns, np.ones(200_000))
@@ -244,7 +249,7 @@ def test_one_duplicate_among_many_is_found():
         ObservedTensor.from_columns(columns, np.ones(200_000))
 
 
-def test_import_is_light():
+def test_import_is_light() -> None:
     code = (
         "import sys, tensorveil.tensor; "
         "heavy = {'pyarrow', 'scipy', 'pandas', 'polars', 'numba', 'h5py'} & set(sys.modules); "

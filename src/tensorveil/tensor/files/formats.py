@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
@@ -127,7 +127,7 @@ def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -
     if not file.parent.is_dir():
         raise InputError("path must lie in an existing folder. Make the folder first.")
     assert picked.write is not None  # whatever reads tensors writes them
-    with replacing(file) as temporary:
+    with replace_file(file) as temporary:
         picked.write(tensor, temporary, file.name)
 
 
@@ -189,7 +189,7 @@ def write_table(table: pa.Table, path: Path) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, such as cells.csv.")
     assert found.write_table is not None  # whatever reads tables writes them
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         found.write_table(table, temporary)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor.arrays import dense_to_tensor
-from tensorveil.tensor.files.atomic import replacing
+from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
@@ -53,7 +53,7 @@ def write_image(array: NDArray[Any], path: str | Path) -> None:
     >>> path.read_bytes()[1:4]
     b'PNG'
     """
-    with replacing(Path(path)) as temporary:
+    with replace_file(Path(path)) as temporary:
         _save(np.asarray(array, dtype=np.float64), temporary)
 
 

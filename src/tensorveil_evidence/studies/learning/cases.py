@@ -34,13 +34,13 @@ IMDB_SPAN = 400_001.0  # Delta for IMDB in table 4 of Yuan et al.
 
 
 @cache
-def parts_of(name: str) -> Parts:
+def load_parts(name: str) -> Parts:
     """Read a data set once per process."""
     return load_samples(name)
 
 
 def _records(name: str, sizes: dict[str, Any], run: int) -> tuple[Samples, Samples]:
-    parts = parts_of(name)
+    parts = load_parts(name)
     return subset(parts.train, sizes["train"], run), subset(parts.test, sizes["test"], 0)
 
 
@@ -52,7 +52,7 @@ def _network(train_on: Samples, test_x: Any, plan: Network, how: Training, seed:
 
 def image_case(name: str, run: int, sizes: dict[str, Any]) -> reports.Case:
     """Type I: images as they are, in the bounds of their format."""
-    low, high = parts_of(name).bounds
+    low, high = load_parts(name).bounds
     private, test = _records(name, sizes, run)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     entries = int(np.prod(private.shape))
@@ -72,7 +72,7 @@ def image_case(name: str, run: int, sizes: dict[str, Any]) -> reports.Case:
 
 def public_digits(shape: tuple[int, ...]) -> Samples:
     """scikit-learn's digits, in [-1, 1], as they are or enlarged to 20 x 20 within an empty margin, as in MNIST."""
-    whole = parts_of("digits").train
+    whole = load_parts("digits").train
     x = whole.x / 8.0 - 1.0
     if shape == (8, 8):
         return whole.with_x(x).take(slice(0, PUBLIC))
@@ -80,11 +80,11 @@ def public_digits(shape: tuple[int, ...]) -> Samples:
 
     large = np.clip(zoom(x, (1, 2.5, 2.5), order=1), -1.0, 1.0)
     plain = np.pad(large, ((0, 0), (4, 4), (4, 4)), constant_values=-1.0)
-    bold = np.clip(2.2 * (_moved(plain, 1) + 1) - 1, -1.0, 1.0)  # MNIST has more contrast
-    return Samples(x=np.concatenate([plain, _moved(plain, 0), bold]), y=np.tile(whole.y, 3), classes=10)
+    bold = np.clip(2.2 * (_shift(plain, 1) + 1) - 1, -1.0, 1.0)  # MNIST has more contrast
+    return Samples(x=np.concatenate([plain, _shift(plain, 0), bold]), y=np.tile(whole.y, 3), classes=10)
 
 
-def _moved(images: Any, seed: int) -> Any:
+def _shift(images: Any, seed: int) -> Any:
     """Move every image by up to two pixels either way, at random."""
     moves = np.random.default_rng(seed).integers(-2, 3, (len(images), 2))
     return np.stack([np.roll(image, tuple(move), (0, 1)) for image, move in zip(images, moves, strict=True)])
@@ -100,10 +100,10 @@ def extractor_for(shape: tuple[int, ...]) -> Extractor:
 
 def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reports.Case, Any]:
     """Type II: features of a public network; also what that network answers by itself, without private data."""
-    low, high = parts_of(name).bounds
+    low, high = load_parts(name).bounds
     private, test = _records(name, sizes, run)
     if name == "digits":
-        private = subset(parts_of(name).train.take(slice(PUBLIC, None)), sizes["train"], run)
+        private = subset(load_parts(name).train.take(slice(PUBLIC, None)), sizes["train"], run)
 
     def scaled(x: Any) -> Any:
         return (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
@@ -126,7 +126,7 @@ def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reports.Ca
 
 def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
     """Type III on images: a network of one hidden layer, on images of half the side where they are large."""
-    low, high = parts_of(name).bounds
+    low, high = load_parts(name).bounds
     private, test = _records(name, sizes, run)
     fold = 2 if private.shape == (28, 28) else 1
     side = private.shape[0] // fold

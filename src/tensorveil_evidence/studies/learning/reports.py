@@ -70,11 +70,11 @@ class Case:
         found = fit_discriminant(moments, self.directions)
         yield self.row("", CLEAN_OURS, NOT_PRIVATE, None, found.predict(self.test.x))
 
-    def published(self, method: str, epsilons: Sequence[float]) -> Iterator[Row]:
+    def run_published(self, method: str, epsilons: Sequence[float]) -> Iterator[Row]:
         """A published method at nominal epsilons; the same score stands at the true one, where it is finite."""
         for number, epsilon in enumerate(epsilons):
             mechanism = MAKERS[method](self.train.shape, epsilon, self.bounds, SPAN)
-            found, status = self._perturbed(mechanism, number), mechanism.status("tensor")
+            found, status = self._perturb(mechanism, number), mechanism.status("tensor")
             true = worth(mechanism)
             row = self.row(NOMINAL, method, status, epsilon, found, true.note(epsilon))
             yield row
@@ -90,15 +90,15 @@ class Case:
         for number, budget in enumerate(budgets):
             nominal = nominal_for(make, budget, lambda each: worth(each).tensor)
             mechanism = make(nominal)
-            found = self._perturbed(mechanism, 100 + number)
+            found = self._perturb(mechanism, 100 + number)
             status, note = mechanism.status("tensor"), worth(mechanism).note(nominal)
             yield self.row(SAME, family, status, budget, found, note)
 
-    def _perturbed(self, mechanism: Any, number: int) -> Any:
+    def _perturb(self, mechanism: Any, number: int) -> Any:
         seed = [self.run, number]
         return self.learn(self.train.with_x(mechanism.perturb(self.train.x.astype(np.float64), random_state=seed)))
 
-    def ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
+    def run_ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
         """Our method at true epsilons: nominal and true are the same."""
         for number, budget in enumerate(budgets):
             source = SeededSource(1000 * self.run + number)

@@ -86,7 +86,7 @@ class Case:
         return share_out(self.train.with_x(rows(self.train.x)), USERS, self.run)
 
     @cached_property
-    def _averaged(self) -> AveragedParameters:
+    def _average_parameters(self) -> AveragedParameters:
         """The paper's rounds. What they would promise with our noise is not used here: published noise is added."""
         return AveragedParameters(
             epsilon=1.0, delta=DELTA, most_users=USERS, network=self.network, users=USERS, epochs=self.epochs,
@@ -103,7 +103,7 @@ class Case:
 
     def _average(self, noised: Callable[[Any, int], Any]) -> Any:
         """Average parameters in rounds, with noise on each average, and give predictions of the test records."""
-        recipe, groups = self._averaged, self._groups(self.rows)
+        recipe, groups = self._average_parameters, self._groups(self.rows)
         state = recipe.start()
         for number in range(self.epochs):
             total = np.sum([recipe.contribute(state, group) for group in groups], axis=0)
@@ -113,19 +113,19 @@ class Case:
         return predict(recipe.finish(state), self.rows(self.test.x))
 
     def _mechanism(self, method: str, epsilon: float) -> Any:
-        return MAKERS[method]((self._averaged.size,), epsilon, (-CLIP, CLIP), self.span)
+        return MAKERS[method]((self._average_parameters.size,), epsilon, (-CLIP, CLIP), self.span)
 
-    def _perturbed(self, mechanism: Any, number: int) -> Any:
+    def _perturb(self, mechanism: Any, number: int) -> Any:
         def noised(mean: Any, round_: int) -> Any:
             return mechanism.perturb(mean, random_state=[self.run, number, round_])
 
         return self._average(noised)
 
-    def published(self, method: str, epsilons: Sequence[float]) -> Iterator[Row]:
+    def run_published(self, method: str, epsilons: Sequence[float]) -> Iterator[Row]:
         """A published method at nominal epsilons per round; also at what all rounds are worth for one user."""
         for number, epsilon in enumerate(epsilons):
             mechanism = self._mechanism(method, epsilon)
-            found = self._perturbed(mechanism, number)
+            found = self._perturb(mechanism, number)
             true = worth(mechanism, width=WIDTH, rounds=self.epochs)
             note = f"{true.note(epsilon)}; record: no better than tensor"
             status = mechanism.status("tensor")
@@ -142,7 +142,7 @@ class Case:
         for number, budget in enumerate(budgets):
             nominal = nominal_for(lambda e: self._mechanism(FAMILIES[family], e), budget, true_of)
             mechanism = self._mechanism(FAMILIES[family], nominal)
-            found, status = self._perturbed(mechanism, 100 + number), mechanism.status("tensor")
+            found, status = self._perturb(mechanism, 100 + number), mechanism.status("tensor")
             note = f"nominal {nominal:.4g} per round; true for one user {budget:g} at delta {DELTA:g}"
             yield self._row(USER, family, status, budget, found, note)
 
@@ -153,7 +153,7 @@ class Case:
             note = f"nominal = true in exact arithmetic: record {budget:g} at delta {DELTA:g}; user: not bounded"
             yield self._row(panel, method, "claimed", budget, found, note)
 
-    def ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
+    def run_ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
         """Ours at true epsilons."""
         for number, budget in enumerate(budgets):
             recipe, rows = self._recipe(method, budget)

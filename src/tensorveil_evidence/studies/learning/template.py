@@ -108,12 +108,12 @@ def _reports(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any
             if alone is not None:
                 yield case.row("", PUBLIC_ALONE, NOT_PRIVATE, None, alone)
             for method in (PRIVUNIT, HYBRID):
-                yield from case.ours(method, facts.budgets)
+                yield from case.run_ours(method, facts.budgets)
         elif piece == EQUAL:
             for family in FAMILIES:
                 yield from case.at_true(family, facts.budgets)
         else:
-            yield from case.published(piece, facts.epsilons)
+            yield from case.run_published(piece, facts.epsilons)
 
 
 def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]) -> Iterator[Row]:
@@ -124,11 +124,11 @@ def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]
     for piece in pieces:
         if piece == OWN:
             yield from case.lines()
-            yield from case.ours(CONTRASTS, facts.budgets)
-            yield from case.ours(MOMENTS, facts.record_budgets)
+            yield from case.run_ours(CONTRASTS, facts.budgets)
+            yield from case.run_ours(MOMENTS, facts.record_budgets)
             # One record's gradient at a time takes long. Where moments are better anyway, two places show it.
             descents = facts.record_budgets if facts.data == "imdb" else facts.record_budgets[1::3]
-            yield from case.ours(DESCENT, descents)
+            yield from case.run_ours(DESCENT, descents)
         elif piece == EQUAL:
             for family in FAMILIES:
                 yield from case.at_true(family, facts.budgets)
@@ -142,7 +142,7 @@ def _published_rounds(case: Any, piece: str, facts: Facts) -> Iterator[Row]:
             yield from case.gradients(method, facts.epsilons, NOMINAL)
             yield from case.gradients(method, facts.record_budgets, RECORD)
         else:
-            yield from case.published(method, facts.epsilons)
+            yield from case.run_published(method, facts.epsilons)
 
 
 def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]) -> Study:

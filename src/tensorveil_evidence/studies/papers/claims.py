@@ -162,14 +162,14 @@ How an audit works, and the same table with up to ten times as many draws: [audi
 
 def _row(point: Point, points: Sequence[Point], note: str, subject: Subject | None) -> list[str]:
     own = {found.metric: found.mean for found in pick(points, method=point.method)}
-    unit, claim = ("", f"{own[LEVEL]:g}") if subject is None else (subject.unit, _told(subject.claim))
+    unit, claim = ("", f"{own[LEVEL]:g}") if subject is None else (subject.unit, _describe(subject.claim))
     draws = f"{own[DRAWS] or 0:,.0f}"
     verdict = f"**{note}**" if note.startswith("violated") else note
     bound, ceiling = (f"{int((own[metric] or 0) * 1000) / 1000:g}" for metric in (BOUND, CEILING))
     return [point.method, unit, claim, point.status, bound, ceiling, draws, verdict]
 
 
-def _told(claim: Claim) -> str:
+def _describe(claim: Claim) -> str:
     return str(claim).replace("epsilon", "ε").replace("delta", "δ").replace("mu", "μ")
 
 

@@ -43,7 +43,7 @@ STYLES = {
 }
 
 
-def clipped(clip: float) -> str:
+def name_clipping(clip: float) -> str:
     """Name gradient perturbation at one clipping constant."""
     return f"gradient, m = {clip:g}"
 
@@ -63,15 +63,15 @@ def compute(settings: Settings) -> Iterator[Row]:
     kind = settings["model"]
     case = reference.Reference(kind, settings["run"], panel=kind)
     yield from case.lines()
-    yield from case.published(PRIVATE, EPSILONS)
-    yield from case.proven(list(OURS), EPSILONS)
+    yield from case.run_published(PRIVATE, EPSILONS)
+    yield from case.run_proven(list(OURS), EPSILONS)
     for clip in CLIPS:
         for epsilon in EXPONENTIAL:
 
             def make(kind: str, clip: float = clip, **options: Any) -> GradientPerturbation:
                 return GradientPerturbation(kind, reference.RANK, clip_constant=clip, **options)
 
-            yield case.fit_published(clipped(clip), epsilon, make, panel=exponential(kind))
+            yield case.fit_published(name_clipping(clip), epsilon, make, panel=exponential(kind))
 
 
 def caption(results: Results) -> Stated:
@@ -120,7 +120,7 @@ def _tiny(axis: Any, points: Sequence[Point], kind: str) -> None:
     looks = zip(CLIPS, (drawing.VERMILION, drawing.PURPLE, drawing.BLUE), "osD", strict=True)
     drawing.draw_panel(axis, pick(points, panel=kind), STYLES, lines=LINES, curves=())
     for clip, colour, marker in looks:
-        own = pick(points, panel=exponential(kind), method=clipped(clip))
+        own = pick(points, panel=exponential(kind), method=name_clipping(clip))
         drawing.draw_curve(axis, own, Style(colour=colour, marker=marker))
     axis.set(xscale="log", yscale="log", ylim=(0.012, 4.0))
     axis.set_xlabel("nominal epsilon", fontsize=9)
@@ -150,7 +150,7 @@ clipped; our methods have (-0.25, 1.25).
 """
 
 
-def _chosen(results: Results, kind: str) -> str:
+def _describe_choice(results: Results, kind: str) -> str:
     """Say which mechanism the planner took; it sees public numbers only, so all runs agree."""
     found = {row.x: row.note for row in results.rows if (row.panel, row.method) == (kind, "ours, auto")}
     names = dict.fromkeys(found[epsilon] for epsilon in EPSILONS)
@@ -179,7 +179,7 @@ def _findings(results: Results) -> str:
             f"perturbation diverges in some run {wording.at_epsilons(lost)}.",
             f"- {title}: ours has less error than every published method {wording.at_epsilons(better)}: "
             f"{at('ours, auto', 1.0):.3f} at 1, {at('ours, auto', 5.0):.3f} at 5, {at('ours, auto', 10.0):.3f} at 10. "
-            f"The planner chose {_chosen(results, kind)}.",
+            f"The planner chose {_describe_choice(results, kind)}.",
             _tiny_finding(points, kind),
         ]
     return "\n".join(lines) + "\n"
@@ -189,7 +189,7 @@ def _tiny_finding(points: Sequence[Point], kind: str) -> str:
     """Tell from which epsilon on the curve of each m is flat, and at which error."""
     words = []
     for clip in CLIPS:
-        own = pick(points, panel=exponential(kind), method=clipped(clip))
+        own = pick(points, panel=exponential(kind), method=name_clipping(clip))
         last = own[-1].mean
         flat = [point.x for point in own if last and point.mean is not None and abs(point.mean - last) <= 0.1 * last]
         if last is None or not flat:

@@ -39,8 +39,8 @@ def compute(settings: Settings) -> Iterator[Row]:
     kind, missing = settings["model"], settings["missing"]
     case = reference.Reference(kind, settings["run"], missing=missing, panel=panel(kind, missing))
     yield from case.lines()
-    yield from case.published(METHODS[:3], EPSILONS)
-    yield from case.proven(METHODS[3:], EPSILONS)
+    yield from case.run_published(METHODS[:3], EPSILONS)
+    yield from case.run_proven(METHODS[3:], EPSILONS)
 
 
 def caption(results: Results) -> Stated:

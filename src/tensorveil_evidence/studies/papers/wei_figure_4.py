@@ -64,7 +64,7 @@ STYLES = {
 }
 
 
-def scaled(kind: str) -> str:
+def name_panel(kind: str) -> str:
     """Name the panel in bi-scaled units."""
     return f"{kind}, bi-scaled"
 
@@ -94,10 +94,10 @@ def _scaled_rows(kind: str, seed: int, train: ObservedTensor, test: ObservedTens
 
     def row(method: str, status: str, fit: Any, x: float | None = None) -> Row:
         value = None if fit is None else rmse(fit.predict(test), hidden.values)
-        return Row(panel=scaled(kind), method=method, status=status, run=seed, x=x, value=value)
+        return Row(panel=name_panel(kind), method=method, status=status, run=seed, x=x, value=value)
 
     constant = rmse(known.values.mean(), hidden.values)
-    yield Row(panel=scaled(kind), method=CONSTANT, status=NOT_PRIVATE, run=seed, value=constant)
+    yield Row(panel=name_panel(kind), method=CONSTANT, status=NOT_PRIVATE, run=seed, value=constant)
     yield row(DESCENT_LINE, NOT_PRIVATE, _descent(kind, seed).fit(known))
     yield row(FIT_LINE, NOT_PRIVATE, _estimator(kind)(RANK, random_state=seed, threads=1).fit(known))
     for name, make in PUBLISHED.items():
@@ -173,7 +173,7 @@ def draw(results: Results) -> Any:
     )
     for above, below, kind in zip(*axes, KINDS, strict=True):
         title = reference.TITLES[kind]
-        drawing.draw_panel(above, pick(points, panel=scaled(kind)), STYLES, lines=LINES, curves=tuple(PUBLISHED))
+        drawing.draw_panel(above, pick(points, panel=name_panel(kind)), STYLES, lines=LINES, curves=tuple(PUBLISHED))
         drawing.draw_panel(below, pick(points, panel=kind), STYLES, lines=RATING_LINES, curves=(DAYS, FLAT))
         above.set_title(f"{title}: published, bi-scaled", fontsize=10)
         below.set_title(f"{title}: ours, rating scale", fontsize=10)
@@ -198,7 +198,7 @@ def page(results: Results) -> str:
     parts = [SETTINGS_TEXT, "## Numbers\n\nMean ± standard deviation over runs and splits.\n"]
     for kind in KINDS:
         title = reference.TITLES[kind]
-        parts.append(f"### {title}, bi-scaled units\n\n" + wording.curves_table(pick(points, panel=scaled(kind))))
+        parts.append(f"### {title}, bi-scaled units\n\n" + wording.curves_table(pick(points, panel=name_panel(kind))))
         parts.append(f"### {title}, rating scale\n\n" + wording.curves_table(pick(points, panel=kind)))
     parts.append("## What agrees with the paper, and what does not\n\n" + _findings(points))
     return "\n".join(parts)
@@ -229,7 +229,7 @@ def _findings(points: Sequence[Point]) -> str:
         def at(method: str, epsilon: float | None = None, panel: str = kind) -> float:
             return mean_at(points, panel, method, epsilon)
 
-        units, title = scaled(kind), reference.TITLES[kind]
+        units, title = name_panel(kind), reference.TITLES[kind]
         order = [e for e in EPSILONS if at(GRADIENT, e, units) <= at(OUTPUT, e, units) <= at(INPUT, e, units)]
         below = [e for e in EPSILONS if min(at(name, e, units) for name in PUBLISHED) < at(CONSTANT, None, units)]
         lines += [

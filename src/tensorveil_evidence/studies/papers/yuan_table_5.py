@@ -59,11 +59,11 @@ def cells(runs: int, quick: bool) -> list[Cell]:
 
 def compute(settings: Settings) -> Iterator[Row]:
     """Compute errors by formula and by simulation, and what epsilon really is."""
-    work = _published if settings["methods"] == "published" else _ours
+    work = _run_published if settings["methods"] == "published" else _ours
     yield from work(settings["epsilon"], settings["draws"])
 
 
-def _published(epsilon: float, draws: int) -> Iterator[Row]:
+def _run_published(epsilon: float, draws: int) -> Iterator[Row]:
     facts = (SHAPE, epsilon, BOUNDS, SPAN, DELTA)
     status = {label_of(found): found.guarantee("tensor").status for found in table5_mechanisms(*facts)}
     status["DPHSGD, C = 1"] = status["Gaussian, classic"]  # its noise is the same

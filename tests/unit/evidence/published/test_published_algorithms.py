@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ HUGE = 1e15
 PASSES = 5
 
 
-def make(name, model="cp", rank=2, epsilon=20.0, **options):
+def make(name: str, model: str = "cp", rank: int | tuple[int, ...] = 2, epsilon: float = 20.0, **options: Any) -> Any:
     options = {"passes": PASSES, "random_state": 3, "verbose": False, **options}
     if name == "input":
         return InputPerturbation(model, rank, epsilon=epsilon, **{"bounds": (-5.0, 5.0), **options})
@@ -32,22 +33,22 @@ def make(name, model="cp", rank=2, epsilon=20.0, **options):
     return OutputPerturbation(model, rank, epsilon=epsilon, **{"lipschitz": 1.0, **options})
 
 
-def plain(tensor, model="cp", rank=2):
+def plain(tensor: Any, model: str = "cp", rank: int = 2) -> Any:
     """The published descent without noise."""
     return PublishedDescent(model, rank, passes=PASSES, random_state=3).fit(tensor).model_
 
 
 @pytest.fixture(scope="module", params=[2, 3, 4], ids=lambda order: f"order {order}")
-def any_tensor(request):
+def any_tensor(request: pytest.FixtureRequest) -> Any:
     return make_tensor(request.param)
 
 
 @pytest.fixture(scope="module")
-def tensor():
+def tensor() -> Any:
     return make_tensor(3)
 
 
-def make_tensor(order):
+def make_tensor(order: int) -> Any:
     rng = np.random.default_rng(order)
     shape = (7, 6, 5, 4)[:order]
     coords = np.argwhere(rng.random(shape) < 0.7)
@@ -59,8 +60,8 @@ NAMES = ["input", "gradient", "output"]
 
 @pytest.mark.parametrize("model", ["cp", "tucker"])
 @pytest.mark.parametrize("name", NAMES)
-def test_without_noise_it_is_the_published_descent(any_tensor, name, model):
-    unclipped = {"clip_constant": 1e4} if name == "gradient" else {}
+def test_without_noise_it_is_the_published_descent(any_tensor: Any, name: str, model: Any) -> None:
+    unclipped: dict[str, Any] = {"clip_constant": 1e4} if name == "gradient" else {}
     fitted = make(name, model, epsilon=HUGE, **unclipped).fit(any_tensor).model_
     expected = plain(any_tensor, model)
     for got, want in zip(fitted.factors, expected.factors, strict=True):
@@ -70,7 +71,7 @@ def test_without_noise_it_is_the_published_descent(any_tensor, name, model):
     np.testing.assert_allclose(fitted.predict(any_tensor.coords), expected.predict(any_tensor.coords), atol=1e-9)
 
 
-def test_input_noise_has_the_printed_scale(tensor):
+def test_input_noise_has_the_printed_scale(tensor: Any) -> None:
     """The fit is the published descent on values with Laplace noise of scale range / epsilon."""
     fit = make("input", bounds=(-5.0, 5.0)).fit(tensor)
     assert fit.sensitivity_ == 10.0
@@ -81,7 +82,7 @@ def test_input_noise_has_the_printed_scale(tensor):
     np.testing.assert_allclose(fit.model_.factors[0], expected.factors[0], atol=1e-9)
 
 
-def test_clamping_and_bounds_from_the_data(tensor):
+def test_clamping_and_bounds_from_the_data(tensor: Any) -> None:
     low, high = float(tensor.values.min()), float(tensor.values.max())
     fit = make("input", bounds="data").fit(tensor)
     assert fit.sensitivity_ == high - low
@@ -96,7 +97,7 @@ def test_clamping_and_bounds_from_the_data(tensor):
 
 
 @pytest.mark.parametrize("mode", [-1, 0, "b"])
-def test_output_noise_touches_one_factor(tensor, mode):
+def test_output_noise_touches_one_factor(tensor: Any, mode: Any) -> None:
     base = plain(tensor)
     one, two = (make("output", epsilon=e, noisy_mode=mode, lipschitz=0.3).fit(tensor) for e in (1.0, 2.0))
     assert one.sensitivity_ == pytest.approx(2 * PASSES * 0.3 * 0.005)
@@ -110,7 +111,7 @@ def test_output_noise_touches_one_factor(tensor, mode):
             np.testing.assert_array_equal(first, 0.0)
 
 
-def test_gradient_sensitivity_is_twice_the_clipping_constant(tensor):
+def test_gradient_sensitivity_is_twice_the_clipping_constant(tensor: Any) -> None:
     """With a tiny constant the noise all but vanishes at any epsilon: the papers' good curves."""
     fit = make("gradient", epsilon=0.01, clip_constant=1e-12).fit(tensor)
     assert fit.sensitivity_ == 2e-12
@@ -120,7 +121,7 @@ def test_gradient_sensitivity_is_twice_the_clipping_constant(tensor):
     assert np.abs(loud.model_.factors[2] - fit.model_.factors[2]).max() > 0.1
 
 
-def test_noise_is_drawn_in_chunks_without_losing_visits(tensor, monkeypatch):
+def test_noise_is_drawn_in_chunks_without_losing_visits(tensor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tensorveil_evidence.published import gradient_perturbation
 
     whole = make("gradient", epsilon=HUGE).fit(tensor).model_
@@ -130,7 +131,7 @@ def test_noise_is_drawn_in_chunks_without_losing_visits(tensor, monkeypatch):
     )
 
 
-def test_the_unperturbed_factors_give_values_away(tensor):
+def test_the_unperturbed_factors_give_values_away(tensor: Any) -> None:
     """What refutes Algorithm 3 for a known start: the first factor is a noiseless function of the data."""
     fits = []
     for change, epsilon in ((0.0, 1e-3), (0.0, 1e-2), (1.0, 1e-3)):
@@ -142,14 +143,14 @@ def test_the_unperturbed_factors_give_values_away(tensor):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_same_seed_same_fit(tensor, name):
+def test_same_seed_same_fit(tensor: Any, name: str) -> None:
     one, two, other = (make(name, random_state=seed).fit(tensor).predict(tensor) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, two)
     assert np.abs(one - other).max() > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_written(tensor, name, tmp_path):
+def test_nothing_is_written(tensor: Any, name: str, tmp_path: Path) -> None:
     fit = make(name).fit(tensor)
     for write in (fit.save, fit.write_release, fit.model_.save):
         with pytest.raises(published.ReleaseRefusedError, match="write no release"):
@@ -169,7 +170,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize("model", ["cp", "tucker"])
 @pytest.mark.parametrize("name", NAMES)
-def test_guarantees_say_claim_and_truth(tensor, name, model):
+def test_guarantees_say_claim_and_truth(tensor: Any, name: str, model: Any) -> None:
     guarantee = make(name, model, epsilon=12.5).fit(tensor).guarantee_
     status, theorem, reason = EXPECTED[name]
     assert (guarantee.status, guarantee.private, guarantee.secure_noise) == (status, False, False)
@@ -183,7 +184,7 @@ def test_guarantees_say_claim_and_truth(tensor, name, model):
     assert Guarantee.from_json(json.dumps(guarantee.to_json())) == guarantee
 
 
-def test_only_declared_bounds_are_ever_said_to_work(tensor):
+def test_only_declared_bounds_are_ever_said_to_work(tensor: Any) -> None:
     """No sentence may promise epsilon for an algorithm that does not have it, not even with secure noise."""
     assert "would have been (epsilon = 20, delta = 0)" in make("input").fit(tensor).guarantee_.sentence()
     fits = [make("input", bounds="data"), make("gradient"), make("output")]
@@ -196,7 +197,7 @@ def test_only_declared_bounds_are_ever_said_to_work(tensor):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fitting_prints_the_guarantee(tensor, name, capsys):
+def test_fitting_prints_the_guarantee(tensor: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     fit = make(name, verbose=True).fit(tensor)
     captured = capsys.readouterr()
     assert captured.err.strip() == explain(fit.guarantee_)
@@ -204,7 +205,7 @@ def test_fitting_prints_the_guarantee(tensor, name, capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_conventions(tensor, name):
+def test_conventions(tensor: Any, name: str) -> None:
     original = make(name, "tucker", rank=(2, 3, 2))
     assert clone(original).get_params() == original.get_params()
     with pytest.raises(tv.NotFittedError, match=r"must be fitted first"):
@@ -238,32 +239,32 @@ def test_conventions(tensor, name):
         ("output", {"rank": 0}, "rank must be a whole number"),
     ],
 )
-def test_parameter_errors(tensor, name, options, message):
+def test_parameter_errors(tensor: Any, name: str, options: Any, message: Any) -> None:
     with pytest.raises(tv.InputError, match=message):
         make(name, **options).fit(tensor)
 
 
-def test_privacy_inputs_have_no_defaults():
+def test_privacy_inputs_have_no_defaults() -> None:
     with pytest.raises(TypeError, match="epsilon"):
-        InputPerturbation(bounds=(0, 1))
+        InputPerturbation(bounds=(0, 1))  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="bounds"):
-        InputPerturbation(epsilon=1.0)
+        InputPerturbation(epsilon=1.0)  # type: ignore[call-arg]
 
 
-def test_equal_values_have_no_range():
+def test_equal_values_have_no_range() -> None:
     flat = tv.ObservedTensor([[0, 0], [1, 1]], [1.0, 1.0], shape=(2, 2))
     with pytest.raises(tv.InputError, match="not all equal"):
         make("input", bounds="data").fit(flat)
 
 
-def test_divergence_is_an_error_with_a_remedy(tensor):
+def test_divergence_is_an_error_with_a_remedy(tensor: Any) -> None:
     with pytest.raises(tv.InputError, match="Try a tenth of learning_rate"):
         make("gradient", learning_rate=50.0, passes=20).fit(tensor)
     with pytest.raises(tv.InputError, match=r"learning_rate .* diverged\. Try a tenth"):
         PublishedDescent("cp", 3, learning_rate=1e6, random_state=0).fit(tensor)
 
 
-def test_the_plain_descent_claims_nothing_and_writes_nothing(tensor, tmp_path):
+def test_the_plain_descent_claims_nothing_and_writes_nothing(tensor: Any, tmp_path: Path) -> None:
     fit = PublishedDescent("tucker", (2, 3, 2), passes=PASSES, random_state=3)
     assert clone(fit).get_params() == fit.get_params()
     fit.fit(tensor)
@@ -275,7 +276,7 @@ def test_the_plain_descent_claims_nothing_and_writes_nothing(tensor, tmp_path):
     assert fit.history_[-1].train_error < fit.history_[0].train_error
 
 
-def test_published_settings_do_not_beat_the_constant():
+def test_published_settings_do_not_beat_the_constant() -> None:
     """The papers' descent with their settings, on their reference case, without any noise."""
     errors, constants = [], []
     for seed in range(6):
@@ -291,9 +292,9 @@ def test_published_settings_do_not_beat_the_constant():
 PAGE = Path(__file__).parents[4] / "docs" / "published.md"
 
 
-def test_the_page_runs_and_holds_what_guarantees_point_to(tensor):
+def test_the_page_runs_and_holds_what_guarantees_point_to(tensor: Any) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    names = {}
+    names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(compile(block, "docs/published.md", "exec"), names)
     anchors = {

@@ -1,5 +1,7 @@
 """Bi-scaling against its definition."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,20 +11,20 @@ import tensorveil as tv
 from tensorveil_evidence.published import biscale
 
 
-def matrix(seed, shape=(9, 7), density=1.0):
+def matrix(seed: int, shape: Any = (9, 7), density: float = 1.0) -> Any:
     rng = np.random.default_rng(seed)
     dense = rng.normal(3.0, 2.0, shape) + rng.normal(0, 3, (shape[0], 1))
     dense[rng.random(shape) > density] = np.nan
     return tv.ObservedTensor.from_dense(dense)
 
 
-def plain_loop(x, rounds):
+def plain_loop(x: Any, rounds: Any) -> Any:
     """One number at a time, from the definition; NaN is not observed."""
     n, m = x.shape
     a, b, t, g = np.zeros(n), np.zeros(m), np.ones(n), np.ones(m)
     seen = ~np.isnan(x)
 
-    def residual():
+    def residual() -> Any:
         return (x - a[:, None] - b) / (t[:, None] * g)
 
     for _ in range(rounds):
@@ -42,7 +44,7 @@ def plain_loop(x, rounds):
 
 
 @pytest.mark.parametrize("density", [1.0, 0.7])
-def test_rows_and_columns_are_standard(density):
+def test_rows_and_columns_are_standard(density: Any) -> None:
     result = biscale(matrix(0, (30, 25), density), rounds=500)
     assert result.converged
     scaled = result.tensor.to_dense()
@@ -52,7 +54,7 @@ def test_rows_and_columns_are_standard(density):
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 20])
-def test_against_a_plain_loop(rounds):
+def test_against_a_plain_loop(rounds: Any) -> None:
     tensor = matrix(1, density=0.8)
     result = biscale(tensor, rounds=rounds, tol=0.0)
     scaled, a, b, t, g = plain_loop(tensor.to_dense(), rounds)
@@ -64,7 +66,7 @@ def test_against_a_plain_loop(rounds):
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_slices_are_scaled_apart(axis):
+def test_slices_are_scaled_apart(axis: Any) -> None:
     rng = np.random.default_rng(2)
     dense = rng.normal(size=(6, 6, 6)) * rng.uniform(1, 5, 6) + 3
     dense[rng.random(dense.shape) < 0.1] = np.nan
@@ -74,7 +76,7 @@ def test_slices_are_scaled_apart(axis):
         np.testing.assert_allclose(np.take(whole, k, axis), alone, atol=1e-9)
 
 
-def test_held_out_entries_and_the_way_back():
+def test_held_out_entries_and_the_way_back() -> None:
     tensor = matrix(3, (12, 10), 0.9)
     held, train = tensor.take(slice(0, 20)), tensor.take(slice(20, None))
     result = biscale(train)
@@ -85,7 +87,7 @@ def test_held_out_entries_and_the_way_back():
 
 @settings(max_examples=60)
 @given(st.integers(0, 10_000), st.floats(0.02, 0.9), st.sampled_from([(3, 4), (4, 3, 5), (1, 6, 2)]))
-def test_sparse_slices_stay_finite_and_come_back(seed, density, shape):
+def test_sparse_slices_stay_finite_and_come_back(seed: int, density: Any, shape: tuple[int, ...]) -> None:
     """Single entries, rows that means alone explain, constant slices: nothing vanishes or blows up."""
     rng = np.random.default_rng(seed)
     dense = rng.integers(1, 6, shape).astype(float)
@@ -97,12 +99,12 @@ def test_sparse_slices_stay_finite_and_come_back(seed, density, shape):
     np.testing.assert_allclose(result.restore(tensor.coords, result.tensor.values), tensor.values, rtol=1e-9)
 
 
-def test_it_says_that_it_depends_on_the_data():
+def test_it_says_that_it_depends_on_the_data() -> None:
     assert "data-dependent" in biscale(matrix(0)).warning
     assert biscale(matrix(0).with_bounds((-50, 50))).tensor.bounds is None
 
 
-def test_parameter_errors():
+def test_parameter_errors() -> None:
     with pytest.raises(tv.InputError, match="order 4"):
         biscale(tv.ObservedTensor([[0, 0, 0, 0]], [1.0], shape=(2, 2, 2, 2)))
     with pytest.raises(tv.InputError, match="rounds must be"):
@@ -113,7 +115,7 @@ def test_parameter_errors():
         biscale(tv.ObservedTensor([[0, 0, 0]], [1.0], shape=(2, 2, 2)), slice_mode=5)
 
 
-def test_least_scale_keeps_scales_from_vanishing():
+def test_least_scale_keeps_scales_from_vanishing() -> None:
     """Two entries in a row that the column means explain: without a floor the row's scale runs to zero."""
     tensor = tv.ObservedTensor([[0, 0], [0, 1], [1, 1]], [1.0, 2.0, 5.0], shape=(2, 2))
     result = biscale(tensor, least_scale=0.25)

@@ -1,5 +1,7 @@
 """Algorithm 2 entry by entry, against a plain loop that follows its lines."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from tensorveil_evidence.kernels.published_private import sgd_published_private
 ETA, LAM, LAM_G = 0.03, 0.2, 0.1
 
 
-def problem(order, core, seed=0):
+def problem(order: int, core: Any, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     shape = tuple(range(3, 3 + order))
     ranks = tuple(2 + m % 2 for m in range(order)) if core else (3,) * order
@@ -20,7 +22,7 @@ def problem(order, core, seed=0):
     return columns, rng.standard_normal(25), rng.permutation(25), middle, factors, rng
 
 
-def predict(core, rows):
+def predict(core: Any, rows: Any) -> Any:
     if core is None:
         return np.prod(rows, axis=0).sum()
     out = core
@@ -29,13 +31,15 @@ def predict(core, rows):
     return float(out)
 
 
-def gradient(x, core, rows, mode):
+def gradient(x: Any, core: Any, rows: Any, mode: Any) -> Any:
     """By the definition: the prediction is linear in a row, so its derivative is its value at unit rows."""
     h = np.array([predict(core, [*rows[:mode], unit, *rows[mode + 1 :]]) for unit in np.eye(len(rows[mode]))])
     return -2 * (x - predict(core, rows)) * h + 2 * LAM * rows[mode]
 
 
-def plain_loop(columns, values, order, core, factors, noise, noisy, clip):
+def plain_loop(
+    columns: Any, values: Any, order: Any, core: Any, factors: Any, noise: Any, noisy: Any, clip: Any
+) -> Any:
     factors = [f.copy() for f in factors]
     core = None if core is None else core.copy()
     for visit, p in enumerate(order):
@@ -57,7 +61,7 @@ def plain_loop(columns, values, order, core, factors, noise, noisy, clip):
 @pytest.mark.parametrize("clip", [0.05, 1.0, 1e6])
 @pytest.mark.parametrize(("order", "noisy"), [(2, 1), (3, 2), (3, 0), (4, 1)])
 @pytest.mark.parametrize("with_core", [False, True])
-def test_follows_the_printed_lines(order, noisy, with_core, clip):
+def test_follows_the_printed_lines(order: int, noisy: Any, with_core: Any, clip: Any) -> None:
     columns, values, visits, core, factors, rng = problem(order, with_core)
     noise = rng.standard_normal((25, factors[noisy].shape[1]))
     expected_core, expected = plain_loop(columns, values, visits, core, factors, noise, noisy, clip)
@@ -70,7 +74,7 @@ def test_follows_the_printed_lines(order, noisy, with_core, clip):
 
 
 @pytest.mark.parametrize("with_core", [False, True])
-def test_without_noise_and_clipping_it_is_the_published_descent_to_the_bit(with_core):
+def test_without_noise_and_clipping_it_is_the_published_descent_to_the_bit(with_core: Any) -> None:
     columns, values, visits, core, factors, _ = problem(3, with_core)
     one, other = pad(factors), pad(factors)
     noise = np.zeros((25, factors[-1].shape[1]))
@@ -87,7 +91,7 @@ def test_without_noise_and_clipping_it_is_the_published_descent_to_the_bit(with_
     np.testing.assert_array_equal(one.flat, other.flat)
 
 
-def test_clipped_steps_are_short():
+def test_clipped_steps_are_short() -> None:
     columns, values, _, _, factors, _ = problem(3, False)
     padded = pad(factors)
     sgd_published_private(columns, 100 * values, np.array([4]), None, padded, np.zeros((1, 3)), 2, 0.05, ETA, LAM)
@@ -95,7 +99,7 @@ def test_clipped_steps_are_short():
     assert step == pytest.approx(ETA * 0.05, rel=1e-9)
 
 
-def test_the_first_step_of_other_modes_is_free_of_noise():
+def test_the_first_step_of_other_modes_is_free_of_noise() -> None:
     """What refutes the claim: A is released, and moved by a value before any noise is drawn."""
     columns, values, _, _, factors, rng = problem(3, False)
     moved = []

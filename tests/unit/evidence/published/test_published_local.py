@@ -6,6 +6,7 @@ import gzip
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,11 +32,11 @@ from tensorveil_evidence.published import (
 from tensorveil_evidence.published.array_kinds import mirror
 from tensorveil_evidence.published.truth import laplace_epsilon
 
-MNIST = {"shape": (28, 28), "bounds": (0, 255), "span": 256}
-BOX = {"shape": (28, 28), "bounds": (-1, 1), "epsilon": 1.0, "delta": 1e-5}
+MNIST: dict[str, Any] = {"shape": (28, 28), "bounds": (0, 255), "span": 256}
+BOX: dict[str, Any] = {"shape": (28, 28), "bounds": (-1, 1), "epsilon": 1.0, "delta": 1e-5}
 
 
-def tldp(noise="laplace", reading="algorithm", epsilon=1.0, **options):
+def tldp(noise: str = "laplace", reading: str = "algorithm", epsilon: float = 1.0, **options: Any) -> Any:
     return TLDP(noise=noise, reading=reading, epsilon=epsilon, **(MNIST | options))
 
 
@@ -43,7 +44,9 @@ def tldp(noise="laplace", reading="algorithm", epsilon=1.0, **options):
     ("epsilon", "pure", "laplace", "mu", "gaussian"),
     [(0.1, 78, 14.8, 12.5, 130), (0.5, 391, 135.5, 27.9, 507), (1.0, 781, 380, 39.4, 945)],
 )
-def test_what_can_be_said_of_the_papers_own_parameters(epsilon, pure, laplace, mu, gaussian):
+def test_what_can_be_said_of_the_papers_own_parameters(
+    epsilon: float, pure: Any, laplace: Any, mu: Any, gaussian: Any
+) -> None:
     first = tldp("laplace", "proof", epsilon).truth("tensor")
     assert first.noisy == pytest.approx(pure, rel=2e-3)
     assert first.epsilon == pytest.approx(laplace, rel=5e-3)
@@ -54,7 +57,7 @@ def test_what_can_be_said_of_the_papers_own_parameters(epsilon, pure, laplace, m
     assert second.pure == math.inf
 
 
-def test_the_two_readings_of_p():
+def test_the_two_readings_of_p() -> None:
     assert tldp("laplace", "algorithm").keep == pytest.approx(1 / 513)
     sigma = 256 / math.sqrt(2)
     exponent = math.exp(-1.0)
@@ -64,7 +67,7 @@ def test_the_two_readings_of_p():
     assert small.keep == pytest.approx(math.exp(-3) / (2 + math.exp(-3)))
 
 
-def test_a_kept_entry_is_an_atom():
+def test_a_kept_entry_is_an_atom() -> None:
     mechanism = tldp()
     x = np.full((28, 28), 100.0)
     same = np.mean([np.mean(mechanism.perturb(x, seed) == 100.0) for seed in range(200)])
@@ -83,7 +86,7 @@ def test_a_kept_entry_is_an_atom():
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("reading", ["algorithm", "proof"])
-def test_claims_about_whole_tensors_are_refuted(noise, reading):
+def test_claims_about_whole_tensors_are_refuted(noise: Any, reading: Any) -> None:
     guarantee = tldp(noise, reading).guarantee("tensor")
     assert guarantee.status == "refuted"
     assert not guarantee.private
@@ -95,7 +98,7 @@ def test_claims_about_whole_tensors_are_refuted(noise, reading):
         tldp(noise, reading).save("report.npy")
 
 
-def test_composed_laplace_noise_is_bounded_from_both_sides():
+def test_composed_laplace_noise_is_bounded_from_both_sides() -> None:
     # One entry in closed form; two by quadrature of the loss; never below a lower bound from the tail of the losses.
     assert laplace_epsilon(1.0, 1, 1e-9) == pytest.approx(1.0, abs=1e-8)
     assert laplace_epsilon(1.0, 1, 0.5) == 0.0
@@ -110,7 +113,7 @@ def test_composed_laplace_noise_is_bounded_from_both_sides():
         assert found <= 0.7 * count
 
 
-def test_baselines_and_their_true_epsilon():
+def test_baselines_and_their_true_epsilon() -> None:
     """28 x 28, range [-1, 1], delta 1e-5, nominal epsilon 1."""
     mvg, idn, classic = MVG(**BOX), IDN(**BOX), GaussianNoise(calibration="classic", **BOX)
     assert mvg.sigma == pytest.approx(1.94e5, rel=3e-3)
@@ -133,7 +136,7 @@ def test_baselines_and_their_true_epsilon():
     assert laplace.guarantee().status == "claimed"
 
 
-def test_directional_noise():
+def test_directional_noise() -> None:
     rng = np.random.default_rng(0)
     turn = np.linalg.qr(rng.normal(size=(28, 28)))[0]
     shares = np.linspace(1, 3, 28) / np.linspace(1, 3, 28).sum()
@@ -143,7 +146,10 @@ def test_directional_noise():
     assert np.allclose(even.row_variances, MVG(**BOX).sigma ** 2)
     assert even.truth("tensor").mu == pytest.approx(MVG(**BOX).truth("tensor").mu)
     # On a ball nothing beats isotropic noise: the bound by the smallest variance is larger.
-    assert mechanism.truth("tensor").mu > even.truth("tensor").mu
+    turned, isotropic = mechanism.truth("tensor").mu, even.truth("tensor").mu
+    assert turned is not None
+    assert isotropic is not None
+    assert turned > isotropic
     tensor = MVG(shape=(3, 4, 5), epsilon=1.0, bounds=(0, 1), delta=1e-5, mode=1,
                  directions=np.eye(4), shares=np.full(4, 0.25))  # fmt: skip
     assert tensor.perturb(np.zeros((3, 4, 5)), 0).shape == (3, 4, 5)
@@ -153,7 +159,7 @@ def test_directional_noise():
             MVG(**(BOX | wrong))
 
 
-def test_table_5_by_formula_and_by_simulation():
+def test_table_5_by_formula_and_by_simulation() -> None:
     rows = {row.method: row for row in table5((28, 28), 1.0, (0, 255), 256, 1e-5, runs=30)}
     size, span = 784, 256
     assert rows["Laplace"].printed == pytest.approx(span * size * math.sqrt(2 * size))
@@ -171,7 +177,7 @@ def test_table_5_by_formula_and_by_simulation():
     assert rows["Laplace"].pure_tensor <= 1
 
 
-def test_weights_lower_the_chance_to_keep():
+def test_weights_lower_the_chance_to_keep() -> None:
     weights = np.zeros((28, 28))
     weights[:14] = 1.0
     mechanism = tldp(weights=weights)
@@ -188,7 +194,7 @@ def test_weights_lower_the_chance_to_keep():
     assert "read off the values" in explain(tldp(weights="data").guarantee("tensor"))
 
 
-def test_symmetric_tensors_stay_symmetric():
+def test_symmetric_tensors_stay_symmetric() -> None:
     x = mirror(np.random.default_rng(0).uniform(-1, 1, size=(5, 5, 5)))
     for made in (
         TLDP(
@@ -205,14 +211,14 @@ def test_symmetric_tensors_stay_symmetric():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
-def test_numpy_kinds_come_back(dtype):
+def test_numpy_kinds_come_back(dtype: Any) -> None:
     x = np.full((6, 28, 28), 7, dtype=dtype)
     noisy = tldp().perturb(x, 0)
     assert noisy.shape == x.shape
     assert noisy.dtype == (np.float64 if dtype == np.uint8 else dtype)
 
 
-def test_torch_tensors_come_back_as_torch_tensors():
+def test_torch_tensors_come_back_as_torch_tensors() -> None:
     torch = pytest.importorskip("torch")
     for kind in (torch.float32, torch.float64, torch.uint8):
         x = torch.full((2, 3, 4), 7, dtype=kind)
@@ -229,7 +235,7 @@ def test_torch_tensors_come_back_as_torch_tensors():
     assert all(isinstance(layer, torch.Tensor) for layer in noisy)
 
 
-def test_layers_share_the_budget():
+def test_layers_share_the_budget() -> None:
     mechanism = LLAGP(clip_norms=(1.0, 2.0, 0.5), noise_multiplier=2.0, steps=20, kappa=0.6)
     for step in (0, 7, 20):
         shares = mechanism.shares(step)
@@ -242,7 +248,7 @@ def test_layers_share_the_budget():
     assert LLAGP(clip_norms=(1.0,), noise_multiplier=1.0, steps=1).shares(1).tolist() == [1.0]
 
 
-def test_gradients_are_clipped_and_noised_per_layer():
+def test_gradients_are_clipped_and_noised_per_layer() -> None:
     rng = np.random.default_rng(0)
     layers = [100 * rng.normal(size=(50, 4)), rng.normal(size=(50, 2, 3)) * 1e-3]
     quiet = LLAGP(clip_norms=(1.0, 1.0), noise_multiplier=1e-9, steps=2).noisy_means(layers, 1, 0)
@@ -255,12 +261,12 @@ def test_gradients_are_clipped_and_noised_per_layer():
     assert mechanism.guarantee(1e-5).epsilon == pytest.approx(gdp_epsilon(math.sqrt(20) / 3, 1e-5), rel=1e-9)
 
 
-def test_the_diagonal_is_estimated_without_the_matrix():
+def test_the_diagonal_is_estimated_without_the_matrix() -> None:
     rng = np.random.default_rng(3)
     hessian = np.diag([1.0, 4.0, 9.0, 16.0]) + 0.1 * rng.normal(size=(4, 4))
     hessian = (hessian + hessian.T) / 2
 
-    def product(v):
+    def product(v: Any) -> Any:
         image = hessian @ np.concatenate([part.reshape(-1) for part in v])
         return [image[:1], image[1:].reshape(3, 1)]
 
@@ -303,15 +309,15 @@ def test_the_diagonal_is_estimated_without_the_matrix():
         (lambda: hutchinson_diagonal(lambda v: v, [(1,)], 0, 0), "probes"),
     ],
 )
-def test_bad_input_is_refused(make, words):
+def test_bad_input_is_refused(make: Any, words: Any) -> None:
     with pytest.raises(InputError, match=words):
         make()
 
 
-def exact_ratio(first, second, answers):
+def exact_ratio(first: Any, second: Any, answers: Any) -> Any:
     """The largest log-ratio, over answers, of two laws of one DTLDP entry, by their closed form."""
 
-    def law(mechanism, value):
+    def law(mechanism: Any, value: Any) -> Any:
         found = mechanism._law(mechanism._epsilons[0])
         a, keep = math.exp(-1 / float(found.scale)), found.chance / 2**64
         return (1 - keep) * (1 - a) / (1 + a) * a ** np.abs(answers - value) + keep * (answers == value)
@@ -319,9 +325,9 @@ def exact_ratio(first, second, answers):
     return float(np.abs(np.log(law(*first)) - np.log(law(*second))).max())
 
 
-def test_weights_from_the_data_void_a_guarantee_that_public_weights_keep():
+def test_weights_from_the_data_void_a_guarantee_that_public_weights_keep() -> None:
     """One pixel of a weighted mechanism: with its weight public, epsilon holds; with its own value as weight, not."""
-    common = {"shape": (1,), "unit": "local entry", "bounds": (0, 255), "points": 256}
+    common: dict[str, Any] = {"shape": (1,), "unit": "local entry", "bounds": (0, 255), "points": 256}
     answers = np.arange(-600, 860)
     fixed = DTLDP(epsilon=0.5, **common)
     assert exact_ratio((fixed, 0), (fixed, 255), answers) <= 0.5 + 1e-9
@@ -338,14 +344,14 @@ def test_weights_from_the_data_void_a_guarantee_that_public_weights_keep():
     assert Unit.parse("local entry") == Unit.local_entry()
 
 
-def lower_bound(first, second, n):
+def lower_bound(first: Any, second: Any, n: int) -> Any:
     """Clopper-Pearson at confidence 0.999 on the log-ratio of the chances of an event."""
     low = stats.beta.ppf(0.0005, first, n - first + 1) if first else 0.0
     high = stats.beta.ppf(0.9995, second + 1, n - second) if second < n else 1.0
     return math.log(low / high) if low > high else 0.0
 
 
-def test_weights_read_off_mnist_images_are_refuted_and_public_ones_are_not():
+def test_weights_read_off_mnist_images_are_refuted_and_public_ones_are_not() -> None:
     """Two images that differ in one pixel, nominal epsilon 1 for the whole image, answers of that pixel."""
     path = Path(os.environ.get("TENSORVEIL_DATA", "")) / "mnist" / "train-images-idx3-ubyte.gz"
     if not os.environ.get("TENSORVEIL_DATA") or not path.is_file():
@@ -358,7 +364,7 @@ def test_weights_read_off_mnist_images_are_refuted_and_public_ones_are_not():
     public = np.zeros((28, 28))
     public[4:24, 4:24] = 0.8
 
-    def told(x, weights):
+    def told(x: Any, weights: Any) -> Any:
         """Count answers other than the constant that an unreported pixel has."""
         mechanism = DTLDP(shape=(28, 28), epsilon=1.0, unit="tensor", bounds=(0, 255), points=256, weights=weights)
         answers = [mechanism.perturb(np.broadcast_to(x, (2000, 28, 28)))[(slice(None), *place)] for _ in range(10)]

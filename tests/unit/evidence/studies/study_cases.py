@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from tensorveil_evidence.studies.study import Cell, Results, Row, Study
 
 
-def row(method="one", value=1.0, *, status="proven", run=100, x=1.0, panel="", metric="RMSE"):
+def row(
+    method: str = "one",
+    value: float | None = 1.0,
+    *,
+    status: str = "proven",
+    run: int = 100,
+    x: float | None = 1.0,
+    panel: str = "",
+    metric: str = "RMSE",
+) -> Any:
     return Row(panel=panel, method=method, status=status, run=run, x=x, metric=metric, value=value)
 
 
-def doubled(settings):
+def doubled(settings: Any) -> Iterator[Any]:
     """Twice the number in the settings, on two places."""
     yield row(value=2.0 * settings["number"], run=settings["number"])
     yield row(value=0.1 + settings["number"] / 3, run=settings["number"], x=2.0)
 
 
-def study(compute=doubled, **changes):
+def study(compute: Any = doubled, **changes: Any) -> Any:
     options = {
         "name": "made-up",
         "title": "Made up",
@@ -32,5 +44,5 @@ def study(compute=doubled, **changes):
     return Study(**options | changes)
 
 
-def results(rows, quick=False):
+def results(rows: Any, quick: bool = False) -> Any:
     return Results(rows=rows, quick=quick, seconds={"number=0": 3.0})

@@ -19,7 +19,7 @@ NAMES = sorted(list_studies())
 WRITTEN = [name for name in NAMES if (DOCS / f"{name}.parquet").exists()]
 
 
-def test_names():
+def test_names() -> None:
     assert {
         "wei-figure-2",
         "wei-figure-3",
@@ -34,7 +34,7 @@ def test_names():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cells_have_their_own_names_and_can_be_written(name):
+def test_cells_have_their_own_names_and_can_be_written(name: str) -> None:
     study = list_studies()[name]
     full = study.cells(study.runs[1], False)
     quick = study.cells(study.runs[0], True)
@@ -51,29 +51,30 @@ OWN_QUICK_CELLS = {"claims", "yuan-table-5", *(name for name in NAMES if name.st
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in OWN_QUICK_CELLS])
-def test_a_quick_run_is_a_part_of_the_full_one(name):
+def test_a_quick_run_is_a_part_of_the_full_one(name: str) -> None:
     study = list_studies()[name]
     full = {study.digest(cell, "1") for cell in study.cells(study.runs[1], False)}
     assert {study.digest(cell, "1") for cell in study.cells(study.runs[0], True)} <= full
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_stands_in_the_docs(name):
+def test_the_page_stands_in_the_docs(name: str) -> None:
     assert name in WRITTEN
     assert f"[{name}]({name}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_the_page_is_the_one_that_its_results_give(name):
+def test_the_page_is_the_one_that_its_results_give(name: str) -> None:
     """A page that was edited, or whose text changed, asks for `tensorveil study NAME --redraw -o docs/studies`."""
     study, page = list_studies()[name], (DOCS / f"{name}.md").read_text(encoding="utf-8")
     results = read_results(study, DOCS)
     assert not results.quick
     assert page == publication.write_page(study, results)
     assert {row.status for row in results.rows} <= set(STATUSES)
-    caption = re.search(r"^\*(.*)\*$", page, re.MULTILINE)[1]
+    caption = re.search(r"^\*(.*)\*$", page, re.MULTILINE)
+    assert caption is not None
     for word in ("Unit: ", "psilon", "elta: ", "Runs", "Guarantees: "):
-        assert word in caption
+        assert word in caption[1]
     assert (DOCS / f"{name}.svg").is_file()
     for target in re.findall(r"\]\(([\w./-]+)\)", page):
         assert (DOCS / target).exists(), target

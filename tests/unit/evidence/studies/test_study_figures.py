@@ -16,7 +16,7 @@ NAMES = [name for name in sorted(list_studies()) if (DOCS / f"{name}.parquet").e
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_figure(name, tmp_path):
+def test_the_figure(name: str, tmp_path: Path) -> None:
     study = list_studies()[name]
     results = read_results(study, DOCS)
     figure = study.draw(results)
@@ -40,8 +40,8 @@ def test_the_figure(name, tmp_path):
     assert svg.read_bytes() == before
 
 
-def test_bands_and_marks_of_divergence():
-    from study_cases import row
+def test_bands_and_marks_of_divergence() -> None:
+    from tests.unit.evidence.studies.study_cases import row
 
     figure, _, axes = drawing.new_figure(4, 3, "A caption.", rows=1, columns=1)
     rows = [row(value=value, run=run, x=x) for x in (1.0, 2.0) for run, value in ((1, 1.0), (2, 3.0))]

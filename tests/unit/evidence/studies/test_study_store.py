@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from study_cases import doubled, row, study
 
 from tensorveil.errors import InputError
 from tensorveil_evidence.studies.store import cells_in_results, find_finished, keep_cell, read_results, write_results
 from tensorveil_evidence.studies.study import as_json, as_row
+from tests.unit.evidence.studies.study_cases import doubled, row, study
 
 
-def kept(made, folder, runs=2):
+def kept(made: Any, folder: Path, runs: int = 2) -> Any:
     return [
         keep_cell(made, folder, cell, list(made.compute(cell.settings)), 1.5) for cell in made.cells(runs, False)
     ]  # fmt: skip
 
 
-def test_cells_become_results_and_leave_nothing_behind(tmp_path):
+def test_cells_become_results_and_leave_nothing_behind(tmp_path: Path) -> None:
     made = study()
     done = kept(made, tmp_path)
     assert sorted(path.name for path in (tmp_path / "cells" / "made-up").iterdir()) == [
@@ -41,7 +43,7 @@ def test_cells_become_results_and_leave_nothing_behind(tmp_path):
     assert "not private" in facts["noise"] or "nothing here is private" in facts["noise"]
 
 
-def test_cells_of_a_larger_run_stay(tmp_path):
+def test_cells_of_a_larger_run_stay(tmp_path: Path) -> None:
     made = study()
     done = kept(made, tmp_path, runs=3)
     (tmp_path / "cells" / "made-up" / ".number=1.json.0f.tmp").write_text("{")
@@ -50,7 +52,7 @@ def test_cells_of_a_larger_run_stay(tmp_path):
     assert len(find_finished(made, tmp_path)) == 3
 
 
-def test_finished_results_are_known_cells(tmp_path):
+def test_finished_results_are_known_cells(tmp_path: Path) -> None:
     made = study()
     done = kept(made, tmp_path)
     before = find_finished(made, tmp_path)
@@ -60,7 +62,7 @@ def test_finished_results_are_known_cells(tmp_path):
 
 
 @pytest.mark.parametrize("change", [{"settings": {"depth": 4}}, {"name": "other"}])
-def test_cells_of_other_settings_are_not_known(tmp_path, change):
+def test_cells_of_other_settings_are_not_known(tmp_path: Path, change: Any) -> None:
     made = study()
     kept(made, tmp_path)
     other = replace(made, **change)
@@ -70,7 +72,7 @@ def test_cells_of_other_settings_are_not_known(tmp_path, change):
     assert made.digest(cell, "0.1.0") != made.digest(cell, "0.1.1")
 
 
-def test_rows_that_were_changed_are_not_believed(tmp_path):
+def test_rows_that_were_changed_are_not_believed(tmp_path: Path) -> None:
     made = study()
     write_results(made, tmp_path, kept(made, tmp_path), quick=False)
     path = tmp_path / "made-up.parquet"
@@ -82,15 +84,15 @@ def test_rows_that_were_changed_are_not_believed(tmp_path):
 
 
 @given(value=st.none() | st.floats(allow_nan=False, allow_infinity=False), x=st.none() | st.floats(0, 10))
-def test_rows_survive_json(value, x):
+def test_rows_survive_json(value: Any, x: Any) -> None:
     made = row(value=value, x=x)
     assert as_row(json.loads(json.dumps(as_json(made), allow_nan=False))) == made
 
 
-def test_numbers_are_kept_to_the_last_bit(tmp_path):
+def test_numbers_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     made = study()
-    values = [found.value for cell in kept(made, tmp_path) for found in cell.rows]
-    again = [found.value for cell in find_finished(made, tmp_path).values() for found in cell.rows]
+    values: list[Any] = [found.value for cell in kept(made, tmp_path) for found in cell.rows]
+    again: list[Any] = [found.value for cell in find_finished(made, tmp_path).values() for found in cell.rows]
     assert sorted(values) == sorted(again)
     assert 0.1 + 1 / 3 in again
     assert list(doubled({"number": 1}))[1].value == 0.1 + 1 / 3

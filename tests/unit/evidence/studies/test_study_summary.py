@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from study_cases import results, row
 
 from tensorveil_evidence.studies import wording
 from tensorveil_evidence.studies.summary import mean_at, pick, summarise
+from tests.unit.evidence.studies.study_cases import results, row
 
 
-def test_means_and_deviations():
+def test_means_and_deviations() -> None:
     rows = [row(value=value, run=run) for run, value in enumerate((1.0, 2.0, 6.0))]
     (point,) = summarise(rows)
     assert point.runs == 3
@@ -20,32 +20,32 @@ def test_means_and_deviations():
     assert point.error == pytest.approx(math.sqrt(7.0 / 3.0))
 
 
-def test_a_run_that_diverged_leaves_no_mean():
+def test_a_run_that_diverged_leaves_no_mean() -> None:
     (point,) = summarise([row(value=1.0), row(value=None, run=101)])
     assert (point.mean, point.deviation, point.diverged) == (None, None, 1)
     assert wording.mean_and_spread(point) == "diverges (1 of 2)"
     assert mean_at([point], "", "one", 1.0) == math.inf
 
 
-def test_one_run_has_no_deviation():
+def test_one_run_has_no_deviation() -> None:
     (point,) = summarise([row(value=0.5)])
     assert point.deviation is None
     assert wording.mean_and_spread(point) == "0.500"
 
 
-def test_a_method_has_one_status_at_a_place():
+def test_a_method_has_one_status_at_a_place() -> None:
     with pytest.raises(AssertionError):
         summarise([row(), row(status="refuted", run=101)])
 
 
-def test_points_are_picked_by_growing_x():
+def test_points_are_picked_by_growing_x() -> None:
     points = summarise([row(x=3.0), row(x=None), row(x=1.0), row("other", x=2.0)])
     assert [point.x for point in pick(points, method="one")] == [None, 1.0, 3.0]
     with pytest.raises(KeyError):
         mean_at(points, "", "one", 7.0)
 
 
-def test_captions_say_everything_that_must_be_said():
+def test_captions_say_everything_that_must_be_said() -> None:
     rows = [
         row("ours", run=1), row("ours", run=2),
         row("theirs", status="refuted", run=1), row("theirs", status="refuted", run=2),
@@ -66,7 +66,7 @@ def test_captions_say_everything_that_must_be_said():
     assert "a quick run" in str(wording.caption(results(rows, quick=True), shown="", unit="", epsilon="", delta=""))
 
 
-def test_tables_repeat_lines_at_every_place():
+def test_tables_repeat_lines_at_every_place() -> None:
     points = summarise([row(x=1.0), row(x=2.0, value=None), row("line", 0.25, status="not private", x=None)])
     assert wording.curves_table(points).splitlines() == [
         "| method | guarantee | 1 | 2 |",
@@ -76,7 +76,7 @@ def test_tables_repeat_lines_at_every_place():
     ]
 
 
-def test_text_is_broken_into_lines_and_tables_are_not():
+def test_text_is_broken_into_lines_and_tables_are_not() -> None:
     words = "word " * 60
     page = wording.fill(f"# Title\n\n{words}\n\n- {words}\n- short\n\n| {words} |\n\n    {words}\n")
     title, text, items, table, code = page.rstrip("\n").split("\n\n")
