@@ -141,9 +141,10 @@ def _choose(
     scores = [Score(kind="given", name=name, function=function) for name, function in given.items()]
     scores += finite_scores(*learn)
     clean = [replace_infinities(rows) for rows in learn]
-    if "law" in kinds:
-        scores += law_scores(*clean)
-    scores += structural_scores(learn[0], learn[1], kinds, claim)
+    with np.errstate(all="ignore"):  # outputs may be any numbers
+        if "law" in kinds:
+            scores += law_scores(*clean)
+        scores += structural_scores(learn[0], learn[1], kinds, claim)
     return choose_cuts(scores, outputs[0][half:], outputs[1][half:], claim, draws)
 
 

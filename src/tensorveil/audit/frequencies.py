@@ -1,8 +1,8 @@
-"""How often codes of outputs occur under one neighbour and under the other, and which of them differ for certain.
+"""How often codes of outputs occur under each neighbour, and which of them differ by more than chance.
 
-Noise on a grid takes thousands of values, most of which are seen a few times: their raw ratios are chance, and would
-stand above the ratio of a true atom. So a code counts by the lower confidence bound of its ratio. Nothing rests on the
-bounds of this module but the choice of events; they are confirmed by exact ones, on other draws.
+Noise on a grid takes thousands of values, most of which are seen a few times. Their raw frequency ratios are chance,
+and would rank above the ratio of a true atom, so a code is ranked by a lower confidence bound of its ratio. These
+bounds only decide which events are chosen; the events are confirmed by exact bounds, on other draws.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tensorveil.audit.claim import Claim, lower_rate, upper_rate
 Array = NDArray[Any]
 
 _COLUMNS = 64  # of many columns, those whose codes differ most
-_SELDOM = 3  # a code that was seen less often is not learnt
+_SELDOM = 3  # a code that was seen less often is ignored
 _SURPRISE = 4.0  # deviations by which a code must differ from its class
-_CAUTION = 2.0  # deviations by which a log ratio is taken on the safe side
-_LEFTOVER = 1e-3  # the weight of what a log ratio says beyond its bound: it breaks ties
-_FIRM = 0.05  # a log ratio above this is more than its leftover
-_EXCESS = 1.0  # deviations of chi-square by which the codes of a column must differ in all
+_CAUTION = 2.0  # deviations by which log ratios are moved towards 0
+_LEFTOVER = 1e-3  # the weight of a raw log ratio beside its bound, which breaks ties
+_FIRM = 0.05  # a log ratio above this is more than a tie-breaker
+_EXCESS = 1.0  # deviations by which the chi-square of a column must exceed its expectation
 _SINGLES = 2  # codes that become events of their own
-_CANDIDATES = 32  # codes that are compared for this by what they show of the claim
-_DOUBT = 0.02
+_CANDIDATES = 32  # codes from which those are chosen, by the level that they promise
+_DOUBT = 0.02  # rates are bounded at this error where codes are compared
 _BLOCK = 1 << 20  # numbers that are coded at a time
 
 
@@ -37,7 +37,7 @@ class Code:
     """An integer for each number of a column: ``function``, elementwise.
 
     Frequencies are compared within classes of codes that are equal but for their last ``class_bits``. ``raw`` codes see
-    infinities and not-a-numbers as they are. ``word`` says what a code means, after the name of a column.
+    infinities and NaNs unchanged. ``word`` says what a code means, after the name of a column.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class CodeRatios:
         return "; ".join(found[:3]) + ("; ..." if len(found) > 3 else "")
 
     def __call__(self, outputs: Array) -> Array:
-        """Return the sum of the log ratios of an output's codes; unknown codes tell nothing."""
+        """Return the sum of the log ratios of an output's codes; unknown codes count as 0."""
         total = np.zeros(len(outputs))
         for column in self._columns:
             codes = self._code.function(np.ascontiguousarray(outputs[:, column.index]))

@@ -1,7 +1,7 @@
-"""Outputs that are what they should be one by one, and tell the data by how they vary together.
+"""Outputs that reveal nothing one by one, but reveal the data by how they vary together.
 
-The second moments of all pairs of outputs are compared, and those that differ most are looked at closely. With a
-thousand outputs these are half a million pairs, so they are gone through in blocks, and only the best are kept.
+The second moments of all pairs of outputs are compared, and those that differ most become scores. A thousand outputs
+have half a million pairs, so they are compared in blocks, of which only the best pairs are kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _compare_products(a: Array, b: Array) -> list[tuple[int, int]]:
 
 
 def choose_triples(a: Array, b: Array) -> list[tuple[int, int, int]]:
-    """Return triples of outputs whose products of signs differ most: what no two of them tell together.
+    """Return triples of outputs whose products of signs differ most, which no two of them need to show.
 
     Of more than 48 outputs none: there would be too many triples.
     """
@@ -82,7 +82,7 @@ def find_directions(a: Array, b: Array, steps: int = 12) -> Array:
     return found
 
 
-def pair_columns(pairs: list[tuple[int, int]]) -> Callable[[Array], Array]:
+def make_pair_columns(pairs: list[tuple[int, int]]) -> Callable[[Array], Array]:
     """Return what gives, for outputs at unit scale, the product, the difference and the sum of each pair."""
     one, other = (np.array(side) for side in zip(*pairs, strict=True))
 

@@ -1,7 +1,7 @@
-"""Views of outputs whose codes are compared: the outputs themselves, and numbers that take several of them together.
+"""Views of outputs whose codes are compared: the outputs themselves, and numbers that combine several of them.
 
-A mechanism can leak by what no single output number shows: two of them are equal or keep their distance, their sum is
-even, one is always the largest.
+A mechanism can leak through what no single output number shows: two of them are equal or keep their distance, their sum
+is even, a certain one is always the largest.
 """
 
 from __future__ import annotations

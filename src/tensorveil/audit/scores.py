@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.audit.pairs import choose_pairs, choose_triples, find_directions, pair_columns
+from tensorveil.audit.pairs import choose_pairs, choose_triples, find_directions, make_pair_columns
 
 Array = NDArray[Any]
 
@@ -142,7 +142,7 @@ def _joint_scores(a: Array, b: Array, frame: Frame) -> Iterator[Score]:
     """Yield what pairs and triples of outputs show that vary together in different ways, and directions of spread."""
     pairs = choose_pairs(a, b)
     if pairs:
-        columns = pair_columns(pairs)
+        columns = make_pair_columns(pairs)
         cells = CellRatios.of(columns(a), columns(b)).strongest(_COLUMNS_OF_PAIRS)
         single = cells.strongest(1)
         yield Score(

@@ -1,9 +1,9 @@
 """Structural witnesses: values that come out too often, or that cannot come out at all, under one neighbour.
 
-Continuous noise that sometimes leaves a number as it was makes atoms; noise on a grid that starts at the data makes
-outputs whose remainders tell the data; floating-point noise makes low bits that depend on what it was added to (Mironov
-2012). Each is a code per output number, or per number derived from outputs, whose frequencies are compared; as
-everywhere, fresh draws must confirm.
+Continuous noise that sometimes leaves a number unchanged makes atoms; noise on a grid that starts at the data makes
+outputs whose remainders reveal the data; floating-point noise makes low bits that depend on what it was added to
+(Mironov 2012). Each is a code per output number, or per number derived from several, whose frequencies are compared; as
+always, fresh draws must confirm.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Array = NDArray[Any]
 _COARSEST, _FINEST = 8, 48  # remainders are taken of steps from 2**-8 to 2**-48 of the outputs' spread
 _CELLS = (6, 10, 14, 18)  # narrow cells are 2**-6 to 2**-18 of the spread wide
 _EXACT = 20  # distances of outputs are compared to 2**-20 of their spread: their last bits are rounding errors
-_MODULI = (16, 12, 10, 7)  # of whole numbers: with these, all remainders modulo 2 to 8 but for 8's own are told apart
+_MODULI = (16, 12, 10, 7)  # each of 2 to 8 divides one of these
 _ROUGHLY = 256  # draws that tell a spread well enough
 _FINEST_GRID = 40  # numbers on a grid of steps below 2**-40 of their spread are taken for floating-point numbers
 
 
 def structural_scores(first: Array, second: Array, kinds: Collection[str], claim: Claim) -> Iterator[Score]:
-    """Yield scores for narrow cells, atoms, remainders ("support") and low bits, as far as they are asked for."""
+    """Yield scores for narrow cells, atoms, remainders ("support") and low bits, as far as requested."""
     for view in make_views(first, second):
         raw = [np.ascontiguousarray(view(sample).T) for sample in (first, second)]
         clean = [replace_infinities(columns) for columns in raw]
@@ -83,24 +83,24 @@ def _list_codes(view: View, first: Array, second: Array) -> Iterator[Code]:
     few = [columns[:, :_ROUGHLY].T for columns in (first, second)]
     top = math.frexp(float(np.median(Frame.of(few[0], few[1]).spread)))[1]
     if view.name == DISTANCES:
-        yield _round_to("atom", top - _EXACT)
+        yield _make_rounding("atom", top - _EXACT)
         return
     yield Code(kind="atom", name="single values", function=_bits, word=_value, raw=True)
     grid = min(_find_grid(columns) for columns in (first, second))
     if top - _FINEST_GRID <= grid < top:
         for modulus in _MODULI:
-            yield _residue(grid, modulus)
+            yield _make_residue(grid, modulus)
     if view.name == SUM:
         return
-    yield _number_codes("low bits", "lowest bits that are set", _trailing, class_bits=6)
-    yield _number_codes("low bits", "last four bits", _last_bits, class_bits=4)
-    yield _number_codes("support", "numbers of decimals", _decimals)
+    yield _make_code("low bits", "lowest bits that are set", _trailing, class_bits=6)
+    yield _make_code("low bits", "last four bits", _last_bits, class_bits=4)
+    yield _make_code("support", "numbers of decimals", _decimals)
     for exponent in range(top - _COARSEST, top - _FINEST, -4):
         if grid < exponent:  # else nothing is left
-            yield _number_codes("support", f"remainders modulo 2**{exponent}", _Remainder(exponent))
+            yield _make_code("support", f"remainders modulo 2**{exponent}", _Remainder(exponent))
     for fineness in _CELLS:
         if grid < top - fineness:  # else cells are single values
-            yield _round_to("law", top - fineness)
+            yield _make_rounding("law", top - fineness)
 
 
 def _find_grid(columns: Array) -> int:
@@ -110,7 +110,7 @@ def _find_grid(columns: Array) -> int:
     return few if (scaled == np.rint(scaled)).all() else int(lowest_bit(columns).min())
 
 
-def _number_codes(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
+def _make_code(kind: str, name: str, function: Callable[[Array], Array], class_bits: int = 0) -> Code:
     return Code(
         kind=kind,
         name=name,
@@ -120,7 +120,7 @@ def _number_codes(kind: str, name: str, function: Callable[[Array], Array], clas
     )
 
 
-def _round_to(kind: str, exponent: int) -> Code:
+def _make_rounding(kind: str, exponent: int) -> Code:
     """Return the code of numbers rounded to a power of two."""
     return Code(
         kind=kind,
@@ -130,7 +130,7 @@ def _round_to(kind: str, exponent: int) -> Code:
     )
 
 
-def _residue(grid: int, modulus: int) -> Code:
+def _make_residue(grid: int, modulus: int) -> Code:
     """Return the code of remainders modulo a whole number of steps of a grid."""
     return Code(
         kind="support",
@@ -141,7 +141,7 @@ def _residue(grid: int, modulus: int) -> Code:
 
 
 def _bits(values: Array) -> Array:
-    """Return all bits of a number: minus zero and the kinds of not-a-numbers are outputs of their own."""
+    """Return all bits of a number: minus zero and the different NaNs are values of their own."""
     return np.ascontiguousarray(values).view(np.int64)
 
 
