@@ -125,7 +125,12 @@ def bias_error(noise: float, counts: Array, order: int) -> float:
 
     ``noise`` is the variance of the noise on a sum. All indices weigh the same, because missing cells are everywhere.
     """
-    prior, counts = BIASES / order, np.maximum(counts, 1e-9)
+    prior = BIASES / order
+    if len(counts) == 1:  # as planners have it, who ask thousands of times: the same arithmetic without arrays
+        count = max(float(counts[0]), 1e-9)
+        alone = float(noise) / (count * count) + (1 - BIASES) / count
+        return prior * alone / (prior + alone)
+    counts = np.maximum(counts, 1e-9)
     found = noise / counts**2 + (1 - BIASES) / counts
     return float(np.mean(prior * found / (prior + found)))
 
@@ -146,11 +151,11 @@ def sum_shares(noise: float, counts: Sequence[Array], *, power: int) -> tuple[tu
 
     shares, spreads = np.full(order, 1.0 / order), 2.0
     for _ in range(12):  # until one more percent of any share would buy the same
-        gains = []
+        gains, before = [], error(shares, spreads)
         for m in range(order):
             more = shares.copy()
             more[m] *= 1.01
-            gains.append(max(error(shares, spreads) - error(more, spreads), 0.0) / shares[m])
+            gains.append(max(before - error(more, spreads), 0.0) / shares[m])
         if not any(gains):
             break
         shares = shares * np.sqrt(np.array(gains) / max(gains)) + 0.01 / order
