@@ -1,0 +1,82 @@
+"""The one bound: whatever is summed under noise passes here, whole, and leaves as integers of a known length.
+
+A sensitivity that is derived from how a contribution is computed holds only if nothing goes wrong on the way: a length
+that underflows, a scale that is negative, a square that wraps around. Here none of this matters. The numbers that are
+added are integers, their squares are added in integers that cannot wrap, and what would be too long is shortened until
+it is not. So the sensitivity is ``limit`` for whatever comes in, and a new statistic cannot get it wrong.
+
+What a contribution becomes depends on its own numbers alone, down to the last bit: not on what stands beside it.
+
+Legend
+    numbers, count     a contribution: its first ``count`` numbers
+    per_unit, limit    grid steps per unit; greatest length of a contribution, in grid steps
+    room               the length to which floats are shortened: rounding adds at most half a step per number
+    rows, times        (n, d) contributions; a number per row that multiplies it
+    groups, out        where each row is added; (groups, d) integers
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.kernels.compiled import kernel
+
+Array = NDArray[Any]
+
+# Squares of integers up to this, and the sum of two such squares, fit into 64 bits.
+MOST_STEPS = 1 << 30
+
+
+@kernel()
+def bound_whole(numbers: Array, count: int, per_unit: float, limit: int, out: Array) -> None:
+    """Write a contribution in grid steps, rounded and of a length of at most ``limit``, into out[:count].
+
+    What is not sound is left out, as a whole: numbers that are not finite, or so large that their squares are not, and
+    scales that are not positive or so large that they would turn lengths that underflow into steps.
+    """
+    square = 0.0
+    for k in range(count):
+        square += float(numbers[k]) * float(numbers[k])
+    length = math.sqrt(square) * per_unit
+    room = limit - 1.0 - 0.5 * math.sqrt(count)
+    # Every comparison is false for NaN.
+    if not (0.0 < per_unit < 1e100 and length < 1e300 and room > 0.0 and limit <= MOST_STEPS):
+        out[:count] = 0
+        return
+    factor = per_unit if length <= room else per_unit * (room / length)
+    while not _write_steps(numbers, count, factor, limit, out):
+        factor *= 0.999
+
+
+@kernel()
+def _write_steps(numbers: Array, count: int, factor: float, limit: int, out: Array) -> bool:
+    """Round numbers times a factor into out[:count]; tell whether their length, in integers, is within the limit."""
+    total = np.int64(0)
+    for k in range(count):
+        steps = float(numbers[k]) * factor
+        if not -limit <= steps <= limit:  # before it becomes an integer, which it might not fit
+            return False
+        whole = np.int64(np.rint(steps))
+        out[k] = whole
+        total += whole * whole  # at most 2 limit^2, because it is looked at each time
+        if total > limit * limit:
+            return False
+    return True
+
+
+@kernel()
+def add_bounded_rows(rows: Array, times: Array, groups: Array, per_unit: float, limit: int, out: Array) -> None:
+    """Add each row, times its number, to its group's sums, every row bounded as a whole."""
+    d = rows.shape[1]
+    numbers, steps = np.empty(d), np.empty(d, dtype=np.int64)
+    for i in range(len(rows)):
+        for k in range(d):
+            numbers[k] = rows[i, k] * times[i]
+        bound_whole(numbers, d, per_unit, limit, steps)
+        at = groups[i]
+        for k in range(d):
+            out[at, k] += steps[k]
