@@ -21,12 +21,14 @@ import numpy as np
 import tensorveil as tv
 from tensorveil.mechanisms import input as mechanism_input
 from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.mechanisms.data import Form, PrivateData
+from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.planner import plan
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.models import CPModel
 from tensorveil.noise import Noisy, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Unit, gaussian_mu
+from tensorveil.privacy.gate import PrivateValues
+from tensorveil.privacy.private import Private
 from tensorveil_evidence.studies.reference import CONSTANT, FIT_LINE, PROVEN_BOUNDS, Reference, rmse
 
 WORKERS = int(os.environ.get("WORKERS", "2"))
@@ -149,9 +151,9 @@ def planted_error(case):
     """Return the error of one method with one kind of noise on one planted tensor."""
     family, shape, rank, n, seed, epsilon, delta, method, noise = case
     columns, values, bounds, held, clean = planted(family, shape, rank, n, seed)
-    data = PrivateData(
+    data = PrivateValues(
         columns=np.ascontiguousarray(columns),
-        values=np.clip(values.astype(float), *bounds),
+        values=Private(np.clip(values.astype(float), *bounds)),
         shape=shape,
         bounds=bounds,
     )
@@ -317,7 +319,7 @@ class Noiseless:
         found = np.bincount(groups, values, minlength=n_groups)
         return Noisy(values=found, variance=0.0, source_secure=False)
 
-    def linear(self, weights, values, low, high, groups, n_groups):
+    def linear(self, weights, values, limit, groups, n_groups):
         found = np.stack([np.bincount(groups, w * values, minlength=n_groups) for w in weights.T], axis=1)
         return Noisy(values=found, variance=0.0, source_secure=False)
 
@@ -330,9 +332,9 @@ def overhead(rounds=5):
     rows = []
     for shape, rank, n in (((100, 100, 100), 5, 200_000), ((943, 1682), 10, 90_000), ((200, 200, 200), 5, 2_000_000)):
         columns, values, bounds, _, _ = planted("cp", shape, rank, n, 0)
-        data = PrivateData(
+        data = PrivateValues(
             columns=np.ascontiguousarray(columns),
-            values=np.clip(values.astype(float), *bounds),
+            values=Private(np.clip(values.astype(float), *bounds)),
             shape=shape,
             bounds=bounds,
         )

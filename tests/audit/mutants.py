@@ -9,20 +9,20 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tensorveil.audit import Claim
-from tensorveil.completion import PrivateCP, central
+from tensorveil.completion import PrivateCP
+from tensorveil.kernels import bounding
 from tensorveil.mechanisms import input as input_method
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.noise import Grid, SeededSource
-from tensorveil.privacy import gaussian_mu
+from tensorveil.noise import Grid, SeededSource, snap
+from tensorveil.privacy import gate, gaussian_mu
 from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solution, value_neighbours
 from tensorveil_evidence.subjects.subject import source
@@ -87,7 +87,7 @@ def statistic(kind: Any, claim: Any) -> Any:
         groups, tiled = np.repeat(np.arange(n), len(values)), np.tile(values, n)
         if kind == "sums":
             return spend.sums(tiled, LOW, HIGH, groups, n).values
-        return spend.linear(np.tile(WEIGHTS, (n, 1)), tiled, LOW, HIGH, groups, n).values
+        return spend.linear(np.tile(WEIGHTS, (n, 1)), tiled - 1.0, 2.0, groups, n).values
 
     return mechanism
 
@@ -105,35 +105,38 @@ def half_noise(patch: pytest.MonkeyPatch) -> None:
 
 def half_sensitivity(patch: pytest.MonkeyPatch) -> None:
     original = Spend._add
-    patch.setattr(Spend, "_add", lambda self, ints, grid, l1, l2: original(self, ints, grid, l1 / 2, l2 / 2))
+    patch.setattr(Spend, "_add", lambda self, ints, grid, steps: original(self, ints, grid, steps / 2))
 
 
 def l2_for_laplace(patch: pytest.MonkeyPatch) -> None:
     """Laplace noise on the coordinates, scaled to the L2 sensitivity."""
 
-    def add(self: Any, ints: Any, grid: Any, l1: Any, l2: Any) -> Any:
-        return spending.laplace_mechanism(ints, grid, max(l2, Fraction(1)), self._exact, self.source)
+    def add(self: Any, ints: Any, grid: Any, steps: Any) -> Any:
+        return spending.laplace_mechanism(ints, grid, steps, self._exact, self.source)
 
     patch.setattr(Spend, "_add", add)
 
 
 def no_clip(patch: pytest.MonkeyPatch) -> None:
-    """Values are used as they come, whatever bounds were declared: neither the fit nor the sums cut them."""
+    """Values are used as they come, whatever bounds were declared: neither the gate nor the sums cut them."""
 
     class Numpy:
         def __getattr__(self, name: str) -> Any:
             return (lambda values, *_: values) if name == "clip" else getattr(np, name)
 
-    patch.setattr(central, "np", Numpy())
-    patch.setattr(spending, "np", Numpy())
+    def add_rows(rows: Any, times: Any, groups: Any, per_unit: float, limit: int, out: Any) -> None:
+        np.add.at(out, groups, np.rint(rows * times[:, None] * per_unit).astype(np.int64))
+
+    patch.setattr(gate, "np", Numpy())
+    patch.setattr(bounding, "add_bounded_rows", add_rows)
 
 
 def forgotten_factor(patch: pytest.MonkeyPatch) -> None:
     """The first rows that are solved get no noise; all others do."""
     original = Spend.bounded_rows
 
-    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, l1: Any, l2: Any) -> Any:
-        noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
+    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, longest: Any) -> Any:
+        noisy = original(self, rows, groups, n_groups, longest=longest)
         if n_groups == 1:  # the mean
             self.source.forgotten = True
         elif getattr(self.source, "forgotten", False):
@@ -153,7 +156,7 @@ def count_not_multiplied(patch: pytest.MonkeyPatch) -> None:
 
 def center_without_charge(patch: pytest.MonkeyPatch) -> None:
     """The exact mean serves as the private center."""
-    patch.setattr(input_method, "private_mean", lambda data, spend: float(np.mean(data.values)))
+    patch.setattr(input_method, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
 
 
 class Repeating(SeededSource):
@@ -187,9 +190,9 @@ def rounding_after_noise_only(patch: pytest.MonkeyPatch) -> None:
 
     def sums(self: Any, values: Any, low: Any, high: Any, groups: Any, n_groups: Any) -> Any:
         noisy = original(self, values, low, high, groups, n_groups)
-        grid = Grid.for_scale((high - low) / self._parameter)
-        lost = np.asarray(values) - grid.values(spending.snap(values, grid))
-        np.add.at(noisy.values, groups, lost)
+        step = 0.5 * (high - low) * 2.0 ** -self._fineness(2)
+        centred = np.asarray(values) - 0.5 * (low + high)
+        np.add.at(noisy.values, groups, centred - step * np.rint(centred / step))
         return noisy
 
     patch.setattr(Spend, "sums", sums)
@@ -201,9 +204,10 @@ def grid_of_the_data(patch: pytest.MonkeyPatch) -> None:
 
     def sums(self: Any, values: Any, low: Any, high: Any, groups: Any, n_groups: Any) -> Any:
         grid = original(float(np.max(np.abs(values))) / self._parameter, 4)
-        sensitivity = spending.contribution_sensitivity([[low]], [[high]], grid, "l1")
-        ints = spending.sum_groups(spending.snap(values, grid), groups, n_groups)
-        return self._add(ints, grid, sensitivity, sensitivity)
+        ints = np.zeros((n_groups, 1), dtype=np.int64)
+        np.add.at(ints[:, 0], groups, snap(values, grid))
+        noisy = self._add(ints, grid, grid.steps(high - low) + 1)
+        return dataclasses.replace(noisy, values=noisy.values[:, 0])
 
     patch.setattr(Spend, "sums", sums)
 
@@ -212,8 +216,8 @@ def gram_without_noise(patch: pytest.MonkeyPatch) -> None:
     """Right-hand sides get noise, Gram matrices do not: right for unit value, wrong for unit entry."""
     original = Spend.bounded_rows
 
-    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, l1: Any, l2: Any) -> Any:
-        noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
+    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, longest: Any) -> Any:
+        noisy = original(self, rows, groups, n_groups, longest=longest)
         if n_groups > 1:
             exact = np.zeros_like(noisy.values)
             np.add.at(exact, groups, rows)
@@ -226,8 +230,8 @@ def gram_without_noise(patch: pytest.MonkeyPatch) -> None:
 def empty_rows_without_noise(patch: pytest.MonkeyPatch) -> None:
     original = Spend.bounded_rows
 
-    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, l1: Any, l2: Any) -> Any:
-        noisy = original(self, rows, groups, n_groups, l1=l1, l2=l2)
+    def bounded_rows(self: Any, rows: Any, groups: Any, n_groups: Any, *, longest: Any) -> Any:
+        noisy = original(self, rows, groups, n_groups, longest=longest)
         noisy.values[np.bincount(groups, minlength=n_groups) == 0] = 0.0
         return noisy
 

@@ -29,7 +29,7 @@ def write_table(path: Path, *, seed: int = 0, keep: float = 0.6, indices: bool =
 
 def complete(path: Path, output: Any, *options: Any, unit: str = "value", epsilon: float = 2) -> Any:
     quick = ["--rank", "2", "--sweeps", "3", "--threads", "1", "--filled-format", "csv"]
-    promise = ["--epsilon", epsilon, "--unit", unit, "--bounds", 1, 5]
+    promise = ["--epsilon", epsilon, "--unit", unit, "--bounds", 1, 5, "--value", "rating"]
     entry = ["--indices", "--private-shape", ",".join(map(str, SHAPE))] if unit == "entry" else []
     return run(list(map(str, ["complete", path, "-o", output, *promise, *quick, *entry, *options])))
 

@@ -59,7 +59,21 @@ CASES = [(unit, method) for unit in UNITS for method in ("auto", *BY_UNIT[unit.p
 @pytest.mark.usefixtures("failing")
 def test_the_shell_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any, method: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv", indices=True), new_ledger(tmp_path, unit)
-    promise = ["--epsilon", "2", "--delta", str(DELTA), "--unit", unit, "--bounds", "1", "5", "--method", method]
+    promise = [
+        "--epsilon",
+        "2",
+        "--delta",
+        str(DELTA),
+        "--unit",
+        unit,
+        "--bounds",
+        "1",
+        "5",
+        "--method",
+        method,
+        "--value",
+        "rating",
+    ]
     shape = ["--indices", "--private-shape", ",".join(map(str, SHAPE)), "--rank", "2"]
     command = ["complete", str(path), *promise, *shape, "--ledger", str(ledger.path), "-o", str(tmp_path / "release")]
     assert run(command) == 1

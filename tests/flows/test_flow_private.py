@@ -270,7 +270,7 @@ def stuck(estimator, *rest, **options):
     time.sleep(60)
 private.write_release = stuck
 path, ledger, output = sys.argv[1:]
-sys.argv = ["tensorveil", "complete", path, "--epsilon", "1", "--unit", "value", "--bounds", "1", "5", "--rank", "1",
+sys.argv = ["tensorveil", "complete", path, "--value", "rating", "--epsilon", "1", "--unit", "value", "--bounds", "1", "5", "--rank", "1",
             "--ledger", ledger, "-o", output]
 main.main()
 """

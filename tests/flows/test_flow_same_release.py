@@ -36,12 +36,14 @@ def test_shell_python_and_federation_write_the_same_files(tmp_path: Path) -> Non
     path = write_table(tmp_path / "ratings.csv")
     assert complete(path, tmp_path / "shell", "--no-fill") == 0
     indices = write_table(tmp_path / "indices.csv", indices=True)
-    slices = ["--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5", "--indices"]
+    slices = ["--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5", "--indices", "--value", "rating"]
     command = ["complete", str(indices), "--epsilon", "2", *slices, "--private-shape", ",".join(map(str, SHAPE))]
     assert run([*command, "-o", str(tmp_path / "shell, slices")]) == 0
-    tv.write_release(private_cp().fit(tv.read(path)), tmp_path / "python")
+    tv.write_release(private_cp().fit(tv.read(path, value="rating")), tmp_path / "python")
     release_privately(
-        PrivateRun(reading=Reading(file=path), estimator=private_cp(), output=tmp_path / "python, whole run")
+        PrivateRun(
+            reading=Reading(file=path, value="rating"), estimator=private_cp(), output=tmp_path / "python, whole run"
+        )
     )
     ratings().write(tmp_path / "ratings.npz")
     federated = ["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, "--trust", "secure"]
@@ -57,12 +59,12 @@ def test_shell_python_and_federation_write_the_same_files(tmp_path: Path) -> Non
 def test_filled_cells_stand_in_the_same_file(tmp_path: Path) -> None:
     path = write_table(tmp_path / "ratings.csv")
     assert complete(path, tmp_path / "shell") == 0
-    tensor = tv.read(path)
+    tensor = tv.read(path, value="rating")
     fill = Fill(coords=find_missing(tensor).T, format="csv")
     tv.write_release(private_cp().fit(tensor), tmp_path / "python", fill=fill)
     release_privately(
         PrivateRun(
-            reading=Reading(file=path),
+            reading=Reading(file=path, value="rating"),
             estimator=private_cp(),
             output=tmp_path / "run",
             filling=Filling(format="csv"),

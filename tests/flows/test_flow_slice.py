@@ -17,7 +17,21 @@ from tests.flows.private_cases import SECRET, SHAPE, assert_nothing_private, nam
 
 
 def complete(path: Path, output: Any, *options: Any) -> Any:
-    promise = ["--epsilon", 2, "--delta", "1e-5", "--unit", "slice:user", "--bounds", 1, 5, "--rank", 2]
+    promise = [
+        "--epsilon",
+        2,
+        "--delta",
+        "1e-5",
+        "--unit",
+        "slice:user",
+        "--bounds",
+        1,
+        5,
+        "--rank",
+        2,
+        "--value",
+        "rating",
+    ]
     shape = ["--indices", "--private-shape", ",".join(map(str, SHAPE)), "--threads", 1]
     return run(list(map(str, ["complete", path, "-o", output, *promise, *shape, *options])))
 

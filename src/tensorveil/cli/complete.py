@@ -130,7 +130,7 @@ def complete(
 
     \b
     Examples:
-      tensorveil complete ratings.csv --epsilon 1 --unit value --bounds 1 5 --ledger ratings.ledger -o release
+      tensorveil complete ratings.csv --value rating --epsilon 1 --unit value --bounds 1 5 --ledger ratings.ledger -o release
       tensorveil complete ratings.tns --epsilon 2 --delta 1e-6 --unit entry --bounds 1 5 \\
           --private-shape 943,1682 -o release
       tensorveil complete ratings.csv -o result --bounds 1 5

@@ -49,7 +49,7 @@ def cli() -> None:
       tensorveil demo --output demo-output
       tensorveil info ratings.csv
       tensorveil plan ratings.csv --bounds 1 5 --epsilon 1 --epsilon 5
-      tensorveil complete ratings.csv --epsilon 1 --unit value --bounds 1 5 --output release
+      tensorveil complete ratings.csv --value rating --epsilon 1 --unit value --bounds 1 5 --output release
       tensorveil predict release/model.npz --at questions.csv --output answers.csv
     """
 

@@ -160,8 +160,13 @@ def check_private_options(
         )
     if private.unit_kind == "entry" and fit.duplicates not in (None, "error"):
         raise click.UsageError(
-            "--duplicates cannot be used with --unit entry: a row of the file would no longer be one entry. "
-            "Combine them first, in a way that is part of what an entry means."
+            "--duplicates cannot be used with --unit entry: every row of the file is an entry of its own, also where "
+            "two share a cell. Leave it out."
+        )
+    if private.unit_kind == "entry" and writing.at is not None:
+        raise click.UsageError(
+            "--at cannot be used with --unit entry: the list of cells would be published with the release. Predict "
+            "from it: tensorveil predict RELEASE/model.npz --at FILE."
         )
     if private.unit_kind == "slice":
         _check_slice(private, fit, writing)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-import numpy as np
-
 from tensorveil.completion import settings as rules
 from tensorveil.completion.estimator import Model, Predictor
 from tensorveil.completion.job import Promise, Released
@@ -16,12 +14,13 @@ from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.private_settings import CentralSettings
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.mechanisms.data import Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Budget, Event, Unit, gaussian_mu
+from tensorveil.privacy.gate import admit
 from tensorveil.solvers.task import Solution
 from tensorveil.tensor import Mode, ObservedTensor
 
@@ -46,22 +45,13 @@ class CentralJob(Generic[Model]):
         return self.spend.event
 
     def run(self, tensor: ObservedTensor) -> Released[Model]:
-        """Clip the values to the declared bounds and run the mechanism.
+        """Admit the data and run the mechanism.
 
         Guarantee: that of the mechanism, for the promised budget and unit (docs/guarantees.md).
         """
-        bounds = self.promise.bounds
-        data = PrivateData(
-            columns=tensor.columns,
-            values=np.clip(tensor.values.astype(np.float64), *bounds),
-            shape=tensor.shape,
-            bounds=bounds,
-        )
-        outcome = self.method.run(data, self.form, self.spend)
-        # In unit "entry" labels would tell who is in the data.
-        public = self.promise.unit.kind == "value"
-        modes = tensor.modes if public else tuple(Mode(mode.name) for mode in tensor.modes)
-        model = self.build(outcome.solution, modes, bounds)
+        declared = self.promise.declared
+        outcome = self.method.run(admit(tensor, declared), self.form, self.spend)
+        model = self.build(outcome.solution, declared.modes, declared.bounds)
         return Released(model=model, parts=outcome.parts, holds=self._holds(outcome))
 
     def _holds(self, outcome: Outcome) -> tuple[str, ...]:
@@ -94,9 +84,9 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             )
         return unit
 
-    def _choose(self, tensor: ObservedTensor, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
-        form = self._form(tensor)
-        chosen = self._plan(tensor, form, promise)
+    def _choose(self, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
+        form = self._form(promise.declared.shape)
+        chosen = self._plan(form, promise)
         return CentralJob(
             method=METHODS[chosen.method],
             plan=chosen,
@@ -106,22 +96,20 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             build=self._model,
         )
 
-    def _form(self, tensor: ObservedTensor) -> Form:
+    def _form(self, shape: Sequence[int]) -> Form:
         rules.whole_number("sweeps", self.sweeps, 1, 100)
         rules.whole_number("restarts", self.restarts, 1, 1)
         return Form(
-            ranks=self._ranks(tensor.shape), core=self._core(), sweeps=self.sweeps, restarts=self.restarts,
+            ranks=self._ranks(shape), core=self._core(), sweeps=self.sweeps, restarts=self.restarts,
             threads=self.threads, seed=self._seed(),
         )  # fmt: skip
 
-    def _plan(self, tensor: ObservedTensor, form: Form, promise: Promise) -> Plan:
-        unit = promise.unit
-        check_method(self.method, unit.kind)
-        # The number of entries is public in unit "value" only.
-        n = tensor.n_entries if unit.kind == "value" else None
+    def _plan(self, form: Form, promise: Promise) -> Plan:
+        declared = promise.declared
+        check_method(self.method, declared.unit.kind)
         return plan(
-            shape=tensor.shape, n_entries=n, bounds=promise.bounds, ranks=form.ranks, core=form.core,
-            budget=promise.budget, unit=unit, method=self.method,
+            shape=declared.shape, n_entries=declared.n_entries, bounds=declared.bounds, ranks=form.ranks,
+            core=form.core, budget=promise.budget, unit=declared.unit, method=self.method,
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.options import FrameOptions
 
 
 class Savable(Protocol):
@@ -59,12 +60,12 @@ class Predictor(Fitted[Model], Generic[Model]):
 
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the root mean squared error on a tensor, or on coordinates and values."""
-        observed = as_tensor(tensor, values, self._fitted().shape)
+        observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
         return GAUSSIAN.error_over(self.predict, observed.entries)
 
     def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
-        observed = as_tensor(tensor, values, self._fitted().shape)
+        observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
         return GAUSSIAN.score(self.predict(observed), observed.values)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
@@ -131,7 +132,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
         entries; ``progress`` is called with a `Record` after every sweep.
         """
-        observed = as_tensor(tensor, values, self.shape)
+        observed = as_tensor(tensor, values, {"shape": self.shape})
         self._check()
         settings, solve = rules.solver_settings(self.solver, self._solver_settings(), self._solvers())
         ranks = self._ranks(observed.shape)
@@ -207,15 +208,15 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         return tensor.take(~mask), tensor.take(mask)
 
 
-def as_tensor(tensor: ObservedTensor | Any, values: Any, shape: Sequence[int] | None) -> ObservedTensor:
-    """Return an observed tensor from one, or from coordinates and values as scikit-learn passes them."""
+def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) -> ObservedTensor:
+    """Return an observed tensor from one, or by these rules from coordinates and values as scikit-learn passes them."""
     if isinstance(tensor, ObservedTensor):
         if values is not None:
             raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
         return tensor
     if values is None:
         raise InputError("values must be given with coordinates. Try fit(ObservedTensor(coords, values)).")
-    return ObservedTensor(tensor, values, shape=shape)
+    return ObservedTensor(tensor, values, **rules)
 
 
 def _badness(watch: Watch) -> float:

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Budget, Composed, Event, Gaussian, Guarantee, Part, Pure, Unit
+from tensorveil.privacy.gate import Declared
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
 
@@ -16,11 +17,20 @@ ReleasedModel = TypeVar("ReleasedModel", CPModel, TuckerModel, SharedModel)
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """What the guarantee of a fit rests on: declared, never read off the data."""
+    """What the guarantee of a fit rests on: a budget, and what is declared or public of the data."""
 
-    unit: Unit
     budget: Budget
-    bounds: tuple[float, float]
+    declared: Declared
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected."""
+        return self.declared.unit
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Where values can lie."""
+        return self.declared.bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +82,7 @@ class Job(Protocol[ReleasedModel]):
         """On what the guarantee depends besides."""
 
     def run(self, tensor: ObservedTensor) -> Released[ReleasedModel]:
-        """Compute the release: the only step that reads private data."""
+        """Admit the data by the gate and compute the release: the only step that reads what is private."""
 
 
 def prove(promise: Promise, job: Job[ReleasedModel], released: Released[ReleasedModel], *, secure: bool) -> Guarantee:

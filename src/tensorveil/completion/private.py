@@ -15,6 +15,7 @@ from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Event, Guarantee, Ledger, Unit
+from tensorveil.privacy.gate import declare, reading_rules
 from tensorveil.tensor import ObservedTensor
 
 
@@ -29,13 +30,17 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
     def fit(self, tensor: ObservedTensor | Any, values: Any = None) -> Self:
         """Fit privately: charge the ledger (if one is given), then run the chosen method once.
 
-        Values outside the declared bounds are clipped to them, silently: a warning would be a release. Every call
-        spends the budget anew. If the method fails after the charge, ``release_id_`` names the charge.
+        Values outside the declared bounds are clipped to them, silently: a warning would be a release. In units "entry"
+        and "slice" entries outside the declared shape are left out, as silently. The order of entries does not matter.
+        Every call spends the budget anew. If the method fails after the charge, ``release_id_`` names the charge.
         """
-        observed = as_tensor(tensor, values, self.shape)
-        promise = self._promise(observed)
+        unit = self._unit()
+        observed = as_tensor(tensor, values, reading_rules(unit, self.bounds, self.shape))
+        budget = Budget(epsilon=self.epsilon, delta=self.delta)
+        declared = declare(observed, unit=unit, bounds=self.bounds, shape=self.shape)
+        promise = Promise(budget=budget, declared=declared)
         source = SecureSource() if self.noise_seed is None else SeededSource(self.noise_seed)
-        job = self._choose(observed, promise, source)
+        job = self._choose(promise, source)
         self._charge(job.event, promise.unit, secure=source.secure)
         released = job.run(observed)
         self.plan_ = job.plan
@@ -50,29 +55,13 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """How many entries were fitted, where this is public: in unit "value"; otherwise None."""
         return self.plan_.n_entries
 
-    def _choose(self, tensor: ObservedTensor, promise: Promise, source: NoiseSource) -> Job[ReleasedModel]:
-        """Settle what will run; of the tensor only public facts may be used."""
+    def _choose(self, promise: Promise, source: NoiseSource) -> Job[ReleasedModel]:
+        """Settle what will run, from public facts alone."""
         raise NotImplementedError
 
     def _unit(self) -> Unit:
         """Return the unit, if this estimator can protect it."""
         raise NotImplementedError
-
-    def _promise(self, tensor: ObservedTensor) -> Promise:
-        """Check everything that the guarantee rests on."""
-        unit = self._unit()
-        if self.shape is None and unit.kind != "value":
-            raise InputError(
-                f'shape must be declared for unit="{unit.kind}": read off the data it would tell which indices occur. '
-                "Try shape=(number of users, number of films, ...)."
-            )
-        if self.shape is not None and tuple(self.shape) != tensor.shape:
-            raise InputError("shape must be the shape of the tensor that is fitted.")
-        bounds = tuple(float(b) for b in self.bounds)
-        if len(bounds) != 2 or not np.isfinite(bounds).all() or bounds[0] >= bounds[1]:
-            raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        return Promise(unit=unit, budget=budget, bounds=(bounds[0], bounds[1]))
 
     def _seed(self) -> int:
         """Draw the seed of public starting points."""

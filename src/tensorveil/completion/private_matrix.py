@@ -15,7 +15,7 @@ from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import CPModel
 from tensorveil.solvers.task import Solution
-from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor import Mode
 
 _PLANNED_RANK = 8
 
@@ -73,17 +73,17 @@ class PrivateLowRankMatrix(CentralCompletion[CPModel]):
     def _core(self) -> bool:
         return False
 
-    def _form(self, tensor: ObservedTensor) -> Form:
+    def _form(self, shape: Sequence[int]) -> Form:
         choose("solver", self.solver, ("bayes", "dlnm_qr", "sor", "altmin"))
         if self.rank == "auto" and self.solver not in ("bayes", "sor"):
             raise InputError(
                 f'rank="auto" has no meaning for solver="{self.solver}". Give a number, or try solver="bayes".'
             )
-        return replace(super()._form(tensor), solver=self.solver, estimate_rank=self.rank == "auto")
+        return replace(super()._form(shape), solver=self.solver, estimate_rank=self.rank == "auto")
 
-    def _plan(self, tensor: ObservedTensor, form: Form, promise: Promise) -> Plan:
+    def _plan(self, form: Form, promise: Promise) -> Plan:
         if self.solver == "bayes" and self.rank != "auto":
-            return super()._plan(tensor, form, promise)
+            return super()._plan(form, promise)
         # A solver fits perturbed values; a rank is found from these, or there is none to find.
         allowed = [
             name
@@ -91,12 +91,12 @@ class PrivateLowRankMatrix(CentralCompletion[CPModel]):
             if method.unit == "value" and (method.fits_values or (self.solver == "bayes" and not method.has_rank))
         ]
         if self.solver == "bayes":
-            form = replace(form, ranks=plan_ranks("auto", tensor.shape))
+            form = replace(form, ranks=plan_ranks("auto", promise.declared.shape))
         if promise.unit.kind != "value" or self.method not in ("auto", *allowed):
             asked = f'rank="{self.rank}"' if self.solver == "bayes" else f'solver="{self.solver}"'
             words = ", ".join(f'"{name}"' for name in allowed)
             raise InputError(f'{asked} needs unit="value" and method "auto" or one of {words}.')
-        plan = super()._plan(tensor, form, promise)
+        plan = super()._plan(form, promise)
         if self.method != "auto" or (plan.method in allowed and self.solver == "bayes"):
             return plan
         best = next(found for found in plan.predictions if found.method in allowed)

@@ -87,19 +87,17 @@ class RoundsJob:
         return Released(model=model, parts=describe_parts(recipe), holds=holds)
 
 
-def make_recipe(
-    tensor: ObservedTensor, promise: Promise, *, rank: int | tuple[int, ...], method: str, seed: int
-) -> Recipe:
-    """Make the recipe from public facts: of the tensor only its declared shape and the names of its modes are read.
+def make_recipe(promise: Promise, *, rank: int | tuple[int, ...], method: str, seed: int) -> Recipe:
+    """Make the recipe from public facts.
 
     With method "auto" the recipe spends on latent features if the budget, the number of users and the sizes of the
     modes allow them to be found.
     """
-    unit, budget = promise.unit, promise.budget
+    unit, budget, declared = promise.unit, promise.budget, promise.declared
     assert unit.mode is not None
     return Recipe(
-        shape=tensor.shape,
-        modes=tuple(mode.name for mode in tensor.modes),
+        shape=declared.shape,
+        modes=tuple(mode.name for mode in declared.modes),
         protect=unit.mode,
         bounds=promise.bounds,
         epsilon=budget.epsilon,

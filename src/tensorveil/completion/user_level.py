@@ -39,11 +39,10 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
             )
         return unit
 
-    def _choose(self, tensor: ObservedTensor, promise: Promise, source: NoiseSource) -> RoundsJob:
+    def _choose(self, promise: Promise, source: NoiseSource) -> RoundsJob:
         check_method(self.method, promise.unit.kind)
-        recipe = make_recipe(
-            tensor, promise, rank=self._recipe_rank(tensor.shape), method=self.method, seed=self._seed()
-        )
+        rank = self._recipe_rank(promise.declared.shape)
+        recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
         return RoundsJob(recipe=recipe, source=source, threads=self.threads)
 
     def personalise(self, entries: ObservedTensor) -> CPModel | TuckerModel:

@@ -1,9 +1,9 @@
-"""What a mechanism is given and what it returns."""
+"""What a mechanism is given, besides private data, and what it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,31 +13,6 @@ from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateData:
-    """Entries with values clipped to declared bounds; in unit "value" the positions are public."""
-
-    columns: Array
-    values: Array = field(repr=False)
-    shape: tuple[int, ...]
-    bounds: tuple[float, float]
-
-    @property
-    def n_entries(self) -> int:
-        """Number of entries: public in unit "value", private in unit "entry"."""
-        return len(self.values)
-
-    @property
-    def middle(self) -> float:
-        """Middle of the bounds."""
-        return 0.5 * (self.bounds[0] + self.bounds[1])
-
-    @property
-    def width(self) -> float:
-        """Width of the bounds."""
-        return self.bounds[1] - self.bounds[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +39,9 @@ class Outcome:
     parts: tuple[Part, ...]
 
 
-def make_constant(data: PrivateData, form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:
+def make_constant(shape: tuple[int, ...], form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:
     """Return a model without interactions: an offset, perhaps biases."""
-    factors = tuple(np.zeros((size, rank)) for size, rank in zip(data.shape, form.ranks, strict=True))
+    factors = tuple(np.zeros((size, rank)) for size, rank in zip(shape, form.ranks, strict=True))
     core = np.zeros(form.ranks) if form.core else None
     given = None if biases is None else tuple(biases)
     return Solution(factors=factors, core=core, offset=offset, biases=given)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensorveil.mechanisms.data import Array, Form, PrivateData
+from tensorveil.mechanisms.data import Array, Form
 from tensorveil.models.cp_algebra import cp_design, cp_values
 from tensorveil.models.tucker_algebra import tucker_design, tucker_values
 
@@ -16,6 +16,23 @@ def make_row_design(columns: Array, core: Array | None, factors: Sequence[Array]
     if core is None:
         return cp_design(columns, factors, mode)
     return tucker_design(columns, core, factors, mode)
+
+
+def make_entry_design(columns: Array, core: Array | None, factors: Sequence[Array], mode: int) -> Array:
+    """Return the same as `make_row_design`, every entry's design being computed from this entry alone, bit by bit."""
+    from tensorveil.kernels.entry_designs import design_cp, design_tucker
+
+    others = [m for m in range(len(factors)) if m != mode]
+    ranks = np.array([factor.shape[1] for factor in factors])
+    starts = np.concatenate([[0], np.cumsum([factor.size for factor in factors])[:-1]])
+    flat = np.concatenate([factor.ravel() for factor in factors])
+    out = np.empty((columns.shape[1], ranks[mode]))
+    if core is None:
+        design_cp(columns, np.array(others), flat, starts, ranks, out)
+    else:
+        arranged = np.ascontiguousarray(core.transpose([mode, *others])).ravel()
+        design_tucker(columns, np.array(others), flat, starts, ranks, arranged, out)
+    return out
 
 
 def make_core_design(columns: Array, factors: Sequence[Array]) -> Array:
@@ -33,10 +50,10 @@ def predict_entries(columns: Array, core: Array | None, factors: Sequence[Array]
     return tucker_values(columns, core, factors, threads)
 
 
-def draw_start(data: PrivateData, form: Form) -> tuple[Array | None, list[Array]]:
+def draw_start(shape: tuple[int, ...], form: Form) -> tuple[Array | None, list[Array]]:
     """Return random factors and core of unit mean square. They do not depend on the data."""
     rng = np.random.default_rng(form.seed)
-    factors = [scale_columns(rng.standard_normal(s)) for s in zip(data.shape, form.ranks, strict=True)]
+    factors = [scale_columns(rng.standard_normal(s)) for s in zip(shape, form.ranks, strict=True)]
     core = None
     if form.core:
         core = rng.standard_normal(form.ranks)

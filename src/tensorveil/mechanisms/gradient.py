@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.refinement import RowSums, predict_refined_error, refine
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.privacy.gate import PrivateValues
 
 PASSES = 4
 _RATE = 0.7
@@ -23,7 +24,7 @@ _BEHIND = 1.15
 _NOTHING = 1e-100
 
 
-def run_gradient(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_gradient(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     """Release factors (and core) after noisy gradient steps.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#gradient).

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
-from tensorveil.mechanisms.design import draw_start, make_row_design, scale_columns
+from tensorveil.mechanisms.data import Array, Form, Outcome
+from tensorveil.mechanisms.design import draw_start, make_entry_design, scale_columns
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy import Part
+from tensorveil.privacy.gate import PrivateEntries
+from tensorveil.privacy.private import Private
 from tensorveil.solvers.task import Solution
 
 SWEEPS = 2
 _MEAN_SHARE = 0.1
 
 
-def run_gram(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_gram(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
     """Release an offset and factors; a Tucker core stays at its public random start.
 
     Guarantee: ``spend``, unit entry (docs/guarantees.md#entry).
@@ -30,9 +32,9 @@ def run_gram(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     for_mean, *rest = spend.split(_MEAN_SHARE, *[(1 - _MEAN_SHARE) / steps] * steps)
     center = _mean(data, for_mean)
     parts: list[Part] = [for_mean.part("mean", "sum and number of the entries")]
-    core, factors = draw_start(data, form)
+    core, factors = draw_start(data.shape, form)
     reach = max(data.bounds[1] - center, center - data.bounds[0])
-    residual = (data.values - center) / reach
+    residual = Private((data.values.reveal() - center) / reach)
     for turn, step in enumerate(rest):
         mode = turn % order
         factors = [factor if k == mode else scale_columns(factor) for k, factor in enumerate(factors)]
@@ -42,30 +44,28 @@ def run_gram(data: PrivateData, form: Form, spend: Spend) -> Outcome:
     return Outcome(solution=solution, parts=tuple(parts))
 
 
-def _mean(data: PrivateData, spend: Spend) -> float:
+def _mean(data: PrivateEntries, spend: Spend) -> float:
     """Return the mean from a noisy sum and a noisy number of entries."""
-    half = 0.5 * data.width
-    ones = np.ones(data.n_entries)
-    rows = np.stack([(data.values - data.middle) / half, ones], axis=1)
-    everything = np.zeros(data.n_entries, dtype=np.int64)
-    total, count = spend.bounded_rows(rows, everything, 1, l1=2.0, l2=np.sqrt(2.0)).values[0]
-    return float(np.clip(data.middle + half * total / max(count, 1.0), *data.bounds))
+    low, high = data.bounds
+    middle, half, values = 0.5 * (low + high), 0.5 * (high - low), data.values.reveal()
+    rows = np.stack([(values - middle) / half, np.ones(len(values))], axis=1)
+    everything = np.zeros(len(values), dtype=np.int64)
+    total, count = spend.bounded_rows(rows, everything, 1, longest=np.sqrt(2.0)).values[0]
+    return float(np.clip(middle + half * total / max(count, 1.0), low, high))
 
 
 def _rows(
-    data: PrivateData, core: Array | None, factors: list[Array], mode: int, residual: Array, spend: Spend
+    data: PrivateEntries, core: Array | None, factors: list[Array], mode: int, residual: Private[Array], spend: Spend
 ) -> Array:
     """Return the rows that solve the noisy normal equations."""
-    design = make_row_design(data.columns, core, factors, mode)
+    columns = data.columns.reveal()
     longest = _longest(core, factors, mode)
-    design = design / longest
+    design = make_entry_design(columns, core, factors, mode) / longest
     rank = design.shape[1]
     low, high = np.tril_indices(rank)
     stretch = np.where(low == high, 1.0, np.sqrt(2.0))  # so that lengths are those of the whole matrix
-    rows = np.concatenate([design[:, low] * design[:, high] * stretch, residual[:, None] * design], axis=1)
-    # Sum of |h_p h_q| over the stretched triangle and of |h|, for |h| <= 1
-    l1 = 1.0 + np.sqrt(0.5) * (rank - 1) + np.sqrt(rank)
-    noisy = spend.bounded_rows(rows, data.columns[mode], data.shape[mode], l1=l1, l2=np.sqrt(2.0))
+    rows = np.concatenate([design[:, low] * design[:, high] * stretch, residual.reveal()[:, None] * design], axis=1)
+    noisy = spend.bounded_rows(rows, columns[mode], data.shape[mode], longest=np.sqrt(2.0))
     gram = np.zeros((data.shape[mode], rank, rank))
     gram[:, low, high] = noisy.values[:, : len(low)] / stretch
     gram[:, high, low] = gram[:, low, high]
@@ -83,8 +83,7 @@ def _longest(core: Array | None, factors: list[Array], mode: int) -> float:
     for k, factor in enumerate(factors):
         if k != mode:
             longest *= float(np.sqrt(np.max(np.sum(factor**2, axis=1))))
-    # A design can be a little longer than this, where its products and sums round up.
-    return max(longest, 1e-300) * (1 + 1e-9)
+    return max(longest, 1e-100)  # what is longer all the same, by rounding, is shortened before it is summed
 
 
 METHOD = Method(

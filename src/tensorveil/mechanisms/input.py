@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
@@ -31,6 +31,7 @@ from tensorveil.mechanisms.tradeoffs import (
     sum_bending,
 )
 from tensorveil.privacy import Part
+from tensorveil.privacy.gate import PrivateValues
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
 from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Baseline, Solution, Task
@@ -54,7 +55,7 @@ class InputFit:
     parts: tuple[Part, ...]
 
 
-def fit_input(data: PrivateData, form: Form, spend: Spend) -> InputFit:
+def fit_input(data: PrivateValues, form: Form, spend: Spend) -> InputFit:
     """Fit a model to perturbed residuals from a private mean.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#input).
@@ -72,7 +73,7 @@ def fit_input(data: PrivateData, form: Form, spend: Spend) -> InputFit:
     return InputFit(solution=solution, parts=(*parts, *more))
 
 
-def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_input(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     """Release a model fitted to perturbed residuals.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#input).
@@ -82,7 +83,7 @@ def run_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
 
 
 def fit_perturbed(
-    data: PrivateData, form: Form, spend: Spend, baseline: Array, spread: float
+    data: PrivateValues, form: Form, spend: Spend, baseline: Array, spread: float
 ) -> tuple[Solution, tuple[Part, ...]]:
     """Perturb clipped residuals from an already private baseline and fit them, their noise variance being known.
 
@@ -90,7 +91,7 @@ def fit_perturbed(
     """
     for_slope, for_values = spend.split(_SLOPE_SHARE, 1 - _SLOPE_SHARE)
     limit = min(spread * input_spreads(spend.noise, gain_of_input(spend, data, form)), data.width)
-    residual = data.values - baseline
+    residual = data.values.reveal() - baseline
     left = clipping_slope(data, residual, spread, limit, for_slope)
     noisy = for_values.values(np.clip(residual, -limit, limit), (-limit, limit))
     task = Task(
@@ -111,7 +112,7 @@ def fit_perturbed(
     return fit_noise_aware(task, noisy.variance / left**2, form, laplace=spend.epsilon is not None), parts
 
 
-def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: float, spend: Spend) -> float:
+def clipping_slope(data: PrivateValues, residual: Array, spread: float, limit: float, spend: Spend) -> float:
     """Return how much of the signal clipping leaves: the mean of r clip(r), over the square of the spread.
 
     For Gaussian residuals this is the slope with which clipped values follow the signal (Bussgang 1952), so dividing
@@ -129,7 +130,7 @@ def clipping_slope(data: PrivateData, residual: Array, spread: float, limit: flo
     return float(np.clip(expected + weight * (measured - expected), _LEAST_SLOPE, 1.0))
 
 
-def gain_of_input(spend: Spend, data: PrivateData, form: Form) -> float:
+def gain_of_input(spend: Spend, data: PrivateValues, form: Form) -> float:
     """Return what noise on every value adds to predictions, for values within a width of 1."""
     return input_gain(spend.noise, data.n_entries, parameters(data.shape, form.ranks, form.core))
 

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, make_constant
+from tensorveil.mechanisms.data import Array, Form, Outcome, make_constant
 from tensorveil.mechanisms.mean import private_mean, private_spread
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import INTERACTIONS, bias_error, mean_share, sum_bending, sum_shares
 from tensorveil.noise import Noisy
 from tensorveil.privacy import Part
+from tensorveil.privacy.gate import PrivateValues
 
 _SPREAD_SHARE = 0.01
 _ROUNDS, _TOLERANCE, _STEPS = 8, 1e-4, 200
@@ -44,7 +45,7 @@ class Margins:
         return total
 
 
-def private_margins(data: PrivateData, spend: Spend) -> Margins:
+def private_margins(data: PrivateValues, spend: Spend) -> Margins:
     """Return biases decoded from one noisy sum per index and mode, of values clipped to a few private spreads.
 
     Guarantee: ``spend``, unit value: one value changes one sum of each mode by at most the width it is clipped to
@@ -58,7 +59,7 @@ def private_margins(data: PrivateData, spend: Spend) -> Margins:
     shares, spreads = sum_shares(for_sums.noise, counts, power=2 if spend.epsilon is not None else 1)
     for_modes = for_sums.split(*shares)
     low, high = max(center - spreads * spread, data.bounds[0]), min(center + spreads * spread, data.bounds[1])
-    half, clipped = 0.5 * (high - low), np.clip(data.values, low, high) - 0.5 * (low + high)
+    half, clipped = 0.5 * (high - low), np.clip(data.values.reveal(), low, high) - 0.5 * (low + high)
     sums = [
         part.sums(clipped, -half, half, column, size)
         for part, column, size in zip(for_modes, data.columns, data.shape, strict=True)
@@ -75,13 +76,13 @@ def private_margins(data: PrivateData, spend: Spend) -> Margins:
     return Margins(offset=center - average, biases=biases, spread=spread, parts=tuple(parts))
 
 
-def run_margins(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_margins(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     """Release an offset and biases.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     margins = private_margins(data, spend)
-    solution = make_constant(data, form, margins.offset, margins.biases)
+    solution = make_constant(data.shape, form, margins.offset, margins.biases)
     return Outcome(solution=solution, parts=margins.parts)
 
 

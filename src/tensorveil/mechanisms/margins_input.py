@@ -7,14 +7,15 @@ from dataclasses import replace
 from tensorveil.mechanisms import input as perturbation
 from tensorveil.mechanisms import margins
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.privacy.gate import PrivateValues
 
 _MARGINS_SHARE = 0.3
 
 
-def run_margins_input(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_margins_input(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     """Release private biases and a model fitted to the perturbed residuals that they leave.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums, docs/guarantees.md#input).

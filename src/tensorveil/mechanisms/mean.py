@@ -5,24 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData, make_constant
+from tensorveil.mechanisms.data import Array, Form, Outcome, make_constant
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import SIGNAL
+from tensorveil.privacy.gate import PrivateValues
 
 
-def private_mean(data: PrivateData, spend: Spend) -> float:
+def private_mean(data: PrivateValues, spend: Spend) -> float:
     """Return the mean, from one noisy sum; the number of entries is public.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     everything = np.zeros(data.n_entries, dtype=np.int64)
     half = 0.5 * data.width
-    total = spend.sums(data.values - data.middle, -half, half, everything, 1).values[0]
+    total = spend.sums(data.values.reveal() - data.middle, -half, half, everything, 1).values[0]
     return float(np.clip(data.middle + total / data.n_entries, *data.bounds))
 
 
-def private_spread(data: PrivateData, center: float | Array, spend: Spend) -> float:
+def private_spread(data: PrivateValues, center: float | Array, spend: Spend) -> float:
     """Return the standard deviation around numbers that are already private, from one noisy sum of squares.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
@@ -30,18 +31,18 @@ def private_spread(data: PrivateData, center: float | Array, spend: Spend) -> fl
     everything = np.zeros(data.n_entries, dtype=np.int64)
     center = np.clip(center, *data.bounds)  # which moves it away from no value
     largest = max(float(data.bounds[1] - np.min(center)), float(np.max(center) - data.bounds[0]))
-    total = spend.sums((data.values - center) ** 2, 0.0, largest**2, everything, 1).values[0]
+    total = spend.sums((data.values.reveal() - center) ** 2, 0.0, largest**2, everything, 1).values[0]
     return float(np.sqrt(np.clip(total / data.n_entries, (data.width / 50) ** 2, largest**2)))
 
 
-def run_mean(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_mean(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     """Release the constant predictor: the whole budget goes to the mean.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
     offset = private_mean(data, spend)
     parts = (spend.part("mean", "sum of the values"),)
-    return Outcome(solution=make_constant(data, form, offset), parts=parts)
+    return Outcome(solution=make_constant(data.shape, form, offset), parts=parts)
 
 
 def predict_error(case: Case) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.spend import Spend
 
-Run = Callable[[PrivateData, Form, Spend], Outcome]
+# Private data as the gate admits them: `PrivateValues` in unit "value", `PrivateEntries` in unit "entry".
+Run = Callable[[Any, Form, Spend], Outcome]
 Expected = Callable[[Case], float]
 
 

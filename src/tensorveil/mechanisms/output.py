@@ -12,16 +12,17 @@ from __future__ import annotations
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.refinement import RowSums, predict_refined_error, refine
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.privacy.gate import PrivateValues
 
 SWEEPS = 1
 _ROUNDS = 20
 
 
-def run_output(data: PrivateData, form: Form, spend: Spend) -> Outcome:
+def run_output(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     """Release factors (and core) from noisy row solutions.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#output).

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, PrivateData
+from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.design import (
     drop_weak_components,
     make_core_design,
@@ -37,6 +37,8 @@ from tensorveil.mechanisms.tradeoffs import (
     slope,
 )
 from tensorveil.privacy import Part
+from tensorveil.privacy.gate import PrivateValues
+from tensorveil.privacy.private import Private
 from tensorveil.solvers.task import Solution
 
 _SPREAD_SHARE = 0.01
@@ -57,7 +59,7 @@ class Target:
     """What the steps aim at: a private prediction plus the clipped residual, whose values stay private."""
 
     known: Array
-    residual: Array
+    residual: Private[Array]
     limit: float
     slope: float
     variance: float
@@ -77,7 +79,7 @@ class RowSums:
 RowStep = Callable[[Array, RowSums], Array]
 
 
-def refine(data: PrivateData, form: Form, spend: Spend, *, sweeps: int, step: RowStep, name: str) -> Outcome:
+def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: RowStep, name: str) -> Outcome:
     """Fit a start to perturbed values, then make steps over every mode and the core with the rest of the budget.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#input, docs/guarantees.md#linear).
@@ -137,10 +139,10 @@ class _Model:
         return total
 
 
-def _target(data: PrivateData, form: Form, start: Solution, for_spread: Spend, step: Spend) -> Target:
+def _target(data: PrivateValues, form: Form, start: Solution, for_spread: Spend, step: Spend) -> Target:
     known = predict_entries(data.columns, start.core, start.factors, form.threads)
     known = known + _Model.of(start).biases_at(data.columns)
-    residual = data.values - start.offset - known
+    residual = data.values.reveal() - start.offset - known
     spread = private_spread(data, start.offset + known, for_spread)
     gains = [
         row_gain(step.noise, data.n_entries, size, rank, step.epsilon is not None)
@@ -150,7 +152,7 @@ def _target(data: PrivateData, form: Form, start: Solution, for_spread: Spend, s
     limit = min(spreads * spread, data.width)
     return Target(
         known=known,
-        residual=np.clip(residual, -limit, limit),
+        residual=Private(np.clip(residual, -limit, limit)),
         limit=limit,
         slope=slope(spreads),
         variance=spread**2,
@@ -158,7 +160,7 @@ def _target(data: PrivateData, form: Form, start: Solution, for_spread: Spend, s
 
 
 def _move_rows(
-    data: PrivateData,
+    data: PrivateValues,
     model: _Model,
     target: Target,
     step: RowStep,
@@ -187,7 +189,7 @@ def _move_rows(
 
 
 def _move_core(
-    data: PrivateData, model: _Model, target: Target, step: RowStep, turn: Spend, parts: list[Part], label: str
+    data: PrivateValues, model: _Model, target: Target, step: RowStep, turn: Spend, parts: list[Part], label: str
 ) -> _Model:
     """Move the core as if it were one long row to which every entry belongs."""
     core, factors = rebalance(model.core, model.factors, None)
@@ -203,7 +205,7 @@ def _row_sums(design: Array, column: Array, size: int, target: Target, spend: Sp
     """Return the noisy sums of weight * design * residual, and what they would be for a given row."""
     weights = _weights(design, target, spend, len(column) / size)
     weighted = design * weights[:, None]
-    noisy = spend.linear(weighted, target.residual, -target.limit, target.limit, column, size)
+    noisy = spend.linear(weighted, target.residual.reveal(), target.limit, column, size)
     known = sum_rows(weighted * target.known[:, None], column, size)
     return RowSums(
         right=known + noisy.values / target.slope,

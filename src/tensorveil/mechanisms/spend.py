@@ -1,8 +1,9 @@
-"""What a step may spend, and the noisy statistics it buys: sums of snapped contributions, so that they are integers."""
+"""What a step may spend, and the noisy statistics it buys: sums of contributions that are bounded as integers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -14,21 +15,20 @@ from tensorveil.noise import (
     NoiseSource,
     Noisy,
     bounded_values_mechanism,
-    contribution_sensitivity,
     gaussian_mechanism,
     laplace_mechanism,
     norm_mechanism,
-    snap,
-    snap_and_sum,
     sqrt_up,
-    sum_groups,
 )
+from tensorveil.noise.grid import FINENESS
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
 from tensorveil.privacy.exact import exactly
 
 Array = NDArray[Any]
 
 _LARGEST_NORM_DIMENSION = 1024
+# The longest contribution has at most 2**28 steps, so that sums of 2**33 of them fit into 64 bits.
+_FINEST = 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,50 +80,61 @@ class Spend:
         return bounded_values_mechanism(values, bounds, self.source, mu=self._exact)
 
     def sums(self, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
-        """Sum numbers between low and high by groups.
+        """Sum numbers between low and high by groups; what lies outside, or is no number, does not get its way.
 
-        Guarantee: this spend, for neighbours that differ in one number (docs/guarantees.md#sums).
+        Guarantee: this spend, for neighbours that differ in one number; groups are public (docs/guarantees.md#sums).
         """
-        grid = Grid.for_scale((high - low) / self._parameter)
-        sensitivity = contribution_sensitivity([[low]], [[high]], grid, "l1")
-        # Differences of floats may leave the range by their last bit, and so by a step.
-        kept = np.clip(values, low, high)
-        return self._add(sum_groups(snap(kept, grid), groups, n_groups), grid, sensitivity, sensitivity)
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        rows = (values - middle).reshape(-1, 1)
+        noisy = self._sum(rows, np.ones(len(rows)), groups, n_groups, longest=half, moves=2)
+        total = noisy.values[:, 0] + middle * np.bincount(groups, minlength=n_groups)
+        return replace(noisy, values=total)
 
-    def linear(self, weights: Array, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
-        """Sum weights (n, d) times values by groups; rows of weights must be public or already private.
+    def linear(self, weights: Array, values: Array, limit: float, groups: Array, n_groups: int) -> Noisy:
+        """Sum weights (n, d) times values by groups; weights must be public or already private.
 
-        Guarantee: this spend, for neighbours that differ in one value between low and high, which moves one row of
-        the result by at most the largest weight's length times (high - low), and a step per coordinate for rounding
-        (docs/guarantees.md#linear).
+        Guarantee: this spend, for neighbours that differ in one value between -limit and limit, which moves one row of
+        the result; groups are public (docs/guarantees.md#linear).
         """
-        width, dimension = (high - low), weights.shape[1]
-        longest = float(np.sqrt(np.max(np.einsum("np,np->n", weights, weights)))) * width
-        grid = Grid.for_scale(max(longest, 1e-12 * width) / self._parameter)
-        sums = snap_and_sum(weights, grid, groups, n_groups, times=values)
-        # Rounding moves every coordinate by at most half a step at either end; the allowance is for products in floats.
-        allowance = 1 + Fraction(1, 10**9)
-        l2 = grid.steps(longest) * allowance + sqrt_up(dimension) * allowance
-        return self._add(sums, grid, l2 * sqrt_up(dimension), l2)
+        lengths = np.einsum("np,np->n", weights, weights)
+        longest = math.sqrt(float(np.max(lengths, initial=0.0))) * limit
+        return self._sum(weights, values, groups, n_groups, longest=max(longest, 1e-12 * limit), moves=2)
 
-    def bounded_rows(self, rows: Array, groups: Array, n_groups: int, *, l1: float, l2: float) -> Noisy:
-        """Sum rows of length at most l1 and l2 in these norms by groups.
+    def bounded_rows(self, rows: Array, groups: Array, n_groups: int, *, longest: float) -> Noisy:
+        """Sum rows by groups; rows that are longer than ``longest`` are shortened.
 
-        Guarantee: this spend, for neighbours that add or remove one such row: snapping adds at most half a step per
-        coordinate to its length (docs/guarantees.md#entry).
+        Guarantee: this spend, for neighbours that add or remove one row (docs/guarantees.md#entry).
         """
+        return self._sum(rows, np.ones(len(rows)), groups, n_groups, longest=longest, moves=1)
+
+    def _sum(self, rows: Array, times: Array, groups: Array, n_groups: int, *, longest: float, moves: int) -> Noisy:
+        """Sum rows times numbers, each bounded to a length; a neighbour moves one of them by so many lengths.
+
+        Lengths are measured in ``longest``, so that the grid is the same for bounds of any size. The kernel that sums
+        checks the length of every row in integers, so the sensitivity is ``moves * limit`` whatever the rows hold.
+        """
+        from tensorveil.kernels.bounding import add_bounded_rows
+
         dimension = rows.shape[1]
-        grid = Grid.for_scale(l2 / self._parameter)
-        sums = snap_and_sum(rows, grid, groups, n_groups)
-        half = Fraction(1, 2)
-        longest_l1 = grid.steps(l1) + half * dimension
-        longest_l2 = grid.steps(l2) + half * sqrt_up(dimension)
-        return self._add(sums, grid, longest_l1, longest_l2)
+        grid = Grid(math.ldexp(1.0, -self._fineness(moves)))
+        limit = math.ceil(grid.steps(1) + sqrt_up(dimension) / 2) + 2
+        sums = np.zeros((n_groups, dimension), dtype=np.int64)
+        add_bounded_rows(
+            np.ascontiguousarray(rows, dtype=np.float64), times / longest, np.asarray(groups), 1.0 / grid.step, limit,
+            sums,
+        )  # fmt: skip
+        noisy = self._add(sums, grid, Fraction(moves * limit))
+        return replace(noisy, values=noisy.values * longest, variance=noisy.variance * longest**2)
 
-    def _add(self, ints: Array, grid: Grid, l1: Fraction, l2: Fraction) -> Noisy:
-        l1, l2 = max(l1, Fraction(1)), max(l2, Fraction(1))
+    def _fineness(self, moves: int) -> int:
+        """Return the number of halvings that put about 2**20 steps into the noise, as far as integers allow."""
+        exponent = math.frexp(self._parameter / moves)[1] + FINENESS
+        return min(max(exponent, 0), _FINEST)
+
+    def _add(self, ints: Array, grid: Grid, sensitivity: Fraction) -> Noisy:
+        """Add noise to statistics of which one row moves, by at most the sensitivity, in steps."""
         if self.epsilon is None:
-            return gaussian_mechanism(ints, grid, l2, self._exact, self.source)
-        if ints.ndim == 2 and 1 < ints.shape[1] <= _LARGEST_NORM_DIMENSION:
-            return norm_mechanism(ints, grid, l2, self._exact, self.source)
-        return laplace_mechanism(ints, grid, l1, self._exact, self.source)
+            return gaussian_mechanism(ints, grid, sensitivity, self._exact, self.source)
+        if 1 < ints.shape[1] <= _LARGEST_NORM_DIMENSION:
+            return norm_mechanism(ints, grid, sensitivity, self._exact, self.source)
+        return laplace_mechanism(ints, grid, sensitivity * sqrt_up(ints.shape[1]), self._exact, self.source)

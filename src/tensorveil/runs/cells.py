@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.privacy import Unit
 from tensorveil.release.cells import read_cells
 from tensorveil.release.fill import Fill
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.images import check_picture
+from tensorveil.tensor.keys import sort_entries
 
 __all__ = ["Filling", "choose_cells", "find_missing"]
 
@@ -43,11 +45,11 @@ class Filling:
     threads: int | None = None
 
 
-def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, positions_are_public: bool = True) -> Fill | None:
+def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Unit | None = None) -> Fill | None:
     """Choose the cells to predict.
 
-    Where positions are private they are never chosen by what is missing, which would tell what was observed: then all
-    cells are predicted.
+    In a private run they are sorted, because the order of a list may follow the data. Where positions are private cells
+    are never chosen by what is missing, which would tell what was observed: then all of them are predicted.
     """
     if filling is None:
         return None
@@ -55,12 +57,14 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, positions_a
         check_picture(tensor.shape)
     if filling.at is not None:
         columns = read_cells(filling.at, tensor.modes, tensor.shape)
+        if private is not None:
+            columns, _ = sort_entries(columns, np.zeros(columns.shape[1]), tensor.shape)
     elif math.prod(tensor.shape) > filling.max_cells:
         raise InputError(
             "the tensor has more cells than max_cells. Name the cells you want with at=FILE, raise max_cells, or write "
             "the model alone with filling=None."
         )
-    elif positions_are_public:
+    elif private is None or private.kind == "value":
         columns = find_missing(tensor)
     else:
         columns = np.indices(tensor.shape, dtype=np.int32).reshape(tensor.order, -1)

@@ -13,6 +13,7 @@ from tensorveil.completion.private import PrivateCompletion
 from tensorveil.errors import InputError, note_charges
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
+from tensorveil.privacy.gate import reading_rules
 from tensorveil.release.diagnostics import check_diagnostics_folder, write_diagnostics
 from tensorveil.release.fill import Fill
 from tensorveil.release.folder import check_folder
@@ -113,11 +114,16 @@ def release_privately(run: PrivateRun) -> Released:
     Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
     """
     estimator = run.estimator
-    unit = _kind_of(estimator.unit)
+    unit = Unit.parse(estimator.unit)
     _check_folders(run.output, run.diagnostics)
-    tensor = _read(replace(run.reading, shape=run.reading.shape or estimator.shape), unit)
-    filling = None if unit == "slice" else run.filling
-    fill = choose_cells(filling, tensor, positions_are_public=unit == "value")
+    filling = None if unit.kind == "slice" else run.filling
+    if filling is not None and filling.at is not None and unit.kind != "value":
+        raise InputError(
+            "at=FILE is not for this unit: the list of cells would be published, and which cells are of interest may "
+            "tell which entries there are. Release the model, and predict at these cells from it."
+        )
+    tensor = _read(run.reading, estimator, unit)
+    fill = choose_cells(filling, tensor, private=unit)
     before = getattr(estimator, "release_id_", None)
 
     def is_charged() -> bool:
@@ -134,10 +140,6 @@ def release_privately(run: PrivateRun) -> Released:
     return _gather_facts(run, fill)
 
 
-def _kind_of(unit: str | Unit) -> str:
-    return unit.kind if isinstance(unit, Unit) else unit.partition(":")[0].strip().lower()
-
-
 def _check_folders(output: Path, diagnostics: Path | None) -> None:
     check_folder(output)
     if diagnostics is None:
@@ -148,17 +150,17 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
         raise InputError("diagnostics and output must be folders apart: only one of them may be published.")
 
 
-def _read(reading: Reading, unit: str) -> ObservedTensor:
-    """Read the tensor; where positions are private, by indices of a public numbering."""
-    if reading.bounds is not None:
-        raise InputError("reading: bounds are the estimator's in a private run. Leave them out of the reading.")
+def _read(reading: Reading, estimator: PrivateCompletion[Any], unit: Unit) -> ObservedTensor:
+    """Read the tensor by the gate's rules; where positions are private, by indices of a public numbering."""
+    if any(given is not None for given in (reading.bounds, reading.out_of_bounds, reading.out_of_range)):
+        raise InputError("reading: bounds and their rules are the estimator's in a private run. Leave them out.")
     kind = pick_format(Path(reading.file), reading.format)
-    if unit != "value" and kind.is_table and not reading.indices:
+    if unit.kind != "value" and kind.is_table and not reading.indices:
         raise InputError(NEEDS_INDICES)
-    tensor = read_tensor(reading)
-    if unit != "value" and any(mode.labels is not None for mode in tensor.modes):
-        raise InputError(NEEDS_INDICES)
-    return tensor
+    rules: dict[str, Any] = {**reading_rules(unit, estimator.bounds, reading.shape or estimator.shape)}
+    if reading.duplicates not in (None, "error"):
+        rules["duplicates"] = reading.duplicates
+    return read_tensor(replace(reading, **rules))
 
 
 def _gather_facts(run: PrivateRun, fill: Fill | None) -> Released:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["Reading", "read_tensor"]
 
 
+# What becomes of entries that break a rule.
+RULES = ("bounds", "out_of_bounds", "out_of_range", "duplicates", "missing")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """A tensor file and how to read it; what is left out is left to `tensorveil.read`.
@@ -33,7 +37,7 @@ class Reading:
         MATLAB: the variable to read.
     shape
         Sizes of the modes, where they are declared rather than read off the data.
-    bounds, out_of_bounds, duplicates, missing
+    bounds, out_of_bounds, out_of_range, duplicates, missing
         Where values can lie, and what becomes of entries that break a rule; as for `ObservedTensor`.
     """
 
@@ -47,6 +51,7 @@ class Reading:
     shape: Sequence[int] | None = None
     bounds: tuple[float, float] | None = None
     out_of_bounds: str | None = None
+    out_of_range: str | None = None
     duplicates: str | None = None
     missing: str | None = None
 
@@ -55,7 +60,7 @@ def read_tensor(reading: Reading) -> ObservedTensor:
     """Read the tensor."""
     from tensorveil.tensor import read
 
-    names = ("modes", "value", "format", "variable", "shape", "bounds", "out_of_bounds", "duplicates", "missing")
+    names = ("modes", "value", "format", "variable", "shape", *RULES)
     given: dict[str, Any] = {name: getattr(reading, name) for name in names}
     given |= {"labels": False if reading.indices else None, "header": None if reading.header else False}
     return read(os.fspath(reading.file), **{name: setting for name, setting in given.items() if setting is not None})

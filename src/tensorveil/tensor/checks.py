@@ -16,9 +16,10 @@ from tensorveil.errors import InputError
 MIN_ORDER, MAX_ORDER = 2, 8
 MAX_SIZE = 2**31 - 1
 
-Duplicates = Literal["error", "mean", "sum", "first", "last"]
+Duplicates = Literal["error", "mean", "sum", "first", "last", "keep"]
 Missing = Literal["error", "drop"]
 OutOfBounds = Literal["error", "clip", "drop"]
+OutOfRange = Literal["error", "drop"]
 FloatArray = NDArray[Any]
 IntArray = NDArray[np.int32]
 
@@ -39,28 +40,29 @@ def check_order(order: int, what: str) -> None:
         )
 
 
-def as_columns(coords: Any) -> IntArray:
-    """Return coordinates (n, order), or a tuple of 1-D columns, as a new int32 C-contiguous (order, n) array."""
+def split_columns(coords: Any) -> list[NDArray[Any]]:
+    """Return coordinates (n, order), or a tuple of 1-D columns, as a list of columns."""
     if isinstance(coords, tuple) and coords and all(isinstance(column, np.ndarray) for column in coords):
-        columns = list(coords)
-    else:
-        try:
-            array = np.asarray(coords)
-        except ValueError:
-            array = np.empty(0, object)
-        if array.size == 0 and array.dtype.kind != "O":
-            raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
-        if array.ndim != 2:
-            raise InputError("coords must be 2-D, one row per entry and one column per mode.")
-        columns = list(array.T)
-    return pack_columns(columns)
+        return list(coords)
+    try:
+        array = np.asarray(coords)
+    except ValueError:
+        array = np.empty(0, object)
+    if array.ndim == 1 and array.size == 0 and array.dtype.kind != "O":
+        raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
+    if array.ndim != 2:
+        raise InputError("coords must be 2-D, one row per entry and one column per mode.")
+    return list(array.T)
+
+
+def as_columns(coords: Any) -> IntArray:
+    """Return coordinates as a new int32 C-contiguous (order, n) array."""
+    return pack_columns(split_columns(coords))
 
 
 def pack_columns(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> IntArray:
     """Return columns of indices as one int32 (order, n) array; without a copy if they already are one."""
-    check_order(len(columns), "coords")
-    if any(np.ndim(column) != 1 or len(column) != len(columns[0]) for column in columns):
-        raise InputError("coords, given as columns, must hold 1-D arrays of one length.")
+    _check_columns(columns)
     if len(columns[0]) == 0:
         raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
     if isinstance(columns, np.ndarray) and columns.dtype == np.int32 and columns.flags.c_contiguous:
@@ -91,6 +93,39 @@ def whole_numbers(column: NDArray[Any], axis: int) -> NDArray[Any]:
     return column
 
 
+def keep_rows_within(
+    columns: Sequence[NDArray[Any]] | NDArray[Any], shape: Sequence[int] | None
+) -> tuple[IntArray, NDArray[np.bool_]]:
+    """Return the rows whose indices are whole numbers within the shape, packed, and which rows these are.
+
+    What becomes of a row depends on this row alone, and nothing is told.
+    """
+    if shape is None:
+        raise InputError("shape must be declared with out_of_range='drop'. Try shape=(943, 1682).")
+    sizes = check_shape(shape)
+    _check_columns(columns)
+    if len(sizes) != len(columns):
+        raise InputError(f"shape must have one size per mode; got {len(sizes)} sizes for {len(columns)} modes.")
+    kept = np.ones(len(columns[0]), bool)
+    for axis, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+        if np.asarray(column).dtype.kind not in "iufb":
+            raise InputError(f"coords of mode {axis} must be numbers; got {_kind(np.asarray(column))}.")
+        # Comparisons are false for NaN.
+        kept &= (column >= 0) & (column < size)
+        if column.dtype.kind == "f":
+            kept &= np.trunc(column) == column
+    packed = np.empty((len(columns), int(np.count_nonzero(kept))), np.int32)
+    for axis, column in enumerate(columns):
+        packed[axis] = np.asarray(column)[kept]
+    return packed, kept
+
+
+def _check_columns(columns: Sequence[NDArray[Any]] | NDArray[Any]) -> None:
+    check_order(len(columns), "coords")
+    if any(np.ndim(column) != 1 or len(column) != len(columns[0]) for column in columns):
+        raise InputError("coords, given as columns, must hold 1-D arrays of one length.")
+
+
 def _check_range(column: NDArray[Any], axis: int) -> None:
     if column.min() < 0:
         raise InputError(
@@ -112,13 +147,12 @@ def _kind(array: NDArray[Any]) -> str:
 
 def as_shape(shape: Sequence[int] | None, columns: IntArray) -> tuple[int, ...]:
     """Return the declared shape, checked against the indices, or the smallest shape that holds them."""
-    largest = columns.max(axis=1)
     if shape is None:
-        return tuple(int(top) + 1 for top in largest)
+        return tuple(int(top) + 1 for top in columns.max(axis=1))
     sizes = check_shape(shape)
     if len(sizes) != len(columns):
         raise InputError(f"shape must have one size per mode; got {len(sizes)} sizes for {len(columns)} modes.")
-    for axis, (size, top) in enumerate(zip(sizes, largest, strict=True)):
+    for axis, (size, top) in enumerate(zip(sizes, columns.max(axis=1, initial=-1), strict=True)):
         if top >= size:
             raise InputError(
                 f"coords of mode {axis} must be below its size in shape, {size}. Indices start at 0; "

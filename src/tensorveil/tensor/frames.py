@@ -95,18 +95,28 @@ def table_to_tensor(
     if stored is not None:
         modes, options = stored.modes, stored.options | options
         value = stored.value
+    named = value is not None or VALUE in table.column_names
     names, value = choose_columns(table.column_names, modes, value)
     given = list(modes) if modes is not None else names
-    table = _without_nulls(table.select([*names, value]), names, value, options)
-    columns = np.empty((len(names), table.num_rows), np.int32)
+    table = table.select([*names, value])
+    options |= {"value": value, "value_named": named}
+    if options.get("missing") == "drop":
+        table = table.set_column(len(names), value, _read_leniently(table.column(len(names))))
+    if options.get("out_of_range") == "drop":
+        if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
+            raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
+        columns = [_to_floats(_read_leniently(table.column(axis))) - index_base for axis in range(len(names))]
+        return ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
+    table = _without_nulls(table, names, value, options)
+    packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
         mode, column = given[axis], table.column(axis)
         known = mode.labels if isinstance(mode, Mode) else None
         if known is None and (not labels or isinstance(mode, Mode)):
-            columns[axis] = _indices(column, axis, index_base)
+            packed[axis] = _indices(column, axis, index_base)
             return Mode.from_trusted(names[axis], None)
-        found = encode_column(column, names[axis], known, columns[axis])
+        found = encode_column(column, names[axis], known, packed[axis])
         return Mode.from_trusted(names[axis], found)
 
     # Arrow and numpy release the lock in their loops, so columns really run side by side.
@@ -114,7 +124,51 @@ def table_to_tensor(
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), value)
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
-    return ObservedTensor.from_columns(columns, numbers, modes=encoded, **options)
+    return ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
+
+
+def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as numbers; what is no number becomes a null.
+
+    What a field becomes depends on this field alone: readers of text guess the kind of a whole column, so that a single
+    field could otherwise change what all others are taken for.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = pa.types
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kinds.is_integer(column.type) or kinds.is_floating(column.type):
+        return column
+    if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
+        return column.cast(pa.float64())
+    if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
+        return pa.chunked_array([pa.nulls(len(column), pa.float64())])
+    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    for number, words in (("1", ["true", "True", "TRUE"]), ("0", ["false", "False", "FALSE"])):
+        text = pc.if_else(pc.is_in(text, value_set=pa.array(words, text.type)), number, text)
+    # Readers of text know hexadecimal integers, casts to floats do not.
+    hexadecimal = pc.if_else(pc.match_substring_regex(text, _HEXADECIMAL), text, None).cast(pa.int64())
+    decimal = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None).cast(pa.float64())
+    return pc.coalesce(decimal, hexadecimal.cast(pa.float64(), safe=False))
+
+
+_HEXADECIMAL = r"^0[xX][0-9a-fA-F]{1,16}$"
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity|nan)$"
+
+
+def _is_string_view(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind))
+
+
+def _to_floats(column: pa.ChunkedArray) -> Any:
+    """Return a column of numbers as float64, NaN where there is none."""
+    import pyarrow as pa
+
+    return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any]) -> pa.Table:

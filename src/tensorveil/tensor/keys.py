@@ -34,6 +34,8 @@ def linear_keys(columns: NDArray[Any], shape: tuple[int, ...]) -> list[KeyArray]
 
 def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
     """Return whether two entries share their coordinates."""
+    if not columns.shape[1]:
+        return False
     keys = linear_keys(columns, shape)
     if len(keys) == 1:
         key = keys[0]
@@ -43,6 +45,17 @@ def has_duplicates(columns: IntArray, shape: tuple[int, ...]) -> bool:
         return not _is_strictly_increasing(key)
     order = np.lexsort(keys[::-1])
     return not _group_starts([key[order] for key in keys]).all()
+
+
+def sort_entries(columns: IntArray, values: FloatArray, shape: tuple[int, ...]) -> tuple[IntArray, FloatArray]:
+    """Return the entries sorted by coordinates, equal ones by value: one order for one set of entries."""
+    keys = linear_keys(columns, shape)
+    if len(keys) == 1 and _is_strictly_increasing(keys[0]):
+        return columns, values
+    order = np.argsort(keys[0], kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+    if len(order) and not _group_starts([key[order] for key in keys]).all():
+        order = np.lexsort([values, *keys[::-1]])
+    return np.ascontiguousarray(columns[:, order]), values[order]
 
 
 def _sort(key: KeyArray) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -10,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks, keys
-from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds
+from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds, OutOfRange
 from tensorveil.tensor.entries import MemoryEntries
 from tensorveil.tensor.modes import Mode, check_modes, find_axis
 from tensorveil.tensor.options import BuildOptions, DenseOptions, FrameOptions
+from tensorveil.tensor.origin import Origin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,18 +37,22 @@ class ObservedTensor:
     modes
         Names or `Mode` objects, one per mode.
     duplicates
-        Entries with equal coordinates: "error" (default), "mean", "sum", "first" or "last".
+        Entries with equal coordinates: "error" (default), "mean", "sum", "first" or "last"; "keep" keeps each of them
+        as an entry of its own, for private fits in units "entry" and "slice".
     missing
         NaN values: "error" (default) or "drop".
     out_of_bounds
         Values outside `bounds`, after merging duplicates: "error" (default), "clip" or "drop".
+    out_of_range
+        Coordinates that are not whole numbers within `shape`: "error" (default) or "drop", which needs a shape and may
+        leave a tensor without entries.
 
     >>> tensor = ObservedTensor([[0, 0, 1], [1, 2, 0]], [4.0, 2.5], shape=(2, 3, 2), bounds=(1, 5))
     >>> tensor.shape, tensor.n_entries, tensor.density
     ((2, 3, 2), 2, 0.16666666666666666)
     """
 
-    __slots__ = ("_bounds", "_columns", "_modes", "_shape", "_values")
+    __slots__ = ("_bounds", "_columns", "_modes", "_origin", "_shape", "_values")
 
     def __init__(
         self,
@@ -59,10 +65,15 @@ class ObservedTensor:
         duplicates: Duplicates = "error",
         missing: Missing = "error",
         out_of_bounds: OutOfBounds = "error",
+        out_of_range: OutOfRange = "error",
     ) -> None:
-        columns = checks.as_columns(coords)
-        numbers = np.array(checks.as_values(values, columns.shape[1]))
-        self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds)
+        checks.check_choice("out_of_range", out_of_range, OutOfRange)
+        if out_of_range == "drop":
+            columns, numbers = _keep_within(checks.split_columns(coords), values, shape)
+        else:
+            columns = checks.as_columns(coords)
+            numbers = np.array(checks.as_values(values, columns.shape[1]))
+        self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds, out_of_range)
 
     @classmethod
     def from_columns(
@@ -76,16 +87,25 @@ class ObservedTensor:
         duplicates: Duplicates = "error",
         missing: Missing = "error",
         out_of_bounds: OutOfBounds = "error",
+        out_of_range: OutOfRange = "error",
+        value: str | None = None,
+        value_named: bool = True,
     ) -> ObservedTensor:
         """Build a tensor from one index column per mode, taking over the arrays where it can.
 
         An int32 C-contiguous (order, n) array and float32 or float64 values are not copied: they belong
-        to the tensor from then on and become read-only. All checks are made, as by the constructor.
+        to the tensor from then on and become read-only. All checks are made, as by the constructor. ``value`` and
+        ``value_named`` are what `origin` remembers of a table's value column.
         """
-        packed = checks.pack_columns(columns)
+        checks.check_choice("out_of_range", out_of_range, OutOfRange)
         tensor = object.__new__(cls)
-        numbers = checks.as_values(values, packed.shape[1])
-        tensor._build(packed, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds)
+        if out_of_range == "drop":
+            packed, numbers = _keep_within(columns, values, shape)
+        else:
+            packed = checks.pack_columns(columns)
+            numbers = checks.as_values(values, packed.shape[1])
+        tensor._build(packed, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds, out_of_range)
+        tensor._origin = replace(tensor._origin, value=value, value_named=value_named)
         return tensor
 
     @classmethod
@@ -147,6 +167,7 @@ class ObservedTensor:
         duplicates: Duplicates,
         missing: Missing,
         out_of_bounds: OutOfBounds,
+        out_of_range: OutOfRange,
     ) -> None:
         checks.check_choice("duplicates", duplicates, Duplicates)
         checks.check_choice("missing", missing, Missing)
@@ -156,12 +177,16 @@ class ObservedTensor:
             shape = _shape_from_labels(modes, columns)
         sizes = checks.as_shape(shape, columns)
         named = check_modes(modes, sizes)
+        may_be_empty = out_of_range == "drop"
         if missing == "drop":
-            columns, values = _keep(columns, values, ~np.isnan(values))
+            columns, values = _keep(columns, values, ~np.isnan(values), may_be_empty=may_be_empty)
+        if limits is not None and out_of_bounds != "error":
+            values = _bring_infinities_back(values)
         checks.check_finite(values)
-        columns, values = keys.merge_duplicates(columns, values, sizes, duplicates)
-        columns, values = _apply_bounds(columns, values, limits, out_of_bounds)
-        self._set(columns, values, sizes, limits, named)
+        if duplicates != "keep":
+            columns, values = keys.merge_duplicates(columns, values, sizes, duplicates)
+        columns, values = _apply_bounds(columns, values, limits, out_of_bounds, may_be_empty=may_be_empty)
+        self._set(columns, values, sizes, limits, named, Origin(duplicates=duplicates, out_of_bounds=out_of_bounds))
 
     def _set(
         self,
@@ -170,16 +195,23 @@ class ObservedTensor:
         shape: tuple[int, ...],
         bounds: tuple[float, float] | None,
         modes: tuple[Mode, ...],
+        origin: Origin,
     ) -> None:
         columns.flags.writeable = False
         values.flags.writeable = False
         self._columns, self._values = columns, values
-        self._shape, self._bounds, self._modes = shape, bounds, modes
+        self._shape, self._bounds, self._modes, self._origin = shape, bounds, modes, origin
 
-    def _like(self, columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None) -> ObservedTensor:
+    def _like(
+        self,
+        columns: IntArray,
+        values: FloatArray,
+        bounds: tuple[float, float] | None,
+        origin: Origin | None = None,
+    ) -> ObservedTensor:
         """Return a tensor with the same shape and modes, and other entries that are known to be sound."""
         tensor = object.__new__(ObservedTensor)
-        tensor._set(columns, values, self._shape, bounds, self._modes)
+        tensor._set(columns, values, self._shape, bounds, self._modes, origin or self._origin)
         return tensor
 
     @property
@@ -232,6 +264,11 @@ class ObservedTensor:
         """Name and labels of every mode."""
         return self._modes
 
+    @property
+    def origin(self) -> Origin:
+        """By which rules the tensor was built."""
+        return self._origin
+
     def __len__(self) -> int:
         return self.n_entries
 
@@ -269,13 +306,13 @@ class ObservedTensor:
         checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
         limits = checks.as_bounds(bounds)
         columns, values = _apply_bounds(self._columns, self._values, limits, out_of_bounds)
-        return self._like(columns, values, limits)
+        return self._like(columns, values, limits, replace(self._origin, out_of_bounds=out_of_bounds))
 
     def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
         """Return the same entries with other names or labels."""
         tensor = object.__new__(ObservedTensor)
         named = check_modes(modes, self._shape)
-        tensor._set(self._columns, self._values, self._shape, self._bounds, named)
+        tensor._set(self._columns, self._values, self._shape, self._bounds, named, self._origin)
         return tensor
 
     def encode(self, *labels: ArrayLike) -> IntArray:
@@ -352,17 +389,41 @@ def _shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[
     )
 
 
-def _keep(columns: IntArray, values: FloatArray, mask: NDArray[np.bool_]) -> tuple[IntArray, FloatArray]:
-    """Return the entries that a policy keeps; at least one must remain."""
+def _keep_within(
+    columns: Sequence[NDArray[Any]] | NDArray[Any], values: ArrayLike, shape: Sequence[int] | None
+) -> tuple[IntArray, FloatArray]:
+    """Return the entries whose coordinates lie within the shape."""
+    numbers = checks.as_values(values, len(columns[0]) if len(columns) else None)
+    packed, kept = checks.keep_rows_within(columns, shape)
+    return packed, numbers[kept]
+
+
+def _bring_infinities_back(values: FloatArray) -> FloatArray:
+    """Return values with infinities at the ends of the finite numbers, so that they can be merged and clipped."""
+    largest = np.finfo(values.dtype).max
+    with np.errstate(invalid="ignore"):
+        beyond = len(values) and (values.max() > largest or values.min() < -largest)
+    return np.clip(values, -largest, largest) if beyond else values
+
+
+def _keep(
+    columns: IntArray, values: FloatArray, mask: NDArray[np.bool_], *, may_be_empty: bool = False
+) -> tuple[IntArray, FloatArray]:
+    """Return the entries that a policy keeps; at least one must remain, unless none is allowed to."""
     if mask.all():
         return columns, values
-    if not mask.any():
+    if not mask.any() and not may_be_empty:
         raise InputError("values must keep at least one entry; the 'drop' policy leaves none.")
     return np.ascontiguousarray(columns[:, mask]), values[mask]
 
 
 def _apply_bounds(
-    columns: IntArray, values: FloatArray, bounds: tuple[float, float] | None, policy: OutOfBounds
+    columns: IntArray,
+    values: FloatArray,
+    bounds: tuple[float, float] | None,
+    policy: OutOfBounds,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[IntArray, FloatArray]:
     """Settle values outside the bounds by the policy."""
     if bounds is None or checks.lie_inside(values, bounds):
@@ -370,7 +431,7 @@ def _apply_bounds(
     if policy == "clip":
         return columns, np.clip(values, *bounds)
     if policy == "drop":
-        return _keep(columns, values, (values >= bounds[0]) & (values <= bounds[1]))
+        return _keep(columns, values, (values >= bounds[0]) & (values <= bounds[1]), may_be_empty=may_be_empty)
     remedy = "Widen the bounds, or pass out_of_bounds='clip' or 'drop'."
     checks.check_inside(values, bounds, remedy)
     return columns, values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from tensorveil.tensor.checks import Duplicates, Missing, OutOfBounds
+from tensorveil.tensor.checks import Duplicates, Missing, OutOfBounds, OutOfRange
 from tensorveil.tensor.modes import Mode
 
 
@@ -17,6 +17,7 @@ class BuildOptions(TypedDict, total=False):
     duplicates: Duplicates
     missing: Missing
     out_of_bounds: OutOfBounds
+    out_of_range: OutOfRange
 
 
 class FrameOptions(TypedDict, total=False):
@@ -27,6 +28,7 @@ class FrameOptions(TypedDict, total=False):
     duplicates: Duplicates
     missing: Missing
     out_of_bounds: OutOfBounds
+    out_of_range: OutOfRange
 
 
 class DenseOptions(TypedDict, total=False):

@@ -53,7 +53,7 @@ class PublishedFit(Predictor[Any]):
 
     def fit(self, tensor: ObservedTensor | Any, values: Any = None) -> Self:
         """Fit to an observed tensor, or to coordinates (n, order) and their values."""
-        observed = as_tensor(tensor, values, self.shape)
+        observed = as_tensor(tensor, values, {"shape": self.shape})
         settings = self._settings()
         self._check_own(observed)
         rng = np.random.default_rng(self.random_state)

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
 from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.mechanisms.data import Form, PrivateData
+from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.privacy.gate import PrivateEntries, PrivateValues
+from tensorveil.privacy.private import Private
 from tensorveil.solvers.task import Solution
 from tensorveil_evidence.subjects.subject import BlackBox, source
 
@@ -46,35 +48,34 @@ def method_subjects() -> Iterator[BlackBox]:
                 )
 
 
-def value_neighbours() -> list[tuple[PrivateData, PrivateData]]:
+def value_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
     """Return a 2 x 2 matrix with every value at a bound, and its neighbour with one value at the other."""
     low, high = _BOUNDS
     columns = np.ascontiguousarray(np.argwhere(np.ones((2, 2))).T.astype(np.int32))
 
-    def data(values: list[float]) -> PrivateData:
-        return PrivateData(columns=columns, values=np.array(values), shape=(2, 2), bounds=_BOUNDS)
+    def data(values: list[float]) -> PrivateValues:
+        return PrivateValues(columns=columns, values=Private(np.array(values)), shape=(2, 2), bounds=_BOUNDS)
 
     return [(data([low, high, high, low]), data([high, high, high, low]))]
 
 
-def entry_neighbours() -> list[tuple[PrivateData, PrivateData]]:
+def entry_neighbours() -> list[tuple[PrivateEntries, PrivateEntries]]:
     """Return three entries of a 2 x 2 matrix, and the same without the one that had a row to itself."""
     columns = np.array([[0, 0, 1], [0, 1, 1]], dtype=np.int32)
     values = np.array([_BOUNDS[1], _BOUNDS[0], _BOUNDS[1]])
 
-    def data(kept: slice) -> PrivateData:
-        return PrivateData(
-            columns=np.ascontiguousarray(columns[:, kept]), values=values[kept], shape=(2, 2), bounds=_BOUNDS
-        )
+    def data(kept: slice) -> PrivateEntries:
+        chosen = np.ascontiguousarray(columns[:, kept])
+        return PrivateEntries(columns=Private(chosen), values=Private(values[kept]), shape=(2, 2), bounds=_BOUNDS)
 
     return [(data(slice(None)), data(slice(2)))]
 
 
-def whole_run(name: str, claim: Claim, core: bool) -> Callable[[PrivateData, np.random.Generator], Array]:
+def whole_run(name: str, claim: Claim, core: bool) -> Callable[[Any, np.random.Generator], Array]:
     """Return the mechanism that runs a method once, from the same public start, and gives all it would release."""
     form = Form(ranks=(1, 1), core=core, sweeps=3, restarts=1, threads=1, seed=0)
 
-    def mechanism(data: PrivateData, rng: np.random.Generator) -> Array:
+    def mechanism(data: Any, rng: np.random.Generator) -> Array:
         spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
         return flatten_solution(METHODS[name].run(data, form, spend).solution)
 

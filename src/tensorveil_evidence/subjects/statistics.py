@@ -53,8 +53,8 @@ def _sums(values: Array, n: int, spend: Spend) -> Array:
 
 
 def _linear(values: Array, n: int, spend: Spend) -> Array:
-    weights = np.tile(_WEIGHTS, (n, 1))
-    return spend.linear(weights, np.tile(values, n), _LOW, _HIGH, _groups(len(values), n), n).values
+    weights, middle, half = np.tile(_WEIGHTS, (n, 1)), 0.5 * (_LOW + _HIGH), 0.5 * (_HIGH - _LOW)
+    return spend.linear(weights, np.tile(values, n) - middle, half, _groups(len(values), n), n).values
 
 
 def _values(values: Array, n: int, spend: Spend) -> Array:
@@ -62,7 +62,6 @@ def _values(values: Array, n: int, spend: Spend) -> Array:
 
 
 def _bounded_rows(rows: Array, n: int, spend: Spend) -> Array:
-    # Rows of the mean and of Gram matrices have length at most sqrt(2); their L1 length follows from that.
-    longest = float(np.sqrt(2.0))
+    # Rows of the mean and of Gram matrices have length at most sqrt(2).
     tiled = np.tile(rows, (n, 1))
-    return spend.bounded_rows(tiled, _groups(len(rows), n), n, l1=2.0 * longest, l2=longest).values
+    return spend.bounded_rows(tiled, _groups(len(rows), n), n, longest=float(np.sqrt(2.0))).values

@@ -61,11 +61,13 @@ def test_unit_entry(problem: Any, estimator: Any, delta: float) -> None:
     assert epsilon_for(fitted.guarantee_.event, delta) <= 2.0
 
 
-def test_unit_entry_releases_no_labels() -> None:
+def test_unit_entry_refuses_labels() -> None:
     tensor = tv.ObservedTensor(
         [[0, 0], [1, 1]], [0.0, 1.0], shape=(2, 2), modes=[tv.Mode("user", ["ann", "bob"]), tv.Mode("film", ["x", "y"])]
     )
-    private = make(unit="entry", shape=(2, 2), rank=1).fit(tensor)
+    with pytest.raises(tv.InputError, match="needs indices: labels are numbered by those that occur"):
+        make(unit="entry", shape=(2, 2), rank=1).fit(tensor)
+    private = make(unit="entry", shape=(2, 2), rank=1).fit(tensor.with_modes(["user", "film"]))
     assert [mode.labels for mode in private.model_.modes] == [None, None]
     public = make(rank=1).fit(tensor)
     assert list(public.model_.modes[0].labels) == ["ann", "bob"]
@@ -156,7 +158,8 @@ def test_a_fit_that_fails_after_the_charge_says_which_charge_it_was(
         ({"unit": "tensor"}, r'unit must be "value" or "entry" here'),
         ({"unit": "slice:user"}, r"try UserLevelCP, UserLevelTucker or UserLevelMatrix"),
         ({"unit": "entry"}, r'shape must be declared for unit="entry"'),
-        ({"unit": "entry", "shape": (2, 2, 2)}, r"shape must be the shape of the tensor"),
+        ({"unit": "entry", "shape": (2, 2)}, r"shape must have one size per mode"),
+        ({"shape": (2, 2, 2)}, r"shape must be the shape of the tensor"),
         ({"bounds": (1.0, 0.0)}, r"bounds must be two finite numbers, the lower one first"),
         ({"bounds": (0.0, float("inf"))}, r"bounds must be two finite numbers"),
         ({"epsilon": 0.0}, r"epsilon"),

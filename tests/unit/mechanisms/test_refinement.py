@@ -8,13 +8,15 @@ import pytest
 
 import tensorveil as tv
 from tensorveil.mechanisms import margins, refinement, tradeoffs
-from tensorveil.mechanisms.data import Form, PrivateData
+from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.gradient import step_rows
 from tensorveil.mechanisms.input import clipping_slope
 from tensorveil.mechanisms.output import run_output, solve_rows
 from tensorveil.mechanisms.refinement import RowSums
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import Noisy, SeededSource
+from tensorveil.privacy.gate import PrivateValues
+from tensorveil.privacy.private import Private
 
 
 def row_problem(noise: Any, rows: int = 400, rank: int = 3, entries: int = 20, seed: int = 0) -> Any:
@@ -67,8 +69,8 @@ def test_a_single_row_such_as_a_core_is_solve_rows() -> None:
 def test_slope_is_measured() -> None:
     rng = np.random.default_rng(0)
     values = rng.standard_normal(200_000)
-    data = PrivateData(
-        columns=np.zeros((2, len(values)), dtype=np.int32), values=values, shape=(1, 1), bounds=(-6.0, 6.0)
+    data = PrivateValues(
+        columns=np.zeros((2, len(values)), dtype=np.int32), values=Private(values), shape=(1, 1), bounds=(-6.0, 6.0)
     )
     spend = Spend(source=SeededSource(0), epsilon=1.0)
     assert clipping_slope(data, values, 1.0, 1.2, spend) == pytest.approx(math.erf(1.2 / math.sqrt(2)), abs=0.01)
@@ -81,8 +83,8 @@ def test_slope_is_not_left_to_noise(shape: float) -> None:
     normal = rng.standard_normal(3200)
     values = 0.1 * np.sign(normal) * np.abs(normal) ** (1 / shape)
     spread = float(np.std(values))
-    data = PrivateData(
-        columns=np.zeros((2, len(values)), dtype=np.int32), values=values, shape=(1, 1), bounds=(-0.75, 0.75)
+    data = PrivateValues(
+        columns=np.zeros((2, len(values)), dtype=np.int32), values=Private(values), shape=(1, 1), bounds=(-0.75, 0.75)
     )
     true = float(np.mean(np.minimum(np.abs(values), spread) * np.abs(values))) / spread**2
     for seed in range(50):
@@ -108,7 +110,9 @@ def test_weights_limit_the_longest_design() -> None:
     rng = np.random.default_rng(0)
     design = rng.standard_normal((1000, 3))
     design[0] *= 1000
-    target = refinement.Target(known=np.zeros(1000), residual=np.zeros(1000), limit=1.0, slope=1.0, variance=1.0)
+    target = refinement.Target(
+        known=np.zeros(1000), residual=Private(np.zeros(1000)), limit=1.0, slope=1.0, variance=1.0
+    )
     spend = Spend(source=SeededSource(0), epsilon=0.1)
     weights = refinement._weights(design, target, spend, 100.0)
     assert np.all((weights > 0) & (weights <= 1))
@@ -147,8 +151,8 @@ def test_refinement_beats_its_start(core: Any) -> None:
 def test_a_large_core_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refinement, "_LARGEST_DESIGN", 10)
     problem = tv.synthetic_tucker((8, 8, 8), 2, random_state=0)
-    data = PrivateData(
-        columns=problem.train.columns, values=np.clip(problem.train.values, -0.25, 1.25), shape=(8, 8, 8),
+    data = PrivateValues(
+        columns=problem.train.columns, values=Private(np.clip(problem.train.values, -0.25, 1.25)), shape=(8, 8, 8),
         bounds=(-0.25, 1.25),
     )  # fmt: skip
     form = Form(ranks=(2, 2, 2), core=True, sweeps=5, restarts=1, threads=1, seed=0)
@@ -179,7 +183,7 @@ def test_noise_blurs_and_entries_clear() -> None:
 def test_what_is_switched_off_moves_nothing(step: Any, rows: Any, size: Any) -> None:
     """Auditing found it: a core of 1e-162 has a curvature of the smallest float, and a step divided by it overflows."""
     design = np.full((4, 1), size)
-    target = refinement.Target(known=np.zeros(4), residual=np.zeros(4), limit=4.0, slope=1.0, variance=1.0)
+    target = refinement.Target(known=np.zeros(4), residual=Private(np.zeros(4)), limit=4.0, slope=1.0, variance=1.0)
     column = np.arange(4) % rows
     sums = refinement._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
     before = np.ones((rows, 1))

@@ -126,7 +126,7 @@ def test_writing_is_all_or_nothing(plain: Any, ending: Any, tmp_path: Path, monk
             raise RuntimeError("stopped")
 
     broken = Cut.__new__(Cut)
-    broken._set(plain.columns, plain.values, plain.shape, None, plain.modes)
+    broken._set(plain.columns, plain.values, plain.shape, None, plain.modes, plain.origin)
     with pytest.raises(RuntimeError, match="stopped"):
         broken.write(path)
     assert path.read_text() == "old"

@@ -34,6 +34,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     if not mask.any():
         raise InputError("path must show at least one pixel; all of this picture is transparent.")
     given = {"bounds": BOUNDS, **{name: item for name, item in options.items() if item is not None}}
+    given.pop("missing", None)  # no pixel that is seen lacks a value
     return dense_to_tensor(pixels.astype(np.float64), mask, np.nan, modes=modes, **given)
 
 

@@ -34,21 +34,24 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     if layout.value is not None:
         column = _value_column(layout.value, array)
         return _from_rows(np.delete(array, column, axis=1), array[:, column], base, layout, options)
-    unsuited = {"shape", "duplicates", "missing"} & options.keys()
+    unsuited = {"shape", "duplicates", "out_of_range"} & options.keys()
     if unsuited:
         raise InputError(
             f"{', '.join(sorted(unsuited))} does not apply to a dense MATLAB array. Mark missing cells with "
             "missing_value=..., or pass value='last' if the columns are indices and a value."
         )
+    options.pop("missing", None)  # a dense array marks missing cells by a value
     return dense_to_tensor(array, None, layout.missing_value, modes=layout.modes, **options)
 
 
 def _from_rows(
     coords: NDArray[Any], values: NDArray[Any], base: int, layout: Layout, options: dict[str, Any]
 ) -> ObservedTensor:
-    if coords.ndim != 2 or coords.size == 0:
+    drops = options.get("out_of_range") == "drop"
+    if coords.ndim != 2 or (coords.size == 0 and not drops):
         raise InputError("the index columns must be a matrix with one row per entry; got an empty input.")
-    columns = checks.pack_columns([column.astype(np.float64) - base for column in coords.T])
+    columns: Any = [column.astype(np.float64) - base for column in coords.T]
+    columns = columns if drops else checks.pack_columns(columns)
     return ObservedTensor.from_columns(columns, np.array(values).ravel(), modes=layout.modes, **options)
 
 

@@ -25,14 +25,18 @@ TABS = bytes.maketrans(b"\t\r", b"  ")
 def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Parse the file in blocks of lines, so that memory holds the arrays and one block of text."""
     base = 1 if layout.index_base is None else layout.index_base
+    drops = options.get("out_of_range") == "drop"
     columns: list[list[Any]] = []
     values: list[Any] = []
     for table in _tables(path):
         if not columns:
             columns = [[] for _ in range(table.num_columns - 1)]
         for axis, parts in enumerate(columns):
-            parts.append(_indices(table.column(axis).to_numpy(), axis, base))
+            column = table.column(axis).to_numpy()
+            parts.append(column - base if drops else _indices(column, axis, base))
         values.append(table.column(len(columns)).to_numpy())
+    if drops:
+        return ObservedTensor.from_columns(*_join(columns, values, options), modes=layout.modes, **options)
     if not values:
         raise InputError("path must hold at least one entry; got an empty input. Check the file.")
     packed = np.empty((len(columns), sum(map(len, values))), np.int32)
@@ -40,6 +44,13 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         np.concatenate(parts, out=packed[axis])
         parts.clear()
     return ObservedTensor.from_columns(packed, np.concatenate(values), modes=layout.modes, **options)
+
+
+def _join(columns: list[list[Any]], values: list[Any], options: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Return all blocks as arrays; a file without entries has as many columns as the declared shape has sizes."""
+    if not values:
+        return [np.empty(0, np.int64)] * len(options.get("shape") or ()), np.empty(0)
+    return [np.concatenate(parts) for parts in columns], np.concatenate(values)
 
 
 def _tables(path: Path) -> Iterator[Any]:

@@ -1,0 +1,246 @@
+"""The one gate: everything private that is to be completed enters here, and leaves in a declared, canonical form.
+
+`declare` settles what is public, from what the caller said; `admit` turns a tensor into private data of that form. What
+becomes of an entry depends on this entry alone, the order of entries does not matter, and no error depends on what is
+private (docs/guarantees.md#the-gate).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.privacy.private import Private
+from tensorveil.privacy.unit import Unit
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.checks import check_shape
+from tensorveil.tensor.keys import sort_entries
+from tensorveil.tensor.options import FrameOptions
+
+__all__ = [
+    "Declared",
+    "PrivateEntries",
+    "PrivateValues",
+    "admit",
+    "check_bounds",
+    "check_origin",
+    "declare",
+    "reading_rules",
+]
+
+Array = NDArray[Any]
+
+# Within these, squares of squares of values are ordinary floats, and values can be told apart.
+_SMALLEST, _LARGEST, _NARROWEST = 1e-70, 1e70, 2.0**-40
+# Sums of so many bounded contributions fit into 64 bits.
+MOST_ENTRIES: Final = 1 << 33
+
+READ_OFF = (
+    "labels are numbered by those that occur, so that every index would tell who is in the data. Number the rows by a "
+    "public list, from 0, and declare its length in shape; with_modes(['user', 'film']) drops a tensor's labels."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What is public about private data: what the caller declared and, in unit "value", the positions.
+
+    Parameters
+    ----------
+    unit, bounds
+        What is protected, and where values can lie.
+    shape, modes
+        Sizes and names of the modes; labels only in unit "value", where they are public.
+    n_entries
+        The number of entries in unit "value"; None where it is private.
+    value
+        The name of the column that the values come from, if they come from a table.
+    """
+
+    unit: Unit
+    bounds: tuple[float, float]
+    shape: tuple[int, ...]
+    modes: tuple[Mode, ...]
+    n_entries: int | None = None
+    value: str | None = None
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """Say, for the guarantee, what is public besides the budget."""
+        names = ", ".join(mode.name for mode in self.modes)
+        if self.unit.kind != "value":
+            return (f"the names ({names}) and declared sizes of the modes",)
+        labelled = any(mode.labels is not None for mode in self.modes)
+        return (f"which cells ({names}) have a value{', and their labels' if labelled else ''}",)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateValues:
+    """Entries in unit "value": positions are public and sorted, values are private and clipped to the bounds."""
+
+    columns: Array
+    values: Private[Array]
+    shape: tuple[int, ...]
+    bounds: tuple[float, float]
+
+    @property
+    def n_entries(self) -> int:
+        """Number of entries."""
+        return int(self.columns.shape[1])
+
+    @property
+    def middle(self) -> float:
+        """Middle of the bounds."""
+        return 0.5 * (self.bounds[0] + self.bounds[1])
+
+    @property
+    def width(self) -> float:
+        """Width of the bounds."""
+        return self.bounds[1] - self.bounds[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateEntries:
+    """Entries in units "entry" and "slice": positions, values and their number are private."""
+
+    columns: Private[Array]
+    values: Private[Array]
+    shape: tuple[int, ...]
+    bounds: tuple[float, float]
+
+
+def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
+    """Return bounds as (low, high); refuse those that floats cannot tell apart well enough."""
+    try:
+        numbers = tuple(float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) != 2 or not all(map(math.isfinite, numbers)) or numbers[0] >= numbers[1]:
+        raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
+    low, high = numbers
+    size = max(abs(low), abs(high))
+    if not (high - low >= max(_SMALLEST, _NARROWEST * size) and size <= _LARGEST):
+        raise InputError(
+            "bounds must be at most 1e70 in size, and apart by at least 1e-70 and by 2**-40 of their size. "
+            "Subtract a constant from the values, or measure them in another unit."
+        )
+    return low, high
+
+
+def reading_rules(unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None) -> FrameOptions:
+    """Return the rules by which private data are read, so that what becomes of a row depends on this row alone."""
+    rules: FrameOptions = {"bounds": check_bounds(bounds), "missing": "drop", "out_of_bounds": "clip"}
+    if unit.kind != "value":
+        _check_declared(unit, shape)
+        rules |= {"duplicates": "keep", "out_of_range": "drop"}
+    return rules if shape is None else rules | {"shape": shape}
+
+
+def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None) -> Declared:
+    """Settle what is public. Only names and rules of the tensor are read, and in unit "value" its positions."""
+    limits = check_bounds(bounds)
+    check_origin(tensor, unit)
+    if unit.kind == "value":
+        if shape is not None and tuple(shape) != tensor.shape:
+            raise InputError("shape must be the shape of the tensor that is fitted.")
+        return Declared(
+            unit=unit,
+            bounds=limits,
+            shape=tensor.shape,
+            modes=tensor.modes,
+            n_entries=tensor.n_entries,
+            value=tensor.origin.value,
+        )
+    sizes = _check_declared(unit, shape)
+    if len(sizes) != tensor.order:
+        raise InputError(f"shape must have one size per mode; got {len(sizes)} sizes for {tensor.order} modes.")
+    names = tuple(Mode(mode.name) for mode in tensor.modes)
+    return Declared(unit=unit, bounds=limits, shape=sizes, modes=names, value=tensor.origin.value)
+
+
+def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
+    """Refuse tensors whose names, numbering or positions may depend on what the unit protects."""
+    _check_names(tensor)
+    if unit.kind == "value":
+        _check_value_rules(tensor)
+        return
+    if any(mode.labels is not None for mode in tensor.modes):
+        raise InputError(f'unit="{unit.kind}" needs indices: {READ_OFF}')
+    if unit.kind == "entry" and tensor.origin.duplicates not in ("error", "keep"):
+        raise InputError(
+            'duplicates must not be merged for unit="entry": one record more could change another. Build the tensor '
+            "with duplicates='keep'."
+        )
+
+
+def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | PrivateEntries:
+    """Turn a tensor into private data: within the shape, clipped to the bounds, in one order for one set of entries."""
+    columns, values = tensor.columns, tensor.values.astype(np.float64)
+    if declared.unit.kind != "value":
+        sizes = np.array(declared.shape)
+        if declared.unit.mode is not None:  # the protected mode only numbers its owners
+            sizes[[mode.name for mode in declared.modes].index(declared.unit.mode)] = np.iinfo(np.int32).max
+        inside = (columns < sizes[:, None]).all(axis=0)
+        columns, values = columns[:, inside], values[inside]
+    if len(values) >= MOST_ENTRIES:
+        raise InputError(f"there must be fewer than {MOST_ENTRIES} entries. Fit a part of them.")
+    # Adding zero makes minus zero plus zero: equal values must have equal bits.
+    values = np.clip(values, *declared.bounds) + 0.0
+    columns, values = sort_entries(columns, values, tensor.shape)
+    if declared.unit.kind == "value":
+        return PrivateValues(columns=columns, values=Private(values), shape=declared.shape, bounds=declared.bounds)
+    return PrivateEntries(
+        columns=Private(columns), values=Private(values), shape=declared.shape, bounds=declared.bounds
+    )
+
+
+def _check_declared(unit: Unit, shape: Sequence[int] | None) -> tuple[int, ...]:
+    if shape is None:
+        raise InputError(
+            f'shape must be declared for unit="{unit.kind}": read off the data it would tell which indices occur. '
+            "Try shape=(number of users, number of films, ...)."
+        )
+    return check_shape(shape)
+
+
+def _check_value_rules(tensor: ObservedTensor) -> None:
+    """Refuse tensors in which the positions, which are public in unit "value", may depend on values."""
+    if tensor.origin.out_of_bounds == "drop":
+        raise InputError(
+            'values outside the bounds must not be dropped for unit="value": which cells have a value is public. '
+            "Build the tensor with out_of_bounds='clip'."
+        )
+    if tensor.origin.duplicates == "keep":
+        raise InputError(
+            "duplicates='keep' is for units entry and slice; in unit value a cell has one value. Merge its entries: "
+            "try duplicates='mean'."
+        )
+
+
+def _check_names(tensor: ObservedTensor) -> None:
+    """Refuse names that may be data: a table without a header, or a value column that nobody has named."""
+    names = [mode.name for mode in tensor.modes] + ([tensor.origin.value] if tensor.origin.value else [])
+    if any(_is_number(name) for name in names):
+        raise InputError(
+            "a column's name is a number, as if the first row of the data had been taken for the header; names are "
+            "published. Name the columns, or read the table with header=False."
+        )
+    if not tensor.origin.value_named:
+        raise InputError(
+            "value must name the column to protect: all other columns become modes, which are public. Try "
+            "value='rating', and modes=['user', 'film'] for the columns that may be known."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
