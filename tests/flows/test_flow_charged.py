@@ -91,7 +91,7 @@ def test_the_shell_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], u
 def test_python_is_told_by_a_note_on_the_error(tmp_path: Path, unit: Any, method: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv", indices=True), new_ledger(tmp_path, unit)
     asked = PrivateRun(
-        reading=Reading(file=path, indices=True),
+        reading=Reading(file=path, value="rating", indices=True),
         estimator=estimator_of(unit)(
             2, epsilon=2.0, delta=DELTA, unit=unit, bounds=(1, 5), shape=SHAPE, method=method, ledger=ledger
         ),
@@ -111,7 +111,7 @@ def test_nothing_is_said_where_nothing_was_charged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: Any
 ) -> None:
     path = write_table(tmp_path / "ratings.csv", indices=True)
-    reading = Reading(file=path, indices=True)
+    reading = Reading(file=path, value="rating", indices=True)
     promise = {"delta": DELTA, "unit": unit, "bounds": (1, 5), "shape": SHAPE}
     without = PrivateRun(
         reading=reading, estimator=estimator_of(unit)(2, epsilon=2.0, **promise), output=tmp_path / "release"
@@ -154,7 +154,7 @@ def test_the_server_of_a_federation_says_so_too(
 def test_a_run_can_be_called_again_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv"), new_ledger(tmp_path, "value")
     asked = PrivateRun(
-        reading=Reading(file=path),
+        reading=Reading(file=path, value="rating"),
         estimator=tv.PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), ledger=ledger, sweeps=2),
         output=tmp_path / "release",
     )

@@ -34,7 +34,7 @@ def observed(labels: bool = True) -> Any:
 
 def fitted(kind: Any = PrivateCP, **options: Any) -> Any:
     promise = {"epsilon": 3.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "method": "input", "sweeps": 3}
-    return kind(2, **(promise | options)).fit(observed())
+    return kind(2, **(promise | options)).fit(observed(labels=options.get("unit") != "entry"))
 
 
 def names(folder: Path) -> Any:

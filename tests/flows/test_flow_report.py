@@ -71,7 +71,18 @@ def test_labels_of_the_data_run_no_script(tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text("user,film,rating\n" + "\n".join(rows) + "\n")
     arguments = ["complete", str(tmp_path / "ratings.csv"), "--rank", "2", "--bounds", "1", "5", "--no-fill"]
     assert run([*arguments, "-o", str(tmp_path / "open")]) == 0
-    private = ["--epsilon", "50", "--unit", "value", "--method", "input", "--diagnostics", str(tmp_path / "aside")]
+    private = [
+        "--value",
+        "rating",
+        "--epsilon",
+        "50",
+        "--unit",
+        "value",
+        "--method",
+        "input",
+        "--diagnostics",
+        str(tmp_path / "aside"),
+    ]
     assert run([*arguments, *private, "-o", str(tmp_path / "release")]) == 0
     for path in (tmp_path / "open" / REPORT, tmp_path / "release" / REPORT, tmp_path / "aside" / OWNER_REPORT):
         page = path.read_text()
@@ -110,7 +121,7 @@ def test_python_writes_the_same(tmp_path: Path) -> None:
     from tensorveil.completion import PrivateCP
     from tensorveil.tensor import read
 
-    tensor = read(write_table(tmp_path / "ratings.csv"))
+    tensor = read(write_table(tmp_path / "ratings.csv"), value="rating")
     private = PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), sweeps=2).fit(tensor)
     folder = write_release(private, tmp_path / "release")
     assert private.guarantee_.sentence() in text_of(folder / REPORT)

@@ -81,7 +81,9 @@ def test_every_release_has_a_report_that_could_be_drawn(tmp_path: Path) -> None:
     promise = Promise(epsilon=5.0, delta=1e-5, bounds=(1, 5), trust="aggregator", sweeps=0)
     reading = Reading(file=tmp_path / "ratings.npz")
     simulate_federation(Simulation(promise=promise, reading=reading, output=tmp_path / "federated"))
-    tv.write_release(private_cp().fit(tv.read(write_table(tmp_path / "ratings.csv"))), tmp_path / "python")
+    tv.write_release(
+        private_cp().fit(tv.read(write_table(tmp_path / "ratings.csv"), value="rating")), tmp_path / "python"
+    )
     for name in ("federated", "python"):
         page = (tmp_path / name / "report.html").read_text(encoding="utf-8")
         assert "could not be drawn" not in page

@@ -148,7 +148,10 @@ def test_the_owner_of_the_data_can_attack_a_model(
     Path("ratings.csv").write_text("\n".join(["user,film,day,rating", *lines]) + "\n")
     fit = ["complete", "ratings.csv", "--rank", "2", "--no-fill"]
     assert run([*fit, "-o", "open", "--solver", "als"]) == 0
-    assert run([*fit, "-o", "release", "--epsilon", "1", "--unit", "value", "--bounds", "-5", "5"]) == 0
+    assert (
+        run([*fit, "-o", "release", "--value", "rating", "--epsilon", "1", "--unit", "value", "--bounds", "-5", "5"])
+        == 0
+    )
     capsys.readouterr()
     assert run(["audit", "open/model.npz", "--data", "ratings.csv", "--json"]) == 3
     (found,) = json.loads(capsys.readouterr().out)
