@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -16,11 +17,15 @@ ReleasedModel = TypeVar("ReleasedModel", CPModel, TuckerModel, SharedModel)
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """What the guarantee of a fit rests on: declared, never read off the data."""
+    """What the guarantee of a fit rests on: declared, never read off the data.
+
+    ``among`` is how many units there are or can be, where that is public; delta is compared with it.
+    """
 
     unit: Unit
     budget: Budget
     bounds: tuple[float, float]
+    among: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,19 @@ class Job(Protocol[ReleasedModel]):
         """Compute the release: the only step that reads private data."""
 
 
+def count_units(unit: Unit, tensor: ObservedTensor) -> int | None:
+    """Return how many units there are or can be, from public facts: entries, cells, or indices of the protected mode.
+
+    In units entry and slice the shape is the declared one, and the number of entries is not looked at.
+    """
+    if unit.kind == "value":
+        return tensor.n_entries
+    if unit.kind == "entry":
+        return math.prod(tensor.shape)
+    sizes = {mode.name: size for mode, size in zip(tensor.modes, tensor.shape, strict=True)}
+    return sizes.get(unit.mode or "")
+
+
 def prove(promise: Promise, job: Job[ReleasedModel], released: Released[ReleasedModel], *, secure: bool) -> Guarantee:
     """Return the guarantee of what a job has released."""
     assert all(isinstance(part.event, Pure | Gaussian) for part in released.parts)
@@ -90,4 +108,5 @@ def prove(promise: Promise, job: Job[ReleasedModel], released: Released[Released
         bounds=promise.bounds,
         mechanism=job.method.title,
         conditions=job.conditions,
+        among=promise.among,
     )

@@ -9,12 +9,13 @@ from typing import Any, Generic, Self
 import numpy as np
 
 from tensorveil.completion.estimator import Fitted, as_tensor
-from tensorveil.completion.job import Job, Promise, ReleasedModel, prove
+from tensorveil.completion.job import Job, Promise, ReleasedModel, count_units, prove
 from tensorveil.completion.private_settings import PrivateSettings
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Event, Guarantee, Ledger, Unit
+from tensorveil.privacy.delta import check_delta
 from tensorveil.tensor import ObservedTensor
 
 
@@ -71,8 +72,10 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         bounds = tuple(float(b) for b in self.bounds)
         if len(bounds) != 2 or not np.isfinite(bounds).all() or bounds[0] >= bounds[1]:
             raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
-        return Promise(unit=unit, budget=budget, bounds=(bounds[0], bounds[1]))
+        among = count_units(unit, tensor)
+        delta = check_delta(self.delta, unit, among=among, accepted=self.accept_delta)
+        budget = Budget(epsilon=self.epsilon, delta=delta)
+        return Promise(unit=unit, budget=budget, bounds=(bounds[0], bounds[1]), among=among)
 
     def _seed(self) -> int:
         """Draw the seed of public starting points."""
@@ -90,12 +93,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
                 raise InputError(
                     "noise_seed must be None with a ledger: seeded noise protects nothing and is not charged."
                 )
-            ledger = self._open_ledger()
-            if ledger.unit != unit:
-                raise InputError(
-                    f"the ledger's unit is {str(ledger.unit)!r}, the fit's is {str(unit)!r}. Use one of them."
-                )
-            ledger.charge(event, self.purpose, release_id, delta=self.delta or None)
+            self._open_ledger().charge(event, self.purpose, release_id, delta=self.delta or None, unit=unit)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.release_id_ = release_id

@@ -36,7 +36,8 @@ def make_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> s
 {released}
 
 in the files {", ".join(f"`{name}`" for name in files)}. Everything that can be computed from them alone has the same
-guarantee.
+guarantee. The guarantee's file holds a digest of every other one, which `load_release` compares: this finds files that
+were changed or exchanged, not someone who rewrites them all.
 
 ## What was computed from the data
 
@@ -79,6 +80,9 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
     noise = "operating system's entropy" if guarantee.secure_noise else "a seed: NOT PRIVATE"
     return [
         ("unit", f"{guarantee.unit}: neighbours {guarantee.neighbours}"),
+        *([("protected", guarantee.about)] if guarantee.about else []),
+        *([("public", "; ".join(guarantee.known))] if guarantee.known else []),
+        ("against", guarantee.against or "anyone who sees this release"),
         ("epsilon", show_at_least(guarantee.epsilon)),
         ("delta", show_at_least(guarantee.delta)),
         (
