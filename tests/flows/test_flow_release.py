@@ -108,7 +108,14 @@ def test_sizes_of_model_files_do_not_follow_the_entries(tmp_path: Path) -> None:
     """In unit entry, a data set and the same with one entry less leave the same files but for noise."""
     whole, sizes, facts = observed(labels=False), [], []
     for number, data in enumerate((whole, whole.take(np.arange(whole.n_entries) > 0))):
-        promise = {"epsilon": 3.0, "delta": 0.0, "unit": "entry", "bounds": (1, 5), "shape": (10, 8), "sweeps": 2}
+        promise: dict[str, Any] = {
+            "epsilon": 3.0,
+            "delta": 0.0,
+            "unit": "entry",
+            "bounds": (1, 5),
+            "shape": (10, 8),
+            "sweeps": 2,
+        }
         folder = write_release(PrivateCP(2, **promise).fit(data), tmp_path / str(number))
         with zipfile.ZipFile(folder / "model.npz") as archive:
             # The header is text, as long as the digits of the noisy offset.
