@@ -48,6 +48,7 @@ EDITS: dict[str, Callable[[dict[str, Any]], object]] = {
     "event": lambda facts: facts.update(event=event_to_json(Pure(0.001))),
     "event and epsilon": lambda facts: facts.update(event=event_to_json(Pure(0.001)), epsilon=0.001),
     "no event": lambda facts: facts.update(event=None),
+    "no parts": lambda facts: facts.update(event=event_to_json(Pure(0.001)), epsilon=0.001, composition=[]),
     "one part": lambda facts: facts["composition"][0].update(event=event_to_json(Pure(2.0))),
     "unit": lambda facts: facts.update(unit="entry"),
     "bounds": lambda facts: facts.update(bounds=[0.0, 9.0]),
@@ -62,11 +63,11 @@ def test_an_edited_guarantee_is_not_loaded(release: Path, change: str) -> None:
         tv.load_release(release)
 
 
-@pytest.mark.parametrize("change", ["epsilon", "event", "event and epsilon", "no event", "one part"])
+@pytest.mark.parametrize("change", ["epsilon", "event", "event and epsilon", "no event", "no parts", "one part"])
 def test_an_edited_number_is_found_without_any_digest(release: Path, change: str) -> None:
     """Accounting alone refutes it, so a ledger never gets to charge what the attacker wrote."""
     edit(release, EDITS[change], digest=False)
-    with pytest.raises(tv.InputError, match=r"costs? more|must have an event"):
+    with pytest.raises(tv.InputError, match=r"costs? more|must have an event|must list its parts"):
         Guarantee.from_json((release / "guarantee.json").read_text())
 
 

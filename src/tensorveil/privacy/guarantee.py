@@ -109,6 +109,8 @@ class Guarantee:
             raise InputError(f"epsilon must be at least 0, and finite if the guarantee is proven; got {epsilon}.")
         if not isinstance(self.secure_noise, bool):
             raise InputError("secure_noise must be True or False.")
+        if self.among is not None and (isinstance(self.among, bool) or not isinstance(self.among, int)):
+            raise InputError("among must be a whole number, or None where it is not public.")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", probability("delta", self.delta))
         for name in ("composition", "released", "notes", "conditions", "public"):
@@ -169,8 +171,11 @@ class Guarantee:
             raise InputError("a proven guarantee must have an event. Make it with Guarantee.prove.")
         if not covers(self.event, (part.event for part in self.composition)):
             raise InputError("the parts of the guarantee cost more than its event: one of them was changed.")
-        if not epsilon_for(self.event, self.delta) <= self.epsilon:
+        cost = epsilon_for(self.event, self.delta)
+        if not cost <= self.epsilon:
             raise InputError("the event costs more than the epsilon promised. Calibrate the mechanism to the promise.")
+        if cost > 0 and not self.composition:
+            raise InputError("a proven guarantee must list its parts: what was computed from the data, and its cost.")
 
     def _refuse_sampling_of_replaced_units(self) -> None:
         events = [part.event for part in self.composition] + ([self.event] if self.event is not None else [])

@@ -21,6 +21,7 @@ from tensorveil.privacy import (
     Ledger,
     LedgerError,
     NonPrivate,
+    Part,
     Pure,
     Repeated,
     SampledGaussian,
@@ -40,11 +41,12 @@ def make(tmp_path: Path, budget: Any = PURE, unit: str = "value", **more: Any) -
 
 
 def promise(event: Any = None, *, delta: float = 0.0, **changes: Any) -> Any:
+    event = event or Pure(0.5)
     made = Guarantee.prove(
         unit=Unit.value(),
-        event=event or Pure(0.5),
+        event=event,
         delta=delta,
-        composition=[],
+        composition=[Part(name="values", statistic="every value", event=event)],
         released=["model"],
         proof="docs/guarantees.md#input",
         secure_noise=True,

@@ -236,7 +236,17 @@ def test_poisson_sampling_is_for_added_or_removed_units() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"status": "maybe"}, {"unit": "value"}, {"bounds": (5, 1)}, {"secure_noise": 1}, {"epsilon": math.nan}]
+    "changes",
+    [
+        {"status": "maybe"},
+        {"unit": "value"},
+        {"bounds": (5, 1)},
+        {"secure_noise": 1},
+        {"epsilon": math.nan},
+        {"among": 1.5},
+        {"among": True},
+        {"composition": ()},
+    ],
 )
 def test_guarantees_refuse(changes: Any) -> None:
     with pytest.raises(InputError):
