@@ -23,6 +23,7 @@ __all__ = [
     "root_at_most",
     "show_at_least",
     "show_at_most",
+    "show_exactly",
     "show_odds",
 ]
 
@@ -83,6 +84,16 @@ def show_at_least(number: float, digits: int = 4) -> str:
 def show_at_most(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never larger than it is."""
     return _format(number, digits, ROUND_FLOOR)
+
+
+def show_exactly(number: float) -> str:
+    """Write a number in full, as short as that is possible: declared bounds are not rounded.
+
+    >>> show_exactly(5.0), show_exactly(1234567.5)
+    ('5', '1234567.5')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))
 
 
 def show_odds(epsilon: float) -> str:

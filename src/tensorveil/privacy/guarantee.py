@@ -12,7 +12,7 @@ from tensorveil.errors import InputError
 from tensorveil.privacy.accounting import epsilon_for
 from tensorveil.privacy.delta import compare_delta, is_large, is_negligible
 from tensorveil.privacy.events import Event, describe_event, event_from_json, event_to_json, has_sampling
-from tensorveil.privacy.exact import probability, show_at_least, show_odds
+from tensorveil.privacy.exact import probability, show_at_least, show_exactly, show_odds
 from tensorveil.privacy.profile import covers
 from tensorveil.privacy.sealing import check_seal, seal
 from tensorveil.privacy.unit import Unit
@@ -232,7 +232,8 @@ class Guarantee:
         """Say what the promise rests on."""
         facts = [f"protected: {self.about}"] if self.about else []
         if self.bounds is not None:
-            facts.append(f"values lie between {self.bounds[0]:g} and {self.bounds[1]:g}")
+            low, high = map(show_exactly, self.bounds)
+            facts.append(f"values lie between {low} and {high}")
         facts += self.conditions
         return f" ({'; '.join(facts)})" if facts else ""
 

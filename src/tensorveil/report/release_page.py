@@ -15,7 +15,7 @@ from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
 from tensorveil.privacy.events import describe_event
-from tensorveil.privacy.exact import show_at_least
+from tensorveil.privacy.exact import show_at_least, show_exactly
 from tensorveil.privacy.guarantee import Part
 from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
@@ -114,7 +114,7 @@ def release_page(fitted: Releasable, *, explorer: Explorer | None = None) -> Pag
 
 
 def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> Markup:
-    bounds = "" if guarantee.bounds is None else f"values {guarantee.bounds[0]:g} to {guarantee.bounds[1]:g}, declared"
+    bounds = "" if guarantee.bounds is None else f"values {' to '.join(map(show_exactly, guarantee.bounds))}, declared"
     protected = "; ".join(filter(None, (guarantee.about, f"neighbours {guarantee.neighbours}", bounds)))
     public = f"; public: {', '.join(guarantee.known)}" if guarantee.known else ""
     facts = [

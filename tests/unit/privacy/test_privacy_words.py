@@ -138,6 +138,7 @@ def test_the_sentence() -> None:
         "Public: positions and labels. Proven."
     )
     assert "user" in str(guarantee(unit=Unit.slice("user")))
+    assert "between -0.5 and 1234567.25" in str(guarantee(bounds=(-0.5, 1234567.25)))
 
 
 def test_large_epsilons_are_not_praised() -> None:
