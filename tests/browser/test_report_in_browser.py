@@ -32,7 +32,7 @@ NAMES = ("release", "owner", "open", "audit", "study", "nasty", "nasty-owner", "
 
 def released(folder: Path, name: str, tensor: Any, bounds: Any, rank: Any, epsilon: float) -> Any:
     fit = PrivateCP(rank, epsilon=epsilon, delta=0.0, unit="value", bounds=bounds, sweeps=5, threads=1).fit(tensor)
-    save_release_page(folder / f"{name}.html", fit.model_, fit.guarantee_, fit.plan_)
+    save_release_page(folder / f"{name}.html", fit)
     return fit
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import socket
+import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +50,11 @@ def test_what_is_written_is_read_again(tmp_path: Path, kind: Any) -> None:
     assert write_release(estimator, tmp_path / "release") == tmp_path / "release"
     model, guarantee = load_release(tmp_path / "release")
     assert guarantee == estimator.guarantee_
-    assert json.loads((tmp_path / "release" / "guarantee.json").read_text()) == guarantee.to_json()
+    facts = json.loads((tmp_path / "release" / "guarantee.json").read_text())
+    assert sorted(facts["files"]) == [name for name in FILES if name != "guarantee.json"]
+    assert {name: facts[name] for name in guarantee.to_json() if name != "digest"} == {
+        name: fact for name, fact in guarantee.to_json().items() if name != "digest"
+    }
     assert isinstance(model, CPModel | TuckerModel)
     np.testing.assert_array_equal(model.dense(), estimator.model_.dense())
     assert names(tmp_path / "release") == FILES
@@ -73,6 +80,53 @@ def test_the_card_says_no_more_than_the_facts_it_is_made_of(tmp_path: Path) -> N
         write_release(estimator, tmp_path / str(number))
         cards.append((tmp_path / str(number) / "MODEL_CARD.md").read_text())
     assert cards[0] == cards[1]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "png"])
+def test_a_release_holds_no_time_place_or_name_of_whoever_wrote_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Written twice, at other times, in another place and by another user, it is the same to the byte."""
+    estimator = fitted()
+    fill = dataclasses.replace(FILL, format=kind)
+    first = write_release(estimator, tmp_path / "first", fill=fill)
+    monkeypatch.setenv("USER", "somebody")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    monkeypatch.setattr(time, "localtime", lambda *_: time.gmtime(2e9))
+    (tmp_path / "elsewhere").mkdir()
+    second = write_release(estimator, tmp_path / "elsewhere" / "second", fill=fill)
+    assert names(first) == names(second)
+    for name in names(first):
+        content = (first / name).read_bytes()
+        assert content == (second / name).read_bytes()
+        assert str(tmp_path).encode() not in content
+        assert socket.gethostname().encode() not in content
+
+
+def test_sizes_of_model_files_do_not_follow_the_entries(tmp_path: Path) -> None:
+    """In unit entry, a data set and the same with one entry less leave the same files but for noise."""
+    whole, sizes, facts = observed(labels=False), [], []
+    for number, data in enumerate((whole, whole.take(np.arange(whole.n_entries) > 0))):
+        promise: dict[str, Any] = {
+            "epsilon": 3.0,
+            "delta": 0.0,
+            "unit": "entry",
+            "bounds": (1, 5),
+            "shape": (10, 8),
+            "sweeps": 2,
+        }
+        folder = write_release(PrivateCP(2, **promise).fit(data), tmp_path / str(number))
+        with zipfile.ZipFile(folder / "model.npz") as archive:
+            # The header is text, as long as the digits of the noisy offset.
+            sizes.append(
+                {each.filename: each.file_size for each in archive.infolist() if each.filename != "header.json"}
+            )
+        facts.append(json.loads((folder / "guarantee.json").read_text()))
+        for name in ("files", "digest"):
+            del facts[-1][name]
+    assert sizes[0] == sizes[1]
+    assert facts[0] == facts[1]
 
 
 def test_nothing_is_overwritten_and_an_empty_folder_may_be_used(tmp_path: Path) -> None:
@@ -131,8 +185,8 @@ def test_what_is_not_proven_is_refused(tmp_path: Path, status: Any) -> None:
 def test_the_model_must_be_the_one_that_the_guarantee_speaks_of(tmp_path: Path) -> None:
     estimator = fitted()
     newcomer = ObservedTensor([[0, 1], [0, 2]], [5.0, 1.0], (1, 8), modes=[Mode("user | id", ["new"]), Mode("film")])
-    estimator.fold_in(newcomer, 0, regularization=1.0)
-    with pytest.raises(InputError, match="fold_in"):
+    estimator.model_ = estimator.fold_in(newcomer, 0, regularization=1.0)
+    with pytest.raises(InputError, match="no longer the one"):
         write_release(estimator, tmp_path / "release")
     estimator = fitted()
     estimator.model_ = estimator.private_model_ = dataclasses.replace(estimator.model_, bounds=(0.0, 9.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -21,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 
 def text_of(path: Path) -> Any:
     page = path.read_text(encoding="utf-8")
-    return re.sub(r"\s+", " ", re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL))
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<(style|script).*?</\1>", "", page, flags=re.DOTALL)))
 
 
 def test_a_release_comes_with_its_report_and_the_owner_has_another(tmp_path: Path) -> None:

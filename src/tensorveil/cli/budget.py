@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tensorveil.privacy import Balance, Ledger
 
 
+ONLY_ONE = "Charge all releases from these data here: what another ledger is charged, this one does not count."
+
+
 class _ShowByDefault(click.Group):
     """Reads `budget LEDGER` as `budget show LEDGER`."""
 
@@ -54,6 +57,7 @@ def show(ledger: str, as_json: bool) -> None:
 @click.argument("ledger", type=click.Path(dir_okay=False))
 @click.option("--epsilon", type=float, required=True, help="All that may ever be spent on the data set.")
 @click.option("--delta", type=float, required=True, help="0 for pure differential privacy; else far below 1 / people.")
+@click.option("--accept-delta", is_flag=True, help="Allow a delta above 0.01, which promises next to nothing.")
 @click.option("--unit", required=True, help="What is protected: value, entry, or slice:MODE.")
 @click.option("--name", required=True, help="What the data set is called.")
 @click.option(
@@ -63,9 +67,18 @@ def show(ledger: str, as_json: bool) -> None:
 )
 @common_options
 def create(
-    ledger: str, epsilon: float, delta: float, unit: str, name: str, composition: str | None, as_json: bool
+    ledger: str,
+    epsilon: float,
+    delta: float,
+    accept_delta: bool,
+    unit: str,
+    name: str,
+    composition: str | None,
+    as_json: bool,
 ) -> None:
     """Start LEDGER for one data set; refuses to replace a file.
+
+    Make it the only one for these data: what is charged to another ledger is not counted here.
 
     \b
     Examples:
@@ -74,12 +87,18 @@ def create(
     from tensorveil.privacy import Budget, Ledger
 
     made = Ledger.create(
-        ledger, budget=Budget(epsilon=epsilon, delta=delta), unit=unit, name=name, composition=composition
+        ledger,
+        budget=Budget(epsilon=epsilon, delta=delta),
+        unit=unit,
+        name=name,
+        composition=composition,
+        accept_delta=accept_delta,
     )
     if as_json:
         print_json(describe(made))
     else:
         click.echo(f"{ledger}: {made.budget} for unit {made.unit} of {made.name}, nothing spent yet.")
+        click.echo(ONLY_ONE)
 
 
 def describe(ledger: Ledger) -> dict[str, Any]:

@@ -130,7 +130,8 @@ def complete(
 
     \b
     Examples:
-      tensorveil complete ratings.csv --value rating --epsilon 1 --unit value --bounds 1 5 --ledger ratings.ledger -o release
+      tensorveil complete ratings.csv --value rating --epsilon 1 --unit value --bounds 1 5 \\
+          --ledger ratings.ledger -o release
       tensorveil complete ratings.tns --epsilon 2 --delta 1e-6 --unit entry --bounds 1 5 \\
           --private-shape 943,1682 -o release
       tensorveil complete ratings.csv -o result --bounds 1 5
@@ -201,6 +202,7 @@ def _private_run(
         fit.rank or DEFAULT_RANK[fit.model],
         epsilon=private.epsilon,
         delta=private.delta or 0.0,
+        accept_delta=bool(private.accept_delta),
         unit=private.unit,
         bounds=fit.bounds,
         shape=private.private_shape,

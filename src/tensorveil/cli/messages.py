@@ -42,6 +42,7 @@ FLAGS = {
     "indices=True": "--indices",
     "force=True": "--force",
     "filling=None": "--no-fill",
+    "accept_delta=True": "--accept-delta",
     "at=FILE": "--at FILE",
     "entries=FILE": "--entries FILE",
     "max_cells": "--max-cells",

@@ -30,6 +30,7 @@ class PrivateOptions:
 
     epsilon: float | None
     delta: float | None
+    accept_delta: bool | None
     unit: str | None
     method: str | None
     private_shape: tuple[int, ...] | None
@@ -92,6 +93,12 @@ def private_options(function: Function) -> Function:
         click.option("--epsilon", type=float, help="Private: how much may be learned; needs --unit and --bounds."),
         click.option(
             "--delta", type=float, help="Private: 0 for pure privacy, else far below 1 / people [default: 0]."
+        ),
+        click.option(
+            "--accept-delta",
+            is_flag=True,
+            default=None,
+            help="Private: allow a delta that promises next to nothing; the guarantee says so.",
         ),
         click.option(
             "--unit",

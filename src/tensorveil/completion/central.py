@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from tensorveil.completion import settings as rules
 from tensorveil.completion.estimator import Model, Predictor
@@ -74,6 +74,13 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
 
     def _model(self, solution: Solution, modes: Sequence[Mode], bounds: tuple[float, float]) -> Model:
         raise NotImplementedError
+
+    def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Model:
+        """Return a larger model, with rows for new indices of a mode. The estimator and its guarantee stay as they are.
+
+        New rows are computed from their entries without noise: the result has no guarantee, and must not be published.
+        """
+        return self._fitted().fold_in(tensor, mode, **self._ridge(options))
 
     def _unit(self) -> Unit:
         unit = Unit.parse(self.unit)

@@ -84,11 +84,6 @@ class Predictor(Fitted[Model], Generic[Model]):
         """Compute rows for new indices of a mode without changing the model; see the model's ``solve_rows``."""
         return self._fitted().solve_rows(tensor, mode, **self._ridge(options))
 
-    def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
-        """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
-        self.model_ = self._fitted().fold_in(tensor, mode, **self._ridge(options))
-        return self
-
     def _ridge(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"noise_variance": self.noise_variance_, **options}
 
@@ -162,6 +157,11 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         self.noise_variance_ = solution.noise_variance
         self.n_features_in_ = observed.order
         self.model_ = self._model(solution, observed)
+        return self
+
+    def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
+        """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
+        self.model_ = self._fitted().fold_in(tensor, mode, **self._ridge(options))
         return self
 
     def _fit_once(

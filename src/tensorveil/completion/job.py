@@ -100,4 +100,8 @@ def prove(promise: Promise, job: Job[ReleasedModel], released: Released[Released
         bounds=promise.bounds,
         mechanism=job.method.title,
         conditions=job.conditions,
+        among=promise.declared.among,
+        about=promise.declared.about,
+        public=promise.declared.public,
+        against="anyone who sees the release",
     )

@@ -15,6 +15,7 @@ from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Event, Guarantee, Ledger, Unit
+from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.gate import declare, reading_rules
 from tensorveil.tensor import ObservedTensor
 
@@ -36,8 +37,9 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """
         unit = self._unit()
         observed = as_tensor(tensor, values, reading_rules(unit, self.bounds, self.shape))
-        budget = Budget(epsilon=self.epsilon, delta=self.delta)
         declared = declare(observed, unit=unit, bounds=self.bounds, shape=self.shape)
+        delta = check_delta(self.delta, unit, among=declared.among, accepted=self.accept_delta)
+        budget = Budget(epsilon=self.epsilon, delta=delta)
         promise = Promise(budget=budget, declared=declared)
         source = SecureSource() if self.noise_seed is None else SeededSource(self.noise_seed)
         job = self._choose(promise, source)
@@ -79,12 +81,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
                 raise InputError(
                     "noise_seed must be None with a ledger: seeded noise protects nothing and is not charged."
                 )
-            ledger = self._open_ledger()
-            if ledger.unit != unit:
-                raise InputError(
-                    f"the ledger's unit is {str(ledger.unit)!r}, the fit's is {str(unit)!r}. Use one of them."
-                )
-            ledger.charge(event, self.purpose, release_id, delta=self.delta or None)
+            self._open_ledger().charge(event, self.purpose, release_id, delta=self.delta or None, unit=unit)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.release_id_ = release_id

@@ -19,7 +19,11 @@ class PrivateSettings(Params):
     ----------
     epsilon, delta
         The budget. With delta=0 noise is Laplace and norm-shaped and epsilon is pure; with a delta noise may be
-        Gaussian.
+        Gaussian. A delta above 0.01, or no smaller than one in all units, promises nothing and is refused. Units are
+        counted by what is public: entries in unit "value", the longest mode of the declared shape in unit "entry", the
+        declared size of the protected mode in unit "slice".
+    accept_delta
+        Allow such a delta all the same. The guarantee's sentence then says what it means.
     bounds
         Lowest and highest possible value: declared, never read off the data. Values outside are clipped.
     method
@@ -40,6 +44,7 @@ class PrivateSettings(Params):
     unit: str | Unit
     bounds: Sequence[float]
     shape: Sequence[int] | None
+    accept_delta: bool = False
     method: str = "auto"
     ledger: str | os.PathLike[str] | Ledger | None = None
     purpose: str = "private completion"

@@ -23,7 +23,12 @@ __all__ = [
     "root_at_most",
     "show_at_least",
     "show_at_most",
+    "show_exactly",
+    "show_odds",
 ]
+
+
+READABLE = 14.0  # the epsilon up to which odds are written as a number: about a million
 
 
 def exactly(number: float) -> Fraction:
@@ -79,6 +84,27 @@ def show_at_least(number: float, digits: int = 4) -> str:
 def show_at_most(number: float, digits: int = 4) -> str:
     """Write a number with few digits, never larger than it is."""
     return _format(number, digits, ROUND_FLOOR)
+
+
+def show_exactly(number: float) -> str:
+    """Write a number in full, as short as that is possible: declared bounds are not rounded.
+
+    >>> show_exactly(5.0), show_exactly(1234567.5)
+    ('5', '1234567.5')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))
+
+
+def show_odds(epsilon: float) -> str:
+    """Write e^epsilon, never smaller than it is: as a number while that can be read, then as a power.
+
+    >>> show_odds(5.0), show_odds(1000.0)
+    ('149', 'e^1000')
+    """
+    if epsilon > READABLE:
+        return f"e^{show_at_least(epsilon)}"
+    return show_at_least(math.nextafter(math.exp(epsilon), math.inf), 3) if epsilon else "1"
 
 
 def _format(number: float, digits: int, rounding: str) -> str:

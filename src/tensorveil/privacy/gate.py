@@ -21,6 +21,7 @@ from tensorveil.privacy.unit import Unit
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.checks import check_shape
 from tensorveil.tensor.keys import sort_entries
+from tensorveil.tensor.modes import find_axis
 from tensorveil.tensor.options import FrameOptions
 
 __all__ = [
@@ -71,13 +72,27 @@ class Declared:
     value: str | None = None
 
     @property
+    def about(self) -> str:
+        """Say, for the guarantee, which values are meant."""
+        return "" if self.value is None else f"values of column {self.value!r}"
+
+    @property
+    def among(self) -> int | None:
+        """How many of the protected things there are, or may well be: a public number to compare delta with."""
+        if self.unit.kind == "value":
+            return self.n_entries
+        if self.unit.mode is None:
+            return max(self.shape)
+        return self.shape[find_axis(self.modes, self.unit.mode)]
+
+    @property
     def public(self) -> tuple[str, ...]:
         """Say, for the guarantee, what is public besides the budget."""
         names = ", ".join(mode.name for mode in self.modes)
         if self.unit.kind != "value":
             return (f"the names ({names}) and declared sizes of the modes",)
         labelled = any(mode.labels is not None for mode in self.modes)
-        return (f"which cells ({names}) have a value{', and their labels' if labelled else ''}",)
+        return (f"positions ({names}){' and labels' if labelled else ''}",)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,6 +176,9 @@ def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shap
     if len(sizes) != tensor.order:
         raise InputError(f"shape must have one size per mode; got {len(sizes)} sizes for {tensor.order} modes.")
     names = tuple(Mode(mode.name) for mode in tensor.modes)
+    if unit.mode is not None and unit.mode not in [mode.name for mode in names]:
+        known = ", ".join(mode.name for mode in names)
+        raise InputError(f"protect must name one of the modes {known}; got {unit.mode!r}.")
     return Declared(unit=unit, bounds=limits, shape=sizes, modes=names, value=tensor.origin.value)
 
 
@@ -185,7 +203,7 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
     if declared.unit.kind != "value":
         sizes = np.array(declared.shape)
         if declared.unit.mode is not None:  # the protected mode only numbers its owners
-            sizes[[mode.name for mode in declared.modes].index(declared.unit.mode)] = np.iinfo(np.int32).max
+            sizes[find_axis(declared.modes, declared.unit.mode)] = np.iinfo(np.int32).max
         inside = (columns < sizes[:, None]).all(axis=0)
         columns, values = columns[:, inside], values[inside]
     if len(values) >= MOST_ENTRIES:

@@ -10,8 +10,11 @@ from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.privacy.accounting import epsilon_for
+from tensorveil.privacy.delta import compare_delta, is_large, is_negligible
 from tensorveil.privacy.events import Event, describe_event, event_from_json, event_to_json, has_sampling
-from tensorveil.privacy.exact import probability, show_at_least
+from tensorveil.privacy.exact import probability, show_at_least, show_exactly, show_odds
+from tensorveil.privacy.profile import covers
+from tensorveil.privacy.sealing import check_seal, seal
 from tensorveil.privacy.unit import Unit
 
 __all__ = ["Guarantee", "Part"]
@@ -19,6 +22,7 @@ __all__ = ["Guarantee", "Part"]
 FORMAT = 1
 STATUSES = ("proven", "claimed", "refuted")
 WEAK = 10.0  # from this epsilon on, the sentence says that the protection is weak
+POSITIONS = "positions and labels"  # in unit value these are public, whatever else is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +39,10 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """What a release promises. Make proven guarantees with `Guarantee.prove`, which checks epsilon by the accounting.
+    """What a release promises. Make proven guarantees with `Guarantee.prove`.
+
+    A guarantee whose status is "proven" is proven whenever it is made, from a file too: epsilon must cover what the
+    event costs, and the event what its parts cost together.
 
     Parameters
     ----------
@@ -58,9 +65,20 @@ class Guarantee:
     mechanism
         The name of the mechanism.
     event
-        Everything that touched the data, for the ledger; if None, epsilon and delta are all that is known.
+        Everything that touched the data: epsilon is proven from it, and a ledger charges it. None where nothing is
+        proven.
     conditions
         What else the guarantee rests on, as it appears in the sentence: "tensors have a norm of at most 1".
+    about
+        What exactly is protected: "values of column 'rating'".
+    public
+        What is not: "positions and labels of user, film", "the number of entries". In unit value the sentence always
+        names positions and labels.
+    against
+        Who learns no more than this: "the server and any one client". By default anyone who sees the release.
+    among
+        How many units there are, or can be, where that is public; delta is compared with one in that many
+        (`tensorveil.privacy.delta`).
     """
 
     unit: Unit
@@ -76,6 +94,10 @@ class Guarantee:
     notes: tuple[str, ...] = ()
     event: Event | None = None
     conditions: tuple[str, ...] = ()
+    about: str = ""
+    public: tuple[str, ...] = ()
+    against: str = ""
+    among: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.unit, Unit):
@@ -87,13 +109,19 @@ class Guarantee:
             raise InputError(f"epsilon must be at least 0, and finite if the guarantee is proven; got {epsilon}.")
         if not isinstance(self.secure_noise, bool):
             raise InputError("secure_noise must be True or False.")
+        if self.among is not None and (isinstance(self.among, bool) or not isinstance(self.among, int)):
+            raise InputError("among must be a whole number, or None where it is not public.")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        for name in ("composition", "released", "notes", "conditions"):
+        for name in ("composition", "released", "notes", "conditions", "public"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "bounds", _read_bounds(self.bounds))
+        object.__setattr__(self, "about", _on_one_line(self.about))
+        object.__setattr__(self, "against", _on_one_line(self.against))
+        object.__setattr__(self, "public", tuple(map(_on_one_line, self.public)))
         if self.status == "proven":
             self._refuse_sampling_of_replaced_units()
+            self._check_proof()
 
     @classmethod
     def prove(
@@ -111,16 +139,15 @@ class Guarantee:
         mechanism: str,
         notes: Iterable[str] = (),
         conditions: Iterable[str] = (),
+        about: str = "",
+        public: Iterable[str] = (),
+        against: str = "",
+        among: int | None = None,
     ) -> Guarantee:
         """Make a proven guarantee: epsilon is what the event costs, or what was promised if that covers it."""
-        cost = epsilon_for(event, delta)
-        if epsilon is None:
-            epsilon = cost
-        if not cost <= epsilon:
-            raise InputError("the event costs more than the epsilon promised. Calibrate the mechanism to the promise.")
         return cls(
             unit=unit,
-            epsilon=epsilon,
+            epsilon=epsilon_for(event, delta) if epsilon is None else epsilon,
             delta=delta,
             composition=tuple(composition),
             released=tuple(released),
@@ -132,7 +159,23 @@ class Guarantee:
             notes=tuple(notes),
             event=event,
             conditions=tuple(conditions),
+            about=about,
+            public=tuple(public),
+            against=against,
+            among=among,
         )
+
+    def _check_proof(self) -> None:
+        """Prove epsilon from the event, and the event from its parts."""
+        if self.event is None:
+            raise InputError("a proven guarantee must have an event. Make it with Guarantee.prove.")
+        if not covers(self.event, (part.event for part in self.composition)):
+            raise InputError("the parts of the guarantee cost more than its event: one of them was changed.")
+        cost = epsilon_for(self.event, self.delta)
+        if not cost <= self.epsilon:
+            raise InputError("the event costs more than the epsilon promised. Calibrate the mechanism to the promise.")
+        if cost > 0 and not self.composition:
+            raise InputError("a proven guarantee must list its parts: what was computed from the data, and its cost.")
 
     def _refuse_sampling_of_replaced_units(self) -> None:
         events = [part.event for part in self.composition] + ([self.event] if self.event is not None else [])
@@ -170,36 +213,55 @@ class Guarantee:
                 f"NOT PROVEN PRIVATE: {self.mechanism} is claimed to give {self._numbers()} for {self.unit.protects}, "
                 f"but no proof is known ({self.proof}); do not publish this release."
             )
-        weak = " With so large an epsilon this is weak protection." if self.epsilon >= WEAK else ""
-        return f"{self._opening()}: {self._numbers()} for {self.unit.protects}{self._conditions()}. Proven.{weak}"
+        words = f"{self._opening()}: {self._numbers()} for {self.unit.protects}{self._rest()}."
+        return " ".join([words, *self._public(), "Proven.", *self._warnings()])
 
     def _opening(self) -> str:
-        if self.epsilon <= 1:
-            return f"Anyone who sees this release learns almost the same whether or not {self.unit.sentence}"
-        factor = show_at_least(math.exp(min(self.epsilon, 700.0)), 3)
+        if self.epsilon <= 1 and is_negligible(self.delta, self.among):
+            who = f"What {self.against} can learn is" if self.against else "Anyone who sees this release learns"
+            return f"{who} almost the same whether or not {self.unit.sentence}"
         plus = f", plus a probability of {show_at_least(self.delta)}," if self.delta else ""
-        outcome = f"No outcome of this release is more than {factor} times as likely{plus}"
-        return f"{outcome} whether or not {self.unit.sentence}"
+        outcome = f"no outcome of this release is more than {show_odds(self.epsilon)} times as likely{plus}"
+        return f"To {self.against or 'anyone who sees it'}, {outcome} whether or not {self.unit.sentence}"
 
     def _numbers(self) -> str:
         pair = f"(epsilon = {show_at_least(self.epsilon)}, delta = {show_at_least(self.delta)})"
         return f"{pair} differential privacy"
 
-    def _conditions(self) -> str:
-        facts = []
-        if self.unit.kind == "value":
-            facts.append("positions are public")
+    def _rest(self) -> str:
+        """Say what the promise rests on."""
+        facts = [f"protected: {self.about}"] if self.about else []
         if self.bounds is not None:
-            facts.append(f"values lie between {self.bounds[0]:g} and {self.bounds[1]:g}")
+            low, high = map(show_exactly, self.bounds)
+            facts.append(f"values lie between {low} and {high}")
         facts += self.conditions
-        return f" ({', '.join(facts)})" if facts else ""
+        return f" ({'; '.join(facts)})" if facts else ""
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """What is public; in unit value always positions and labels."""
+        told = any(fact.startswith("positions") for fact in self.public)
+        return self.public if told or self.unit.kind != "value" else (POSITIONS, *self.public)
+
+    def _public(self) -> list[str]:
+        return [f"Public: {'; '.join(self.known)}."] if self.known else []
+
+    def _warnings(self) -> list[str]:
+        """Name numbers that protect little, or nobody."""
+        warnings = ["With so large an epsilon this is weak protection."] if self.epsilon >= WEAK else []
+        if is_large(self.delta, self.among):
+            warnings.append(
+                f"With a probability of up to delta = {show_at_least(self.delta)} anything may be revealed: that is "
+                f"{compare_delta(self.delta, self.unit, self.among)}."
+            )
+        return warnings
 
     def __str__(self) -> str:
         return self.sentence()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the guarantee as plain data for `json.dumps`."""
-        return {
+        """Return the guarantee as plain data for `json.dumps`, with a digest that notices changes."""
+        facts = {
             "format": FORMAT,
             "sentence": self.sentence(),
             "unit": str(self.unit),
@@ -219,15 +281,24 @@ class Guarantee:
             "notes": list(self.notes),
             "event": None if self.event is None else event_to_json(self.event),
             "conditions": list(self.conditions),
+            "about": self.about,
+            "public": list(self.public),
+            "against": self.against,
+            "among": self.among,
         }
+        return seal(facts)
 
     @classmethod
     def from_json(cls, content: dict[str, Any] | str) -> Guarantee:
-        """Read what `to_json` wrote, as plain data or as text."""
+        """Read what `to_json` wrote, as plain data or as text, and prove it again: what was changed is refused.
+
+        This finds accidents and careless changes. Someone who rewrites all of it, event and digest too, is not found.
+        """
         try:
             facts = json.loads(content) if isinstance(content, str) else content
             if facts["format"] != FORMAT:
                 raise InputError("the guarantee was written in another format. Try to upgrade tensorveil.")
+            check_seal(facts)
             parts = [
                 Part(name=part["name"], statistic=part["statistic"], event=event_from_json(part["event"]))
                 for part in facts["composition"]
@@ -246,9 +317,20 @@ class Guarantee:
                 notes=tuple(facts["notes"]),
                 event=None if facts["event"] is None else event_from_json(facts["event"]),
                 conditions=tuple(facts.get("conditions", ())),
+                about=facts.get("about", ""),
+                public=tuple(facts.get("public", ())),
+                against=facts.get("against", ""),
+                among=facts.get("among"),
             )
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except InputError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError("the guarantee's text is incomplete. Was it written by this program?") from error
+
+
+def _on_one_line(text: str) -> str:
+    """Keep names that come from files, such as those of columns, from breaking the sentence that holds them."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _read_bounds(bounds: Any) -> tuple[float, float] | None:

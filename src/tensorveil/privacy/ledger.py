@@ -14,8 +14,10 @@ from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.privacy.budget import Budget
+from tensorveil.privacy.covering import convert_event
+from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.errors import BudgetExceededError, LedgerError
-from tensorveil.privacy.events import Approximate, Event, Pure, event_from_json, event_to_json, has_sampling
+from tensorveil.privacy.events import Event, event_from_json, event_to_json, has_sampling
 from tensorveil.privacy.filters import COMPOSITIONS, Balance, admit, balances, settle
 from tensorveil.privacy.guarantee import Guarantee
 from tensorveil.privacy.ledger_file import Book, append, check, create_file, load, mark, transaction
@@ -58,8 +60,9 @@ class Statement:
 class Ledger:
     """The ledger of one data set; make it with `Ledger.create` or `Ledger.open`.
 
-    Keep one ledger per data set on a local disk, however many programs and people use the data. It holds names,
-    purposes and costs, never data: do not put any into purposes or ids.
+    Keep one ledger per data set, for one unit, on a local disk, however many programs and people use the data. A second
+    ledger for the same data cannot be prevented, and what one of them counts is then not all that was spent. A ledger
+    holds names, purposes and costs, never data: do not put any into purposes or ids.
 
     Examples
     --------
@@ -81,7 +84,14 @@ class Ledger:
 
     @classmethod
     def create(
-        cls, path: str | Path, *, budget: Budget, unit: Unit | str, name: str, composition: str | None = None
+        cls,
+        path: str | Path,
+        *,
+        budget: Budget,
+        unit: Unit | str,
+        name: str,
+        composition: str | None = None,
+        accept_delta: bool = False,
     ) -> Ledger:
         """Make a new ledger file; an existing one is never replaced.
 
@@ -95,10 +105,13 @@ class Ledger:
             The name of the data set.
         composition
             How charges add up: "sum", "gaussian" or "zcdp". None decides at the first charge.
+        accept_delta
+            Whether to allow a delta that promises next to nothing, above 0.01.
         """
         path = Path(path)
         if not isinstance(budget, Budget):
             raise InputError("budget must be a Budget. Try Budget(epsilon=1.0, delta=1e-6).")
+        check_delta(budget.delta, Unit.parse(unit), among=None, accepted=accept_delta)
         _check_composition(composition, budget)
         if not path.parent.is_dir():
             raise LedgerError(f"there is no folder {path.parent} to hold the ledger. Make it first.")
@@ -129,14 +142,22 @@ class Ledger:
         )
 
     def charge(
-        self, spending: Event | Guarantee, purpose: str, release_id: str, *, delta: float | None = None
+        self,
+        spending: Event | Guarantee,
+        purpose: str,
+        release_id: str,
+        *,
+        delta: float | None = None,
+        unit: Unit | str | None = None,
     ) -> Charge:
         """Charge the ledger before anything is released: when this returns, the charge is on disk.
 
         Parameters
         ----------
         spending
-            A proven guarantee for this ledger's unit, or events that are calibrated to this unit.
+            A proven guarantee, or events. What protects a stronger unit than the ledger's (slice, then entry, then
+            value) is charged at what it costs in the ledger's unit: twice its epsilon or mu. What protects another or
+            a weaker one is refused.
         purpose
             What it is for, in a few words, without data.
         release_id
@@ -144,10 +165,12 @@ class Ledger:
         delta
             In a ledger that composes by sum, the part of delta that Gaussian and zCDP events may use; None uses the
             guarantee's own delta, or all that is left.
+        unit
+            The unit that events are calibrated to; None means the ledger's. A guarantee has its own.
 
         Raises BudgetExceededError, and charges nothing, if the budget does not cover it.
         """
-        event, delta = self._read_spending(spending, delta)
+        event, delta = self._read_spending(spending, delta, unit)
         purpose, release_id = _check_text("purpose", purpose), _check_text("release_id", release_id)
         with transaction(self.path, write=True) as connection:
             book = self._load(connection)
@@ -172,9 +195,11 @@ class Ledger:
             if not mark(connection, release_id, _now()):
                 raise InputError("release_id was never charged. Charge a release before it is written.")
 
-    def affords(self, spending: Event | Guarantee, *, delta: float | None = None) -> bool:
+    def affords(
+        self, spending: Event | Guarantee, *, delta: float | None = None, unit: Unit | str | None = None
+    ) -> bool:
         """Tell whether a charge would be accepted now; nothing is charged."""
-        event, delta = self._read_spending(spending, delta)
+        event, delta = self._read_spending(spending, delta, unit)
         with transaction(self.path, write=False) as connection:
             book = self._load(connection)
         composition = book.facts["composition"] or settle(event, self.budget)
@@ -205,22 +230,22 @@ class Ledger:
         """List the charges, oldest first."""
         return self.statement().entries
 
-    def _read_spending(self, spending: Event | Guarantee, delta: float | None) -> tuple[Event, float | None]:
-        """Return the event and delta to charge; refuse guarantees that do not qualify."""
-        if not isinstance(spending, Guarantee):
-            event_to_json(spending)  # refuses anything that is not an event
-            event = spending
-        else:
+    def _read_spending(
+        self, spending: Event | Guarantee, delta: float | None, unit: Unit | str | None
+    ) -> tuple[Event, float | None]:
+        """Return the event, in the ledger's unit, and delta to charge; refuse guarantees that do not qualify."""
+        if isinstance(spending, Guarantee):
             if not spending.private:
                 raise InputError("the guarantee is not proven, or its noise was seeded: no charge makes it private.")
-            if spending.unit != self.unit:
-                raise InputError(
-                    f"the guarantee's unit is {str(spending.unit)!r}, the ledger's is {str(self.unit)!r}. "
-                    "Keep one ledger per unit, and release for the ledger's unit only."
-                )
-            pair = Approximate(spending.epsilon, spending.delta) if spending.delta else Pure(spending.epsilon)
-            event = pair if spending.event is None else spending.event
+            if unit is not None and Unit.parse(unit) != spending.unit:
+                raise InputError("unit must be left out with a guarantee, which has its own.")
+            assert spending.event is not None  # proven guarantees have one, which was checked against their epsilon
+            event, unit = spending.event, spending.unit
             delta = spending.delta if delta is None else delta
+        else:
+            event_to_json(spending)  # refuses anything that is not an event
+            event = spending
+        event = convert_event(event, self.unit if unit is None else Unit.parse(unit), self.unit)
         if self.unit.replaces and has_sampling(event):
             raise InputError(
                 f"unit {str(self.unit)!r} replaces, but the cost of Poisson sampling is known only for adding or "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from tensorveil.privacy.events import (
 )
 from tensorveil.privacy.exact import at_least, exactly
 
-__all__ = ["Profile", "profile_of", "worst_cases"]
+__all__ = ["Profile", "covers", "profile_of", "worst_cases"]
 
 ZERO = Fraction(0)
 
@@ -66,6 +66,13 @@ def worst_cases(event: Event) -> list[Event]:
     if isinstance(event, Repeated) and event.count == 1:
         return worst_cases(event.event)
     return [event]
+
+
+def covers(whole: Event, parts: Iterable[Event]) -> bool:
+    """Tell whether one event stands for no less than several others together, kind by kind."""
+    most = profile_of(whole)
+    # The join dominates both; if it adds nothing, the whole dominates the parts.
+    return _join([most, profile_of(Composed(parts))]) == most
 
 
 def profile_of(event: Event) -> Profile:

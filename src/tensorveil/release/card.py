@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.events import describe_event
-from tensorveil.privacy.exact import show_at_least
+from tensorveil.privacy.exact import show_at_least, show_exactly
 from tensorveil.privacy.limits import list_limits
 from tensorveil.rounds import SharedModel
 
@@ -36,7 +36,8 @@ def make_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> s
 {released}
 
 in the files {", ".join(f"`{name}`" for name in files)}. Everything that can be computed from them alone has the same
-guarantee.
+guarantee. The guarantee's file holds a digest of every other one, which `load_release` compares: this finds files that
+were changed or exchanged, not someone who rewrites them all.
 
 ## What was computed from the data
 
@@ -70,7 +71,7 @@ def _use(model: CardModel) -> str:
 
 
 def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
-    bounds = guarantee.bounds
+    bounds = None if guarantee.bounds is None else " to ".join(map(show_exactly, guarantee.bounds))
     shape = " x ".join(f"{size} ({mode.name})" for size, mode in zip(model.shape, model.modes, strict=True))
     rank = " x ".join(map(str, model.rank)) if isinstance(model.rank, tuple) else str(model.rank)
     kind = "Tucker" if isinstance(model.rank, tuple) else "CP"
@@ -79,12 +80,12 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
     noise = "operating system's entropy" if guarantee.secure_noise else "a seed: NOT PRIVATE"
     return [
         ("unit", f"{guarantee.unit}: neighbours {guarantee.neighbours}"),
+        *([("protected", guarantee.about)] if guarantee.about else []),
+        *([("public", "; ".join(guarantee.known))] if guarantee.known else []),
+        ("against", guarantee.against or "anyone who sees this release"),
         ("epsilon", show_at_least(guarantee.epsilon)),
         ("delta", show_at_least(guarantee.delta)),
-        (
-            "bounds",
-            "none" if bounds is None else f"{bounds[0]:g} to {bounds[1]:g}, declared; values are clipped to them",
-        ),
+        ("bounds", "none" if bounds is None else f"{bounds}, declared; values are clipped to them"),
         ("mechanism", guarantee.mechanism),
         ("status", f"{guarantee.status}, {guarantee.proof}"),
         ("noise", noise),

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.completion.releasable import check_releasable
 from tensorveil.errors import InputError
 from tensorveil.privacy import Ledger
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.release.names import DIAGNOSTICS, DO_NOT_PUBLISH, GUARANTEE, NOT_PRIVATE, OWNER_REPORT
-from tensorveil.release.release import check_releasable
 from tensorveil.report.owner_page import owner_page
 from tensorveil.report.page import Page, save_page
 from tensorveil.rounds import SharedModel

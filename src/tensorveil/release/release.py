@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, Protocol
 
-from tensorveil.errors import InputError, NotFittedError
-from tensorveil.mechanisms.planner import Plan
-from tensorveil.models import CPModel, TuckerModel, load_model
+from tensorveil.completion.releasable import FittedModel, Releasable, check_pair, check_releasable
+from tensorveil.errors import InputError
+from tensorveil.models import load_model
 from tensorveil.privacy import Guarantee, LedgerError
+from tensorveil.release.binding import bind_files, check_files
 from tensorveil.release.card import make_card
 from tensorveil.release.fill import Fill, write_fill
 from tensorveil.release.folder import write_folder
@@ -18,28 +18,7 @@ from tensorveil.release.names import CARD, GUARANTEE, MODEL, NOT_PRIVATE, REPORT
 from tensorveil.report.release_page import save_release_page
 from tensorveil.rounds import SharedModel
 
-__all__ = ["FittedModel", "Releasable", "check_releasable", "load_release", "write_release"]
-
-FittedModel = CPModel | TuckerModel | SharedModel
-
-
-class Releasable(Protocol):
-    """What can be released: a fitted private estimator, or the outcome of a federated run."""
-
-    @property
-    def model_(self) -> Any:
-        """The model, as its mechanism left it."""
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the model promises."""
-
-    @property
-    def plan_(self) -> Plan | None:
-        """What the planner chose, with the public facts that it chose from; None if nothing was planned."""
-
-    def confirm(self) -> None:
-        """Note in the ledger that the release was written."""
+__all__ = ["load_release", "write_release"]
 
 
 def write_release(
@@ -92,47 +71,43 @@ def write_release(
         if fill is not None:
             write_fill(staging / f"{prefix}{fill.name}", model, fill)
         if report:
-            save_release_page(staging / f"{prefix}{REPORT}", model, guarantee, fitted.plan_)
-        text = json.dumps(guarantee.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
-        (staging / f"{prefix}{GUARANTEE}").write_text(text + "\n", encoding="utf-8")
+            save_release_page(staging / f"{prefix}{REPORT}", fitted)
         card = make_card(model, guarantee, [f"{prefix}{name}" for name in names])
         (staging / f"{prefix}{CARD}").write_text(card, encoding="utf-8")
+        # Last, because it holds the digests of all the others.
+        facts = bind_files(guarantee.to_json(), staging)
+        text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
+        (staging / f"{prefix}{GUARANTEE}").write_text(text + "\n", encoding="utf-8")
     if guarantee.private:
         _confirm(fitted, target)
     return target
 
 
 def load_release(folder: str | os.PathLike[str]) -> tuple[FittedModel, Guarantee]:
-    """Read the model and its guarantee from a release folder."""
+    """Read the model and its guarantee from a release folder; a release that was changed is refused.
+
+    The guarantee is proven again from what was spent, and every file must still be the one that it was written with.
+    This finds accidents and files that were exchanged or edited one by one. It does not find a forger who rewrites the
+    whole folder: a release says nothing about who made it.
+    """
     place = Path(folder)
     prefix = NOT_PRIVATE if (place / f"{NOT_PRIVATE}{GUARANTEE}").is_file() else ""
     path = place / f"{prefix}{GUARANTEE}"
     if not path.is_file():
         raise InputError(f"folder must be a release; {place} holds no {GUARANTEE}. Write one with write_release.")
     try:
-        guarantee = Guarantee.from_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        guarantee = Guarantee.from_json(text)
     except UnicodeDecodeError:
         raise InputError(f"{path} is no text, so it was not written by this program.") from None
+    except InputError as error:
+        raise InputError(f"{path} cannot be believed: {error}") from None
     if guarantee.private == bool(prefix):
         raise InputError(f"{path} contradicts its name on whether it is private. The release was tampered with.")
+    check_files(json.loads(text), place, needed=f"{prefix}{MODEL}")
     path = place / f"{prefix}{MODEL}"
-    return SharedModel.load(path) if guarantee.unit.kind == "slice" else load_model(path), guarantee
-
-
-def check_releasable(fitted: Releasable) -> tuple[FittedModel, Guarantee]:
-    """Return model and guarantee, after checking that the guarantee speaks of this model."""
-    if not hasattr(fitted, "confirm"):
-        raise InputError("estimator must be a private one, which has a guarantee. Try PrivateCP or PrivateTucker.")
-    if not hasattr(fitted, "guarantee_"):
-        raise NotFittedError("estimator must be fitted first. Try .fit(tensor).")
-    model, guarantee = fitted.model_, fitted.guarantee_
-    # Rows that were folded in are computed from data without noise, and no guarantee speaks of them.
-    if getattr(fitted, "private_model_", model) is not model:
-        raise InputError("the model is no longer the one that was fitted (fold_in?), so its guarantee does not hold.")
-    if model.bounds != guarantee.bounds:
-        raise InputError("the model and the guarantee have different bounds. Fit anew.")
-    if guarantee.unit.kind != "value" and any(mode.labels is not None for mode in model.modes):
-        raise InputError(f"a model for unit {str(guarantee.unit)!r} must have no labels: they tell who is in the data.")
+    model = SharedModel.load(path) if guarantee.unit.kind == "slice" else load_model(path)
+    check_pair(model, guarantee)
     return model, guarantee
 
 

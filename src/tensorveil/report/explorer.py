@@ -10,7 +10,7 @@ from typing import Any
 from tensorveil.mechanisms.catalogue import COMPARED, METHODS
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
-from tensorveil.privacy.exact import show_at_least
+from tensorveil.privacy.exact import show_at_least, show_odds
 from tensorveil.report.drawing import Frame, path
 from tensorveil.report.facts import Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
@@ -115,7 +115,7 @@ def explorer_data(explorer: Explorer) -> tuple[str, dict[str, Any]]:
     content = {
         "epsilons": list(explorer.epsilons),
         "shown": [show_at_least(value) for value in explorer.epsilons],
-        "odds": [show_at_least(math.exp(min(value, 700.0)), 3) for value in explorer.epsilons],
+        "odds": [show_odds(value) for value in explorer.epsilons],
         "chosen": list(explorer.chosen),
         "titles": {name: METHODS[name].title for name in explorer.errors},
         "errors": {name: [float(f"{value:.4g}") for value in row] for name, row in explorer.errors.items()},
@@ -153,7 +153,7 @@ def _controls(explorer: Explorer) -> Markup:
 def _readout(explorer: Explorer) -> Markup:
     at = explorer.at
     share = explorer.expected(at) / explorer.constant(at)
-    odds = show_at_least(math.exp(min(explorer.epsilon, 700.0)), 3)
+    odds = show_odds(explorer.epsilon)
     plus = f", plus a probability of {show_at_least(explorer.delta)}" if explorer.delta else ""
     facts = (
         ("epsilon", tag("span", show_at_least(explorer.epsilon), id="told-epsilon")),

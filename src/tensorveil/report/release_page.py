@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tensorveil.completion.releasable import Releasable, check_releasable
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import TuckerModel
 from tensorveil.privacy import Gaussian, Guarantee, Pure
 from tensorveil.privacy.events import describe_event
-from tensorveil.privacy.exact import show_at_least
+from tensorveil.privacy.exact import show_at_least, show_exactly
 from tensorveil.privacy.guarantee import Part
 from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
@@ -52,22 +53,21 @@ ASSUMED = (
 )
 
 
-def save_release_page(path: Path, model: AnyModel, guarantee: Guarantee, plan: Plan | None) -> None:
+def save_release_page(path: Path, fitted: Releasable) -> None:
     """Write the report of a release. A page that cannot be drawn is replaced by one that says so.
 
     Parameters
     ----------
     path
         The file to write.
-    model, guarantee
-        What is released.
-    plan
-        What the planner chose, and the public numbers that it chose from; None leaves the budget explorer out.
+    fitted
+        What is released, with the plan that it was made by; without one the budget explorer is left out.
 
     Guarantee: the model's, as for everything that follows from it (docs/guarantees.md#post-processing).
     """
+    model, guarantee = check_releasable(fitted)
     try:
-        page = release_page(model, guarantee, explorer=explore_release(model, guarantee, plan))
+        page = release_page(fitted, explorer=explore_release(model, guarantee, fitted.plan_))
         save_page(path, page)
     except Exception:  # the release is paid for: a drawing that fails must not take it along
         title = "The report could not be drawn. The release is whole without it; its model card has the facts."
@@ -85,8 +85,12 @@ def explore_release(model: AnyModel, guarantee: Guarantee, plan: Plan | None) ->
     )  # fmt: skip
 
 
-def release_page(model: AnyModel, guarantee: Guarantee, *, explorer: Explorer | None = None) -> Page:
-    """Return the page. What is not private says so, at the top and in its title."""
+def release_page(fitted: Releasable, *, explorer: Explorer | None = None) -> Page:
+    """Return the page of a fitted private estimator. What is not private says so, at the top and in its title.
+
+    It takes model and guarantee from one hand, so that no model is shown with another one's guarantee.
+    """
+    model, guarantee = check_releasable(fitted)
     caption = release_captions(guarantee)
     sections = [
         _buys(explorer, guarantee),
@@ -110,10 +114,12 @@ def release_page(model: AnyModel, guarantee: Guarantee, *, explorer: Explorer | 
 
 
 def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> Markup:
-    bounds = "" if guarantee.bounds is None else f"values {guarantee.bounds[0]:g} to {guarantee.bounds[1]:g}, declared"
+    bounds = "" if guarantee.bounds is None else f"values {' to '.join(map(show_exactly, guarantee.bounds))}, declared"
+    protected = "; ".join(filter(None, (guarantee.about, f"neighbours {guarantee.neighbours}", bounds)))
+    public = f"; public: {', '.join(guarantee.known)}" if guarantee.known else ""
     facts = [
         ("released", kind_of(model), f"{', '.join(guarantee.released)}; {sizes(model)}"),
-        ("protected", f"unit {guarantee.unit}", f"neighbours {guarantee.neighbours}; {bounds}".rstrip("; ")),
+        ("protected", f"unit {guarantee.unit}", f"{protected}{public}"),
         (
             "budget",
             f"ε = {show_at_least(guarantee.epsilon)}, δ = {show_at_least(guarantee.delta)}",

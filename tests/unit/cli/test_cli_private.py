@@ -88,7 +88,7 @@ def test_promises_that_are_none_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: Any, words: Any
 ) -> None:
     path = tmp_path / "ratings.csv"
-    path.write_text("user,film,rating\nann,Alien,5\nbob,Cube,2\nann,Cube,1\n")
+    path.write_text("user,film,value\nann,Alien,5\nbob,Cube,2\nann,Cube,1\n")
     assert run(["complete", str(path), "-o", str(tmp_path / "out"), "--rank", "1", *options]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -99,8 +99,13 @@ def test_the_ledger_is_charged_before_and_refuses_after(problem: Any, tmp_path: 
     assert len(ledger.entries()) == 1
     with pytest.raises(tv.InputError, match="noise_seed must be None with a ledger"):
         make(ledger=ledger, epsilon=0.5, noise_seed=0).fit(problem.train)
-    with pytest.raises(tv.InputError, match="the ledger's unit is 'value', the fit's is 'entry'"):
-        make(ledger=ledger, epsilon=0.5, unit="entry", shape=(20, 20, 20)).fit(problem.train)
+    # An entry is more than a value: its release is covered, at twice its epsilon.
+    make(ledger=ledger, epsilon=0.5, unit="entry", shape=(20, 20, 20), sweeps=1).fit(problem.train)
+    assert ledger.spent().epsilon == pytest.approx(3.0)
+    ledger = Ledger.create(tmp_path / "y.ledger", budget=Budget(epsilon=3.0, delta=0.0), unit="entry", name="y")
+    with pytest.raises(tv.InputError, match="not covered by it: it publishes which entries there are"):
+        make(ledger=ledger).fit(problem.train)
+    assert ledger.entries() == ()
 
 
 def test_a_failing_mechanism_leaves_its_charge(problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

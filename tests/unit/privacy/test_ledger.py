@@ -21,7 +21,9 @@ from tensorveil.privacy import (
     Ledger,
     LedgerError,
     NonPrivate,
+    Part,
     Pure,
+    Repeated,
     SampledGaussian,
     Unit,
     epsilon_for,
@@ -39,11 +41,12 @@ def make(tmp_path: Path, budget: Any = PURE, unit: str = "value", **more: Any) -
 
 
 def promise(event: Any = None, *, delta: float = 0.0, **changes: Any) -> Any:
+    event = event or Pure(0.5)
     made = Guarantee.prove(
         unit=Unit.value(),
-        event=event or Pure(0.5),
+        event=event,
         delta=delta,
-        composition=[],
+        composition=[Part(name="values", statistic="every value", event=event)],
         released=["model"],
         proof="docs/guarantees.md#input",
         secure_noise=True,
@@ -192,16 +195,54 @@ def test_guarantees_must_deserve_a_charge(tmp_path: Path) -> None:
     for bad in ({"secure_noise": False}, {"status": "refuted"}, {"status": "claimed"}):
         with pytest.raises(InputError, match="no charge makes it private"):
             ledger.charge(promise(**bad), "model", "c")
-    with pytest.raises(InputError, match="unit"):
-        ledger.charge(promise(unit=Unit.entry()), "model", "c")
     with pytest.raises(InputError, match="such as Pure"):
         ledger.charge(0.1, "model", "c")
-    charge = ledger.charge(dataclasses.replace(promise(Pure(0.125)), event=None), "pair only", "c")
-    assert charge.charged == Approximate(0.125, 0.0)
+    with pytest.raises(InputError, match="unit must be left out"):
+        ledger.charge(promise(), "model", "c", unit="entry")
+
+
+STRONGER = [("slice:user", "entry"), ("slice:user", "value"), ("entry", "value")]
+
+
+@pytest.mark.parametrize(("released", "budgeted"), STRONGER)
+def test_a_stronger_unit_is_charged_at_what_it_costs_in_the_ledgers(
+    tmp_path: Path, released: Any, budgeted: Any
+) -> None:
+    ledger = make(tmp_path, unit=budgeted)
+    charge = ledger.charge(promise(Pure(0.25), unit=Unit.parse(released)), "model", "a")
+    assert charge.event == Pure(0.5)
+    assert ledger.spent().epsilon == 0.5
+    assert ledger.affords(Composed([Pure(0.125), Repeated(Pure(0.0625), 2)]), unit=released)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(Pure(0.3), "model", "b", unit=released)
+    with pytest.raises(InputError, match="not known"):
+        ledger.charge(Approximate(0.1, 1e-7), "model", "b", unit=released)
+
+
+def test_a_stronger_unit_doubles_mu_and_quadruples_rho(tmp_path: Path) -> None:
+    ledger = Ledger.create(tmp_path / "a", budget=BOTH, unit="entry", name="x")
+    assert ledger.charge(Gaussian(0.05), "model", "a", unit="slice:user").charged == Gaussian(0.1)
+    ledger = Ledger.create(tmp_path / "b", budget=BOTH, unit="entry", name="x")
+    assert ledger.charge(ZCDP(0.001), "model", "a", unit="slice:user").charged == ZCDP(0.004)
+    ledger = Ledger.create(tmp_path / "c", budget=BOTH, unit="local entry", name="x")
+    assert ledger.charge(Pure(0.5), "report", "a", unit="tensor").event == Pure(0.5)
+
+
+@pytest.mark.parametrize(
+    ("released", "budgeted"),
+    [*((weak, strong) for strong, weak in STRONGER), ("slice:film", "slice:user"), ("local entry", "tensor")],
+)
+def test_another_or_a_weaker_unit_is_not_covered(tmp_path: Path, released: Any, budgeted: Any) -> None:
+    ledger = make(tmp_path, unit=budgeted)
+    with pytest.raises(InputError, match="not covered by it"):
+        ledger.charge(Pure(0.1), "model", "a", unit=released)
+    with pytest.raises(InputError, match="second ledger"):
+        ledger.affords(promise(unit=Unit.parse(released)))
+    assert ledger.entries() == ()
 
 
 def test_no_budget_covers_what_is_not_protected(tmp_path: Path) -> None:
-    ledger = make(tmp_path, Budget(epsilon=1e9, delta=0.9))
+    ledger = make(tmp_path, Budget(epsilon=1e9, delta=0.9), accept_delta=True)
     with pytest.raises(BudgetExceededError, match="not protected"):
         ledger.charge(Composed([Pure(0.1), NonPrivate()]), "oops", "a")
     pure = Ledger.create(tmp_path / "b", budget=PURE, unit="value", name="x")

@@ -113,12 +113,15 @@ def test_shown_numbers() -> None:
     ]  # fmt: skip
 
 
-def guarantee(**changes: Any) -> Any:
+ONE = Pure(1.0)
+
+
+def guarantee(*, event: Any = ONE, **changes: Any) -> Any:
     facts: dict[str, Any] = {
         "unit": Unit.value(),
-        "event": Pure(1.0),
+        "event": event,
         "delta": 0.0,
-        "composition": [Part(name="input", statistic="the values", event=Pure(1.0))],
+        "composition": [Part(name="input", statistic="the values", event=event)],
         "released": ["model"],
         "proof": "docs/guarantees.md#input",
         "secure_noise": True,
@@ -131,10 +134,11 @@ def guarantee(**changes: Any) -> Any:
 def test_the_sentence() -> None:
     assert str(guarantee()) == (
         "Anyone who sees this release learns almost the same whether or not any single value in the data was "
-        "different: (epsilon = 1, delta = 0) differential privacy for single values (positions are public, values lie "
-        "between 1 and 5). Proven."
+        "different: (epsilon = 1, delta = 0) differential privacy for single values (values lie between 1 and 5). "
+        "Public: positions and labels. Proven."
     )
     assert "user" in str(guarantee(unit=Unit.slice("user")))
+    assert "between -0.5 and 1234567.25" in str(guarantee(bounds=(-0.5, 1234567.25)))
 
 
 def test_large_epsilons_are_not_praised() -> None:
@@ -143,6 +147,24 @@ def test_large_epsilons_are_not_praised() -> None:
     assert "20.1 times as likely, plus a probability of 1e-6," in three
     assert "weak" not in three
     assert str(guarantee(event=Pure(12.0))).endswith("weak protection.")
+
+
+def test_the_sentence_names_what_is_protected_what_is_public_and_against_whom() -> None:
+    public = ["positions and labels of user, film", "the number of entries"]
+    told = {"about": "values of column 'rating'", "public": public, "against": "the server and any one client"}
+    assert str(guarantee(**told)) == (
+        "What the server and any one client can learn is almost the same whether or not any single value in the data "
+        "was different: (epsilon = 1, delta = 0) differential privacy for single values (protected: values of column "
+        "'rating'; values lie between 1 and 5). Public: positions and labels of user, film; the number of entries. "
+        "Proven."
+    )
+    strong = str(guarantee(**told, event=Pure(5.0)))
+    assert strong.startswith("To the server and any one client, no outcome of this release is more than 149 times")
+    assert str(guarantee(event=Pure(5.0))).startswith("To anyone who sees it, no outcome of this release is more than")
+    assert "Public: positions and labels; the shape." in str(guarantee(public=["the shape"]))
+    assert "Public" not in str(guarantee(unit=Unit.entry()))
+    assert guarantee(about="column 'a\n\x1b[31mb'", public=["x\ty"]).about == "column 'a [31mb'"
+    assert Guarantee.from_json(json.dumps(guarantee(**told, among=7).to_json())) == guarantee(**told, among=7)
 
 
 @pytest.mark.parametrize(
@@ -172,6 +194,14 @@ def test_guarantees_come_back_from_json() -> None:
     assert Guarantee.from_json(content) == original
     with pytest.raises(InputError, match="another format"):
         Guarantee.from_json(content | {"format": 2})
+    del content["digest"]
+    assert Guarantee.from_json(content) == original
+    for name in ("about", "public", "against", "among", "conditions"):
+        del content[name]
+    assert Guarantee.from_json(content) == original
+    for wrong in ({"bounds": [1]}, {"bounds": "x"}, {"unit": None}, {"composition": [3]}):
+        with pytest.raises(InputError):
+            Guarantee.from_json(content | wrong)
     del content["proof"]
     with pytest.raises(InputError, match="incomplete"):
         Guarantee.from_json(content)
@@ -188,6 +218,14 @@ def test_a_guarantee_promises_no_less_than_it_costs() -> None:
         guarantee(event=Gaussian(1.0))
     assert guarantee(epsilon=2.0).epsilon == 2.0
     assert guarantee(event=Composed([Pure(0.1)] * 10)).epsilon == 1.0
+    with pytest.raises(InputError, match="costs more"):
+        dataclasses.replace(guarantee(), epsilon=0.5)
+    with pytest.raises(InputError, match="must have an event"):
+        dataclasses.replace(guarantee(), event=None)
+    with pytest.raises(InputError, match="parts"):
+        dataclasses.replace(guarantee(), event=Pure(0.5))
+    tenths = [Part(name="a", statistic="b", event=Pure(0.1))] * 10
+    assert dataclasses.replace(guarantee(), composition=tenths).private
 
 
 def test_poisson_sampling_is_for_added_or_removed_units() -> None:
@@ -199,7 +237,17 @@ def test_poisson_sampling_is_for_added_or_removed_units() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"status": "maybe"}, {"unit": "value"}, {"bounds": (5, 1)}, {"secure_noise": 1}, {"epsilon": math.nan}]
+    "changes",
+    [
+        {"status": "maybe"},
+        {"unit": "value"},
+        {"bounds": (5, 1)},
+        {"secure_noise": 1},
+        {"epsilon": math.nan},
+        {"among": 1.5},
+        {"among": True},
+        {"composition": ()},
+    ],
 )
 def test_guarantees_refuse(changes: Any) -> None:
     with pytest.raises(InputError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from typing import Any
 
@@ -66,6 +67,18 @@ def guarantee(unit: str = "value", *, secure: bool = True, epsilon: float = 2.0)
         bounds=(1.0, 5.0),
         mechanism="input perturbation",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """Stands for a fitted private estimator."""
+
+    model_: Any
+    guarantee_: Any
+    plan_: Any = None
+
+    def confirm(self) -> None:
+        """Do nothing: there is no ledger."""
 
 
 def labels(kind: Any, size: Any) -> Any:

@@ -43,7 +43,7 @@ def test_an_example_of_a_user_follows_from_the_release_alone(shared: Any) -> Non
 def test_a_tucker_release_of_what_users_share_has_a_page() -> None:
     data = tv.synthetic_cp(SHAPE, 2, random_state=1).train.with_modes(("user", "film", "day"))
     fit = tv.UserLevelTucker((2, 2, 2), **OPTIONS).fit(data)
-    page = release_page(fit.model_, fit.guarantee_)
+    page = release_page(fit)
     assert any(section.name == "factors" for section in page.sections)
 
 

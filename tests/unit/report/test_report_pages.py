@@ -31,7 +31,7 @@ from tensorveil.report.owner_page import Measured, open_page, owner_page
 from tensorveil.report.page import render, save_page
 from tensorveil.report.release_page import release_page, save_release_page
 from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, make_study_page
-from tests.unit.report.report_cases import NASTY, Reader, cp_model, guarantee, observed, tucker_model
+from tests.unit.report.report_cases import NASTY, Fit, Reader, cp_model, guarantee, observed, tucker_model
 
 FILMS: dict[str, Any] = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
 METHODS = (Standing(name=NASTY, status="proven"), Standing(name="other", status="refuted"))
@@ -44,7 +44,7 @@ def release(model: Any, **options: Any) -> Any:
         shape=model.shape, n_entries=max(int(np.prod(model.shape)) // 2, 1), bounds=(1.0, 5.0), core=core,
         ranks=[f.shape[1] for f in model.factors], epsilon=2.0, delta=0.0, used="input",
     )  # fmt: skip
-    return release_page(model, guarantee(**options), explorer=explorer)
+    return release_page(Fit(model_=model, guarantee_=guarantee(**options)), explorer=explorer)
 
 
 def owner(model: Any) -> Any:
@@ -84,7 +84,7 @@ def pages() -> Any:
     leak = ModelLeak(entries=10, closer=0.9, recovered_error=0.1, predicted_error=0.4)
     return {
         "release": release(model),
-        "entry": release_page(cp_model((9, 8), kinds=("none",)), guarantee("entry")),
+        "entry": release_page(Fit(model_=cp_model((9, 8), kinds=("none",)), guarantee_=guarantee("entry"))),
         "tucker": release(tucker_model((9, 8, 7), (2, 3, 2))),
         "seeded": release(model, secure=False),
         "owner": owner(model),
@@ -200,8 +200,8 @@ def test_an_audit_says_what_became_of_each_claim() -> None:
 
 def test_the_public_page_is_given_no_data() -> None:
     """Only the model, the guarantee and public numbers go in: there is nothing else that it could show."""
-    assert list(inspect.signature(release_page).parameters) == ["model", "guarantee", "explorer"]
-    assert list(inspect.signature(save_release_page).parameters) == ["path", "model", "guarantee", "plan"]
+    assert list(inspect.signature(release_page).parameters) == ["fitted", "explorer"]
+    assert list(inspect.signature(save_release_page).parameters) == ["path", "fitted"]
     module = inspect.getmodule(release_page)
     assert module is not None
     assert "ObservedTensor" not in inspect.getsource(module)
@@ -214,13 +214,14 @@ def test_the_report_depends_on_the_model_alone(tmp_path: Path) -> None:
     fits = [PrivateCP(2, epsilon=2.0, delta=0.0, unit="value", bounds=(1, 5), sweeps=2).fit(tensor) for tensor in data]
     plan, promise = replace(fits[0].plan_, n_entries=50), fits[0].guarantee_
     for k in range(len(fits)):
-        save_release_page(tmp_path / f"{k}.html", model, promise, plan)
+        save_release_page(tmp_path / f"{k}.html", Fit(model_=model, guarantee_=promise, plan_=plan))
     assert (tmp_path / "0.html").read_bytes() == (tmp_path / "1.html").read_bytes()
 
 
 def test_entries_are_never_counted_in_unit_entry(tmp_path: Path) -> None:
     plan = Plan(method="gram", noise="laplace", predictions=(), ranks=(2, 2), n_entries=123457)
-    save_release_page(tmp_path / "r.html", cp_model((9, 8), kinds=("none",)), guarantee("entry"), plan)
+    model = cp_model((9, 8), kinds=("none",))
+    save_release_page(tmp_path / "r.html", Fit(model_=model, guarantee_=guarantee("entry"), plan_=plan))
     page = (tmp_path / "r.html").read_text()
     assert "123457" not in page
     assert "explorer-data" not in page
@@ -239,7 +240,7 @@ def test_a_report_never_fails_after_the_budget_was_spent(
     shape: tuple[int, ...], rank: Any, scale: Any, biases: Any, kinds: Any
 ) -> None:
     model = cp_model(tuple(shape), rank, scale=scale, biases=biases, kinds=kinds)
-    text = render(release_page(model, guarantee()))
+    text = render(release_page(Fit(model_=model, guarantee_=guarantee())))
     Reader(text)
     assert not re.search(r"\b(nan|inf)\b", re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL), re.IGNORECASE)
 
@@ -289,7 +290,7 @@ def test_of_many_entries_some_are_shown(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_pages_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, page = tmp_path / "report.html", release_page(cp_model((3, 2)), guarantee())
+    place, page = tmp_path / "report.html", release_page(Fit(model_=cp_model((3, 2)), guarantee_=guarantee()))
     place.write_text("before")
     monkeypatch.setattr("tensorveil.report.page.render", lambda page: (_ for _ in ()).throw(RuntimeError("no")))
     with pytest.raises(RuntimeError):
