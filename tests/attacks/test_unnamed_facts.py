@@ -45,7 +45,7 @@ def test_every_text_says_that_positions_and_labels_are_public(
     texts = texts_of(tmp_path / "release") | {"printed": " ".join(capsys.readouterr().out.split())}
     for name, text in texts.items():
         # What the planner knows, such as the names of modes, may be named more closely.
-        assert "Public: positions and labels" in text, name
+        assert "Public: positions (user, film) and labels" in text, name
 
 
 def test_every_text_names_column_public_facts_and_adversary(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_release_comes_with_its_report_and_the_owner_has_another(tmp_path: Pat
     assert "Do not publish" in private
     assert "Residuals by user" in private
     assert "before: as observed" in private
-    assert "first &lt;look&gt;" in private
+    assert "first <look>" in private
     assert "epsilon = 2 is spent and 1 is left" in private
     for word in ("Residual", "before:", "Measured", "first &lt;look"):
         assert word not in public
