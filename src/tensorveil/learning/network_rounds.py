@@ -38,27 +38,28 @@ class NetworkRounds(LearningRounds):
     clip: float
     seed: int = 0
 
-    steps_in_clip: ClassVar[int]
+    steps_in_norm: ClassVar[int]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (math.isfinite(self.clip) and self.clip > 0):
-            raise InputError(f"clip must be above 0; got {self.clip}. Try clip=1.0.")
+        if not (math.isfinite(self.clip) and 1e-30 <= self.clip <= 1e30):
+            raise InputError(f"clip must be above 0 (and between 1e-30 and 1e30); got {self.clip}. Try clip=1.0.")
+        self._check_length()
+
+    @property
+    def norm(self) -> float:
+        """The norm to which one contribution is cut."""
+        return self.clip
 
     @property
     def step(self) -> float:
         """The step of the grid."""
-        return self.clip / self.steps_in_clip
+        return self.norm / self.steps_in_norm
 
     @cached_property
     def size(self) -> int:
         """The number of parameters."""
         return count_parameters(self.network.make(self.seed))
-
-    @property
-    def largest(self) -> int:
-        """The largest integer that the bound allows."""
-        return self.steps_in_clip + 2
 
     @property
     def bounds(self) -> tuple[float, float]:
