@@ -54,7 +54,9 @@ def show(ledger: str, as_json: bool) -> None:
 @click.argument("ledger", type=click.Path(dir_okay=False))
 @click.option("--epsilon", type=float, required=True, help="All that may ever be spent on the data set.")
 @click.option("--delta", type=float, required=True, help="0 for pure differential privacy; else far below 1 / people.")
-@click.option("--unit", required=True, help="What is protected: value, entry, or slice:MODE.")
+@click.option(
+    "--unit", required=True, help="What is protected: value, entry, slice:MODE, tensor[:differ=M], local-entry."
+)
 @click.option("--name", required=True, help="What the data set is called.")
 @click.option(
     "--composition",

@@ -33,41 +33,22 @@ UNIT53 = 2.0**-53
 
 
 @kernel(error_model="numpy")
-def to_grid(x: Array, low: float, high: float, last: int, words: Array, out: Array) -> int:
-    """Write where values stand on the grid 0 .. last, rounded up or down at random; return how many lie outside.
+def to_grid(x: Array, low: float, high: float, last: int, words: Array, out: Array) -> None:
+    """Write where values stand on the grid 0 .. last, rounded up or down at random; at an end if they lie outside.
 
     Which grid point a value takes does not affect privacy: any function from values to the grid would be as private.
     """
-    outside = 0
     scale = last / (high - low)
     for i in range(len(x)):
-        if not (low <= x[i] <= high):
-            outside += 1
-            continue
         place = (x[i] - low) * scale
-        whole = math.floor(place)
-        index = np.int64(whole)
-        if np.float64(words[i] >> np.uint64(11)) * UNIT53 < place - whole:
-            index += 1
-        out[i] = min(max(index, 0), last)
-    return outside
-
-
-@kernel(error_model="numpy")
-def on_grid(x: Array, low: float, high: float, last: int, out: Array) -> tuple[int, int]:
-    """Write the grid points that values are; return how many lie outside of the range, and how many off the grid."""
-    outside, off = 0, 0
-    scale = last / (high - low)
-    for i in range(len(x)):
-        if not (low <= x[i] <= high):
-            outside += 1
-            continue
-        place = (x[i] - low) * scale
-        index = round(place)
-        if abs(place - index) > 1e-6:
-            off += 1
-        out[i] = min(max(np.int64(index), 0), last)
-    return outside, off
+        if not place > 0.0:  # NaN too
+            out[i] = 0
+        elif place >= last:
+            out[i] = last
+        else:
+            whole = math.floor(place)
+            up = np.float64(words[i] >> np.uint64(11)) * UNIT53 < place - whole
+            out[i] = min(np.int64(whole) + (1 if up else 0), last)
 
 
 @kernel(error_model="numpy")

@@ -68,7 +68,7 @@ def _report_subjects() -> Iterator[BlackBox]:
     """Yield reports of tensors as they are, of their directions, and of features that a public network finds."""
     ends = np.array([1.0, -2.0, 0.5, 3.0])
     whole = Hybrid(shape=(4,), epsilon=1.0, unit="tensor", bounds=(-3.0, 3.0))
-    turned = PrivUnit(shape=(3,), epsilon=1.0, unit="tensor", radius=1.0, outside="clip")
+    turned = PrivUnit(shape=(3,), epsilon=1.0, unit="tensor", radius=1.0)
     cube, line = [(np.full(4, -3.0), np.full(4, 3.0))], [(ends, -ends)]
     yield _report("tensors", 1.0, lambda: cube, lambda x, bits: report(x, whole, source=bits))
     yield _report("directions", 1.0, lambda: line, lambda x, bits: report(x, turned, encode=_DIRECTIONS, source=bits))
