@@ -70,3 +70,38 @@ class MakeFragile:
 def test_a_record_that_makes_the_network_fail_counts_as_nothing_and_the_others_count() -> None:
     assert difference_made(descent(MakeFragile()), np.full((1, 5), 101.0)) == 0
     assert difference_made(descent(MakeFragile()), np.full((1, 5), 1.0)) > 0
+
+
+def test_a_client_without_its_only_record_answers_too() -> None:
+    told = Directions(basis=Basis.dct((5,), 3))
+    moments = ClassMoments(epsilon=1.0, delta=1e-5, most_users=99, directions=told, classes=2)
+    for recipe in (descent(WORDS), moments):
+        nobody = Samples(x=np.empty((0, 5)), y=np.empty(0, dtype=int), classes=2)
+        assert not recipe.contribute(recipe.start(), nobody).any()
+
+
+class Restless(torch.nn.Module):
+    """A network of one's own that draws random numbers whenever it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.nn.Linear(5, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.last(torch.nn.functional.dropout(x, 0.5, training=True))
+        return found
+
+
+class MakeRestless:
+    def make(self, seed: int) -> torch.nn.Module:
+        torch.manual_seed(seed)
+        return Restless()
+
+
+def test_a_record_does_not_change_the_random_numbers_of_the_others() -> None:
+    recipe = descent(MakeRestless())
+    data = Samples(x=OTHERS, y=CLASSES, classes=2)
+    whole = recipe.contribute(recipe.start(), data)
+    rest = recipe.contribute(recipe.start(), data.take(slice(1, None)))
+    alone = recipe.contribute(recipe.start(), data.take(slice(0, 1)))
+    assert np.array_equal(whole - rest, alone)

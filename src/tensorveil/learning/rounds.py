@@ -137,6 +137,8 @@ class LearningRounds(ABC):
         from tensorveil.kernels import bounding
 
         total = np.zeros(self.rounds[state.round].size, dtype=np.int64)
+        if len(group) == 0:
+            return total
         with np.errstate(all="ignore"):
             for rows, places in self._rows(state, group):
                 numbers = np.ascontiguousarray(rows, dtype=np.float64)

@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Samples:
-    """Tensors of one shape along a leading axis, each with a class.
+    """Tensors of one shape along a leading axis, each with a class; there may be none.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Samples:
 
     def __post_init__(self) -> None:
         x, y = np.asarray(self.x), np.asarray(self.y)
-        if x.dtype.kind not in "biuf" or x.ndim < 2 or len(x) < 1:
-            raise InputError("x must hold numbers: at least one tensor, stacked along a leading axis.")
+        if x.dtype.kind not in "biuf" or x.ndim < 2:
+            raise InputError("x must hold numbers: tensors, stacked along a leading axis.")
         if y.dtype.kind not in "iu" or y.shape != (len(x),):
             raise InputError("y must hold one integer per record of x.")
         if isinstance(self.classes, bool) or not isinstance(self.classes, int | np.integer) or self.classes < 2:

@@ -18,7 +18,6 @@ from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 
 Array = NDArray[Any]
-HUGE = 1e300  # numbers beyond it count as this one: their norm must not overflow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,8 +82,11 @@ class BallMechanism(LocalMechanism, abstract=True):
         """Cut entries to the bounds; or shorten tensors to the radius, with NaN as 0."""
         if self.bounds is not None:
             return super()._settle_rows(rows)
-        finite = np.clip(np.where(np.isnan(rows), 0.0, rows), -HUGE, HUGE)
-        return finite * np.minimum(1.0, self.reach / np.maximum(row_norms(finite), np.finfo(float).tiny))[:, None]
+        from tensorveil.kernels import local_draws
+
+        out = np.empty(rows.shape)
+        local_draws.shorten_rows(np.ascontiguousarray(rows), self.reach, out)
+        return out
 
     def worst_tensor(self) -> Array:
         """Return a tensor whose report has the largest expected error: the one in the middle."""

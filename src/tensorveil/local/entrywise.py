@@ -166,6 +166,10 @@ class Entrywise(LocalMechanism, abstract=True):
 
     # Perturbing.
 
+    def _settle_rows(self, rows: Array) -> Array:
+        """Return rows as they are: on its way to the grid every value is brought into the bounds, by the same rule."""
+        return rows
+
     def _places(self, flat: Array, source: NoiseSource) -> NDArray[np.int64]:
         from tensorveil.kernels import local_draws
 
@@ -237,7 +241,7 @@ class Entrywise(LocalMechanism, abstract=True):
     def entry_mse_rows(self, rows: Array) -> Array:
         """Return the expected squared error of every entry of rows (n, size)."""
         laws, which = self._laws
-        places = (rows - self.center) / self.step
+        places = (super()._settle_rows(rows) - self.center) / self.step
         out = np.empty(rows.shape)
         for k in np.unique(which).tolist():
             law = laws[k] if k >= 0 else None
