@@ -1,4 +1,4 @@
-"""Whatever records are, and whatever state is asked about: no unit of a learning recipe contributes beyond its limit.
+"""Whatever records and states are: no unit contributes beyond its limit, no tensor stands off the grid of its report.
 
 Records of all scales, subnormal to huge, mixed and not numbers at all; states as a liar would send them. Contributions
 are compared in exact integers, and a record's own must not change by a bit when others stand beside it.
@@ -22,6 +22,11 @@ from tensorveil.learning import (
     Samples,
 )
 from tensorveil.local import Basis
+from tensorveil.local.ball import DirectionMechanism
+from tensorveil.local.catalogue import all_mechanisms
+from tensorveil.local.entrywise import Entrywise
+from tensorveil.local.gaussian import ExactGaussian
+from tensorveil.noise import SeededSource
 from tensorveil.rounds import State
 
 ENTRIES, CLASSES = 6, 3
@@ -108,6 +113,29 @@ def test_no_user_exceeds_its_limit(name: str) -> None:
     rng = np.random.default_rng(len(name))
     for _ in range(25):
         check_user(OF_USERS[name], draw_records(rng, int(rng.integers(1, 12))), rng)
+
+
+LOCAL = {name: one for kind in all_mechanisms().values() for name, one in kind.examples(1.0).items()}
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("name", list(LOCAL))
+def test_no_tensor_stands_off_the_grid_or_the_sphere(name: str) -> None:
+    """What a report's law is proven for: any point of the grid, any direction, any place within the length."""
+    mechanism: Any = LOCAL[name]
+    rng, source = np.random.default_rng(len(name)), SeededSource(1)
+    rows = np.concatenate([draw_records(rng, 600).x, rng.choice(STRANGE, (200, ENTRIES))])
+    rows = np.resize(rows, (len(rows), mechanism.size))
+    settled = mechanism._floats(rows)
+    if isinstance(mechanism, Entrywise):
+        places = mechanism._places(settled.reshape(-1), source)
+        assert 0 <= places.min() <= places.max() <= mechanism.last
+    elif isinstance(mechanism, DirectionMechanism):
+        lengths = np.linalg.norm(mechanism._directions(settled, source), axis=1)
+        np.testing.assert_allclose(lengths, 1.0, rtol=1e-12)
+    elif isinstance(mechanism, ExactGaussian) and mechanism.bounds is None:
+        assert np.linalg.norm(settled, axis=1).max() <= mechanism.reach * (1 + 1e-12)
+    assert np.all(np.isfinite(mechanism.perturb(rows.reshape(-1, *mechanism.shape), source=source)))
 
 
 @pytest.mark.slow
