@@ -122,7 +122,7 @@ class PrivateGradients(NetworkRounds):
 
     def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
         """Yield the records' gradients; a record whose gradient cannot be computed has none."""
-        network = self.at(state)
+        network = self.at_records(state, group)
         with fix_randomness(0):
             for at in range(0, len(group), ROWS):
                 records = zip(group.x[at : at + ROWS], group.y[at : at + ROWS].tolist(), strict=True)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+import torch
 from torch import nn
 
 from tensorveil.errors import InputError
 from tensorveil.learning.networks import Network, count_parameters
 from tensorveil.learning.rounds import LearningRounds
-from tensorveil.learning.training import put_parameters
+from tensorveil.learning.samples import Samples
+from tensorveil.learning.training import fix_randomness, put_parameters
 from tensorveil.rounds import State
 
 __all__ = ["NetworkRounds"]
@@ -71,6 +73,23 @@ class NetworkRounds(LearningRounds):
         network: nn.Module = self.network.make(self.seed)
         put_parameters(network, state["parameters"])
         return network.eval()
+
+    def at_records(self, state: State, group: Samples) -> nn.Module:
+        """Return the network of a state, if it is one for these records; what is asked of it is public.
+
+        A record that it fails for counts as nothing, so a network that fails for all of them must be refused here.
+        """
+        network = self.at(state)
+        with torch.no_grad(), fix_randomness(0):
+            try:
+                scores = network(torch.zeros(1, *group.shape)).shape[-1]
+            except Exception:
+                scores = 0
+        if scores < group.classes:
+            raise InputError(
+                f"network must take tensors of shape {group.shape} and score {group.classes} classes. Check its sizes."
+            )
+        return network
 
     def finish(self, state: State) -> nn.Module:
         """Return the trained network."""

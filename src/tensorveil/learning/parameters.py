@@ -102,7 +102,7 @@ class AveragedParameters(NetworkRounds):
         return State(round=0, arrays={"parameters": parameters_of(self.network.make(self.seed))})
 
     def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
-        network = self.at(state)
+        network = self.at_records(state, group)
         yield try_row(self.size, lambda: self._train(network, state, group))[None], np.zeros(1, dtype=np.int64)
 
     def _train(self, network: nn.Module, state: State, group: Samples) -> Array:

@@ -374,3 +374,12 @@ def test_plans_are_checked_and_networks_have_their_shapes() -> None:
     x = torch.tensor([[3, 4, 0, 0], [3, 4, 5, 0]])
     assert text(x).shape == (2, 2)
     assert parameters_of(Network(kind="mlp", sizes={"inputs": 2, "classes": 2}).make(1)).shape == (6,)
+
+
+@pytest.mark.parametrize("make", [averaged, gradients])
+def test_a_network_that_does_not_fit_the_records_is_refused(make: Any) -> None:
+    """By public facts alone: shape and number of classes."""
+    recipe = make()
+    for x, classes in ((np.zeros((3, 5)), 10), (np.zeros((3, 8, 8)), 11)):
+        with pytest.raises(InputError, match="network must take tensors"):
+            recipe.contribute(recipe.start(), Samples(x=x, y=[0, 1, 2], classes=classes))
