@@ -15,10 +15,9 @@ import pytest
 from tensorveil.federated import client
 from tensorveil.federated.secure import masking
 from tensorveil.federated.trust import Trust, part_deviation
-from tensorveil.kernels import learning as compiled_learning
+from tensorveil.kernels import bounding
 from tensorveil.kernels import users as compiled_users
-from tensorveil.learning import ClassMeans, ClassMoments, contrasts, statistics
-from tensorveil.learning.rounds import norm_limit
+from tensorveil.learning import ClassMeans, ClassMoments
 from tensorveil.local import PrivUnit
 from tensorveil.noise import SeededSource, rounded_gaussian
 from tensorveil.rounds import runner
@@ -61,46 +60,42 @@ def half_the_noise(patch: pytest.MonkeyPatch) -> None:
 # --- learning ------------------------------------------------------------------------------------------------------
 
 
-def gradients_not_cut(patch: pytest.MonkeyPatch) -> None:
-    def bounded_sum(rows: Any, norm: Any, step: Any, total: Any) -> None:
-        total += np.rint(rows.astype(float) / step).astype(np.int64).sum(axis=0)
+def scale_rows(factor: float) -> Any:
+    """Return the bound's stand-in, which multiplies contributions and bounds nothing."""
 
-    patch.setattr(compiled_learning, "bounded_sum", bounded_sum)
+    def add_rows(rows: Any, times: Any, groups: Any, per_unit: Any, limit: Any, out: Any) -> None:
+        np.add.at(out, groups, np.rint(factor * rows * times[:, None] * per_unit).astype(np.int64))
+
+    return add_rows
+
+
+def contributions_not_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(bounding, "add_bounded_rows", scale_rows(1.0))
+
+
+def twice_as_long(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(bounding, "add_bounded_rows", scale_rows(2.0))
 
 
 def gradients_cut_together(patch: pytest.MonkeyPatch) -> None:
     """The mean gradient is cut, not each record's."""
 
-    def bounded_sum(rows: Any, norm: Any, step: Any, total: Any) -> None:
-        mean = rows.astype(float).mean(axis=0)
-        total += np.rint(len(rows) * mean * min(1.0, norm / np.linalg.norm(mean)) / step).astype(np.int64)
+    def add_rows(rows: Any, times: Any, groups: Any, per_unit: Any, limit: Any, out: Any) -> None:
+        mean = rows.mean(axis=0) * per_unit
+        out[0] += np.rint(len(rows) * mean * min(1.0, limit / np.linalg.norm(mean))).astype(np.int64)
 
-    patch.setattr(compiled_learning, "bounded_sum", bounded_sum)
+    patch.setattr(bounding, "add_bounded_rows", add_rows)
 
 
 def users_only_added(patch: pytest.MonkeyPatch) -> None:
     """The limit is that of one user's contribution, where a user may be replaced by the opposite one."""
-    original = vars(ClassMeans)["limit"].func
-    patch.setattr(ClassMeans, "limit", property(lambda self: original(self) // 2))
-
-
-def contrasts_not_cut(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(contrasts, "clip_rows", lambda rows, norm: 2.0 * rows)
-
-
-def means_not_cut(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(statistics, "clip_rows", lambda rows, norm: 2.0 * rows)
-
-
-def parameters_not_cut(patch: pytest.MonkeyPatch) -> None:
-    from tensorveil.learning import parameters
-
-    patch.setattr(parameters, "clip_rows", lambda rows, norm: rows)
+    patch.setattr(ClassMeans, "limit", property(lambda self: self.longest))
 
 
 def products_not_charged(patch: pytest.MonkeyPatch) -> None:
-    """The limit of moments forgets that products are summed too."""
-    patch.setattr(ClassMoments, "limit", property(lambda self: norm_limit(math.sqrt(1.25), 2.0**-20, 10)))
+    """The limit of moments forgets that products are summed too, and nothing bounds what is added."""
+    patch.setattr(ClassMoments, "norm", property(lambda self: math.sqrt(1.25)))
+    contributions_not_cut(patch)
 
 
 def some_reports_as_they_are(patch: pytest.MonkeyPatch) -> None:
@@ -143,13 +138,13 @@ MUTANTS = [
     Mutant("entries of a user that are cut one by one", "users/counts", entries_cut_one_by_one),
     Mutant("half the noise of a round", "users/pairs, film", half_the_noise),
     Mutant("half the noise of all rounds", "users/whole fit", half_the_noise, samples=200),
-    Mutant("gradients that are not cut", "learning/private gradients", gradients_not_cut),
+    Mutant("gradients that are not cut", "learning/private gradients", contributions_not_cut),
     Mutant("gradients that are cut together", "learning/private gradients", gradients_cut_together),
     Mutant("users who are only added", "learning/class means", users_only_added),
-    Mutant("means that are not cut", "learning/class means", means_not_cut),
-    Mutant("contrasts that are not cut", "learning/class contrasts", contrasts_not_cut),
-    Mutant("offsets that are not cut", "learning/class contrasts, offsets", contrasts_not_cut),
-    Mutant("parameters that are not cut", "learning/averaged parameters, norm", parameters_not_cut),
+    Mutant("means that are not cut", "learning/class means", twice_as_long),
+    Mutant("contrasts that are not cut", "learning/class contrasts", twice_as_long),
+    Mutant("offsets that are not cut", "learning/class contrasts, offsets", twice_as_long),
+    Mutant("parameters that are not cut", "learning/averaged parameters, norm", contributions_not_cut),
     Mutant("products that are not charged", "learning/class moments", products_not_charged),
     Mutant("reports left as they are", "learning/reports of directions", some_reports_as_they_are),
     Mutant("parts of noise that are too small", "federated/secure", parts_too_small),

@@ -84,7 +84,7 @@ def test_the_engine_gives_the_same_as_one_place(tmp_path: Path, make: Any, kind:
     groups = share_out(train, 3, 0)
     agreement = agreed(tmp_path, make(), kind=kind, noise=False)
     outcome = in_one_process(tmp_path, agreement, groups)
-    alone = learn_in_rounds(make(), groups, None)
+    alone = learn_in_rounds(make(), groups, None).state
     assert outcome.state.to_bytes() == alone.to_bytes()
     assert outcome.incidents == ()
     assert "NOT PRIVATE" in outcome.guarantee_.sentence()
@@ -124,7 +124,7 @@ def test_server_and_clients_as_processes_give_the_same_parameters(tmp_path: Path
                 process.wait()
     said = "\n".join(path.read_text() for path in sorted(tmp_path.glob("*.out")))
     assert codes == [0, 0, 0, 0], said
-    alone = learn_in_rounds(recipe, groups, None)
+    alone = learn_in_rounds(recipe, groups, None).state
     there = State.from_bytes((tmp_path / "state.bin").read_bytes())
     assert there.to_bytes() == alone.to_bytes()
     assert weighted_f1(test.y, predict(recipe.finish(there), test.x), 10) > 0.3  # the constant has 0.02

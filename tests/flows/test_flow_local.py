@@ -100,14 +100,16 @@ def test_images_in_and_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "biased" in capsys.readouterr().err
 
 
-def test_tables_keep_their_columns(tmp_path: Path) -> None:
+def test_tables_keep_their_columns_if_asked_to(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rows = np.random.default_rng(0).uniform(0, 1, (50, 3))
     pq.write_table(pa.table({name: rows[:, k] for k, name in enumerate(["a", "b", "c"])}), tmp_path / "x.parquet")
-    assert perturb(tmp_path, "x.parquet", "y.parquet", "--owners", *PROMISE) == 0
+    assert perturb(tmp_path, "x.parquet", "y.parquet", "--owners", "--keep-names", *PROMISE) == 0
     assert pq.read_table(tmp_path / "y.parquet").column_names == ["a", "b", "c"]
+    said = json.loads((tmp_path / "y.parquet.guarantee.json").read_text())["guarantee"]["sentence"]
+    assert "the names of columns are public" in said
 
 
 def test_public_weights_come_from_a_file(people: Any) -> None:
@@ -160,7 +162,9 @@ def test_groups_with_other_budgets_are_combined_and_shuffling_is_accounted(
         (["--epsilon", "0", *PROMISE[2:]], "epsilon must be"),
         (["--epsilon", "inf", *PROMISE[2:]], "epsilon must be"),
         ([*PROMISE[:4], "--bounds", "1", "0"], "bounds must be"),
-        ([*PROMISE[:4], "--bounds", "0", "0.5"], "within bounds"),
+        ([*PROMISE, "--differ", "0"], "differ must be"),
+        (["--epsilon", "1", "--unit", "local-entry", "--bounds", "0", "1", "--differ", "3"], "differ is for"),
+        ([*PROMISE, "--basis", "dct:4", "--differ", "3"], "without differ"),
         ([*PROMISE, "--points", "9"], "--mechanism dtldp"),
         ([*PROMISE, "--mechanism", "privunit", "--points", "9"], "points cannot be used with --mechanism privunit"),
         ([*PROMISE, "--mechanism", "gaussian"], "delta must be above 0"),
@@ -183,14 +187,12 @@ def test_bad_options_are_refused_and_leave_nothing(
 
 
 def test_bad_files_are_refused(people: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    np.save(people / "nan.npy", np.full((2, 2), np.nan))
     np.save(people / "empty.npy", np.empty((0, 3)))
     np.savez(people / "two.npz", a=np.zeros(2), b=np.zeros(2))
     (people / "broken.npy").write_bytes(b"not an array")
     (people / "words.npz").write_bytes(b"not an archive")
     np.save(people / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
     for name, words in [
-        ("nan.npy", "finite"),
         ("empty.npy", "at least 1|empty"),
         ("two.npz", "--variable"),
         ("broken.npy", "cannot be read"),

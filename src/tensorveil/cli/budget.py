@@ -58,7 +58,9 @@ def show(ledger: str, as_json: bool) -> None:
 @click.option("--epsilon", type=float, required=True, help="All that may ever be spent on the data set.")
 @click.option("--delta", type=float, required=True, help="0 for pure differential privacy; else far below 1 / people.")
 @click.option("--accept-delta", is_flag=True, help="Allow a delta above 0.01, which promises next to nothing.")
-@click.option("--unit", required=True, help="What is protected: value, entry, or slice:MODE.")
+@click.option(
+    "--unit", required=True, help="What is protected: value, entry, slice:MODE, tensor[:differ=M], local-entry."
+)
 @click.option("--name", required=True, help="What the data set is called.")
 @click.option(
     "--composition",

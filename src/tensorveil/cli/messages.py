@@ -20,7 +20,6 @@ OPTIONS = {
     "modes": "--modes",
     "mu": "--mu",
     "out_of_bounds": "--out-of-bounds",
-    "outside": "--outside",
     "points": "--points",
     "radius": "--radius",
     "random_state": "--seed",
@@ -53,8 +52,9 @@ FLAGS = {
 }
 # A message may begin with the parameter that it is about.
 PARAMETER = re.compile(r"^(at|data|entries|neighbours|output|plot|report): ")
+# A setting is a word of its own; in "tensor:differ=3" it is a part of one.
 SETTING = re.compile(
-    rf"\b({'|'.join(OPTIONS)})=(\([^()]*\)|\[[^\[\]]*\]|'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e-?\d+)?)"
+    rf"(?<![\w:])({'|'.join(OPTIONS)})=(\([^()]*\)|\[[^\[\]]*\]|'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e-?\d+)?)"
 )
 
 

@@ -6,7 +6,6 @@ sensitivity is stated in steps of a grid need it, so products are plain loops he
 Legend
     i, j, c         record; its numbers (d of them); columns of the result (k of them)
     rows            (n, d) records; matrix (d, k); out (n, k)
-    total           sum over records, in whole steps of the grid: integers add up to the same in any order
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.kernels.compiled import kernel
@@ -24,39 +22,46 @@ Array = NDArray[Any]
 
 @kernel()
 def directions(rows: Array, matrix: Array, out: Array) -> None:
-    """Write rows (n, d) times a matrix (d, k) to ``out``, each divided by its length; the first axis if it has none."""
+    """Write rows (n, d) times a matrix (d, k) to ``out``, each divided by its length; the first axis if it has none.
+
+    Numbers are divided by the largest of them before they are squared, so that no square underflows or overflows.
+    """
     for i in range(len(rows)):
-        for c in range(out.shape[1]):
-            out[i, c] = 0.0
-        for j in range(rows.shape[1]):
-            x = rows[i, j]
-            for c in range(out.shape[1]):
-                out[i, c] += x * matrix[j, c]
-        total = 0.0
-        for c in range(out.shape[1]):
-            total += out[i, c] * out[i, c]
-        if total > 0 and math.isfinite(total):
-            length = math.sqrt(total)
-            for c in range(out.shape[1]):
-                out[i, c] /= length
-        else:
-            out[i, :] = 0.0
-            out[i, 0] = 1.0
+        out[i, :] = 0.0
+        scale = _largest(rows[i])
+        if 0.0 < scale < math.inf:  # false for NaN
+            for j in range(rows.shape[1]):
+                x = rows[i, j] / scale
+                for c in range(out.shape[1]):
+                    out[i, c] += x * matrix[j, c]
+        _normalise(out[i])
 
 
 @kernel()
-def bounded_sum(rows: Array, norm: float, step: float, total: Array) -> None:
-    """Add rows, each cut to a norm and rounded to multiples of a step, to ``total``, in steps.
+def _normalise(row: Array) -> None:
+    """Divide a row by its length; make it the first axis if it has none."""
+    scale = _largest(row)
+    if not 0.0 < scale < math.inf:
+        row[:] = 0.0
+        row[0] = 1.0
+        return
+    total = 0.0
+    for c in range(len(row)):
+        row[c] /= scale
+        total += row[c] * row[c]
+    length = math.sqrt(total)
+    for c in range(len(row)):
+        row[c] /= length
 
-    A row that is not finite counts as nothing.
-    """
-    for i in range(len(rows)):
-        squared = 0.0
-        for j in range(rows.shape[1]):
-            squared += float(rows[i, j]) * float(rows[i, j])
-        if not math.isfinite(squared):
-            continue
-        length = math.sqrt(squared)
-        factor = (norm / length if length > norm else 1.0) / step
-        for j in range(rows.shape[1]):
-            total[j] += np.int64(np.rint(float(rows[i, j]) * factor))
+
+@kernel()
+def _largest(row: Array) -> float:
+    """Return the largest absolute value of a row; NaN if one of them is NaN."""
+    found = 0.0
+    for c in range(len(row)):
+        size = abs(row[c])
+        if not size <= found:
+            found = size
+        if math.isnan(found):
+            return found
+    return found

@@ -3,6 +3,7 @@
 The caller settles what is listed with more bits (noise/), so answers follow their law exactly.
 
 Legend
+    rows, reach     (n, d) tensors; the greatest length of one
     index           (n,) place of a value on the grid, 0 .. last
     column          (n,) which entry of the tensor it is, hence which parameters it has
     words           (n, k) random 64-bit words; a comparison word < chance is a coin with chance / 2^64
@@ -30,44 +31,50 @@ Array = NDArray[Any]
 
 SETTLED, AGAIN, DOUBTFUL = 0, 1, 2
 UNIT53 = 2.0**-53
+HUGE = 1e300  # numbers beyond it count as this one: lengths must not overflow
 
 
 @kernel(error_model="numpy")
-def to_grid(x: Array, low: float, high: float, last: int, words: Array, out: Array) -> int:
-    """Write where values stand on the grid 0 .. last, rounded up or down at random; return how many lie outside.
+def to_grid(x: Array, low: float, high: float, last: int, words: Array, out: Array) -> None:
+    """Write where values stand on the grid 0 .. last, rounded up or down at random.
 
-    Which grid point a value takes does not affect privacy: any function from values to the grid would be as private.
+    Values outside stand at the nearest end, NaN in the middle. Which grid point a value takes does not affect privacy:
+    any function from values to the grid would be as private.
     """
-    outside = 0
     scale = last / (high - low)
     for i in range(len(x)):
-        if not (low <= x[i] <= high):
-            outside += 1
-            continue
         place = (x[i] - low) * scale
-        whole = math.floor(place)
-        index = np.int64(whole)
-        if np.float64(words[i] >> np.uint64(11)) * UNIT53 < place - whole:
-            index += 1
-        out[i] = min(max(index, 0), last)
-    return outside
+        if math.isnan(place):
+            place = 0.5 * last
+        if place <= 0.0:
+            out[i] = 0
+        elif place >= last:
+            out[i] = last
+        else:
+            whole = math.floor(place)
+            up = np.float64(words[i] >> np.uint64(11)) * UNIT53 < place - whole
+            out[i] = min(np.int64(whole) + (1 if up else 0), last)
 
 
 @kernel(error_model="numpy")
-def on_grid(x: Array, low: float, high: float, last: int, out: Array) -> tuple[int, int]:
-    """Write the grid points that values are; return how many lie outside of the range, and how many off the grid."""
-    outside, off = 0, 0
-    scale = last / (high - low)
-    for i in range(len(x)):
-        if not (low <= x[i] <= high):
-            outside += 1
+def shorten_rows(rows: Array, reach: float, out: Array) -> None:
+    """Write rows, those longer than ``reach`` shortened to it; NaN counts as 0, an infinity as a huge number."""
+    for i in range(len(rows)):
+        largest = 0.0
+        for k in range(rows.shape[1]):
+            x = 0.0 if math.isnan(rows[i, k]) else min(max(rows[i, k], -HUGE), HUGE)
+            out[i, k] = x
+            largest = max(largest, abs(x))
+        if largest == 0.0:
             continue
-        place = (x[i] - low) * scale
-        index = round(place)
-        if abs(place - index) > 1e-6:
-            off += 1
-        out[i] = min(max(np.int64(index), 0), last)
-    return outside, off
+        total = 0.0
+        for k in range(rows.shape[1]):
+            part = out[i, k] / largest
+            total += part * part
+        length = math.sqrt(total)
+        if largest * length > reach:
+            for k in range(rows.shape[1]):
+                out[i, k] = out[i, k] / largest * (reach / length)
 
 
 @kernel(error_model="numpy")

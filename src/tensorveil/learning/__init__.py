@@ -19,7 +19,7 @@ from tensorveil.learning.discriminant import Discriminant, Moments, fit_discrimi
 from tensorveil.learning.encoding import Directions, principal_directions
 from tensorveil.learning.linear import Linear
 from tensorveil.learning.reports import Reports, learn_from_directions, report
-from tensorveil.learning.rounds import LearningRounds, learn_in_rounds, promise_of
+from tensorveil.learning.rounds import Learned, LearningRounds, learn_in_rounds
 from tensorveil.learning.samples import Samples, share_out, subset
 from tensorveil.learning.scores import majority_f1, weighted_f1
 from tensorveil.learning.statistics import ClassMeans, ClassMoments
@@ -52,6 +52,7 @@ __all__ = [
     "Directions",
     "Discriminant",
     "Extractor",
+    "Learned",
     "LearningRounds",
     "Linear",
     "Moments",
@@ -68,7 +69,6 @@ __all__ = [
     "parameters_of",
     "predict",
     "principal_directions",
-    "promise_of",
     "record_gradients",
     "report",
     "share_out",

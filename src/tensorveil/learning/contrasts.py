@@ -7,6 +7,7 @@ a user's contrasts are scaled to full length, however close the classes lie to e
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.learning.encoding import Directions
 from tensorveil.learning.linear import Linear
-from tensorveil.learning.rounds import Array, LearningRounds, clip_rows, norm_limit
+from tensorveil.learning.rounds import Array, LearningRounds, check_classes, try_row
 from tensorveil.learning.samples import Samples
 from tensorveil.privacy import split_gaussian
 from tensorveil.rounds import Round, State
@@ -87,6 +88,7 @@ class ClassContrasts(LearningRounds):
             raise InputError(f"classes must be at least 2; got {self.classes}. Try classes=10.")
         if not 1 <= self.users <= self.most_users:
             raise InputError(f"users must be between 1 and most_users; got {self.users}. Try users=3.")
+        self._check_length()
 
     @property
     def tells(self) -> bool:
@@ -103,15 +105,15 @@ class ClassContrasts(LearningRounds):
         """One row for all records, and one per class; the second round has fewer numbers."""
         return (1 + self.classes) * self.directions.dimension
 
-    @cached_property
-    def limit(self) -> int:
-        """Twice the largest contribution, because a user's may be replaced by the opposite one."""
-        return 2 * norm_limit(1.0, STEP, self.size)
+    @property
+    def norm(self) -> float:
+        """Contrasts, and offsets, are of length 1 at most."""
+        return 1.0
 
     @property
-    def largest(self) -> int:
-        """The whole contribution in a single number."""
-        return math.ceil(1 / STEP) + 2
+    def step(self) -> float:
+        """The step of the grid."""
+        return STEP
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
@@ -119,7 +121,7 @@ class ClassContrasts(LearningRounds):
         shares = split_gaussian(self.mu, [SHARE, 1 - SHARE])
         sizes = (self.size, self.classes)
         return tuple(
-            Round(name=name, size=size, limit=self.limit, largest=self.largest, mu=mu, statistic=self.statistic)
+            Round(name=name, size=size, limit=self.limit, largest=self.longest, mu=mu, statistic=self.statistic)
             for name, size, mu in zip(("contrasts", "offsets"), sizes, shares, strict=True)
         )
 
@@ -129,17 +131,18 @@ class ClassContrasts(LearningRounds):
         nothing = {"middle": np.zeros(k), "weights": np.zeros((self.classes, k)), "offsets": np.zeros(self.classes)}
         return State(round=0, arrays=nothing)
 
-    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Return one user's mean and contrasts, or its offsets, with a length of at most 1."""
+    def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        """Yield one user's mean and contrasts, or its offsets."""
+        check_classes(group, self.classes)
         rows = self.directions(group.x)
+        found = try_row(self.rounds[state.round].size, lambda: self._answer(state, rows, group.y))
+        yield found[None], np.zeros(1, dtype=np.int64)
+
+    def _answer(self, state: State, rows: Array, y: Array) -> Array:
         if state.round == 0:
-            found = _make_contrasts(rows, group.y, self.classes)
-        else:
-            scores = (rows - state["middle"]) @ state["weights"].T
-            found = balance(scores, group.y, self.classes) / max(self._reach(state["weights"]), 1e-300)
-        bounded = clip_rows(found.reshape(1, -1), 1.0)[0]
-        out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
-        return out
+            return _make_contrasts(rows, y, self.classes)
+        scores = (rows - state["middle"]) @ state["weights"].T
+        return balance(scores, y, self.classes) / max(self._reach(state["weights"]), 1e-300)
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
         """Take the mean over users; the middle is shrunk by the share of its squared length that noise explains."""

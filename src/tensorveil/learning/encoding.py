@@ -81,7 +81,8 @@ class Directions:
     def _turn(self, tensors: Array) -> Array:
         from tensorveil.kernels import learning
 
-        flat = (np.asarray(tensors, dtype=np.float64) - self.centre).reshape(len(tensors), -1)
+        with np.errstate(all="ignore"):  # a warning would tell of a tensor
+            flat = (np.asarray(tensors, dtype=np.float64) - self.centre).reshape(len(tensors), -1)
         out = np.empty((len(flat), self.basis.keep))
         learning.directions(np.ascontiguousarray(flat), self._matrix, out)
         return out

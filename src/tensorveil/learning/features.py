@@ -32,7 +32,8 @@ class Extractor:
 
     def __call__(self, x: ArrayLike) -> Array:
         """Return the features of every tensor, each by itself."""
-        images = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
+        with np.errstate(all="ignore"):  # a warning would tell of a tensor
+            images = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32))
         with torch.no_grad(), fix_randomness(0):
             found = [self.network.features(part) for part in torch.split(images, ROWS)]
         return torch.cat(found).numpy().astype(np.float64)

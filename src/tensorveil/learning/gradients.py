@@ -7,8 +7,9 @@ the rounds compose exactly, and one draw of noise serves all records.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from torch import nn
 
 from tensorveil.errors import InputError
 from tensorveil.learning.network_rounds import NetworkRounds
-from tensorveil.learning.rounds import Array, norm_limit
+from tensorveil.learning.rounds import Array, try_row
 from tensorveil.learning.samples import Samples
 from tensorveil.learning.training import fix_randomness, parameters_of
 from tensorveil.rounds import State
@@ -47,8 +48,10 @@ def _gradient(network: nn.Module, x: Array, y: int) -> Array:
     """Return one record's gradient as one row.
 
     The record is alone in a tensor of its own: in a batch the last bits could depend on the other records, and so could
-    the integers that they are rounded to, which the sensitivity does not allow for.
+    the integers that they are rounded to, which the sensitivity does not allow for. For the same reason a network that
+    draws random numbers draws the same ones for every record.
     """
+    torch.default_generator.manual_seed(0)
     answer = network(torch.tensor(np.asarray(x, dtype=np.float32)).unsqueeze(0))
     loss = nn.functional.cross_entropy(answer, torch.tensor([int(y)]))
     found = torch.autograd.grad(loss, list(network.parameters()))
@@ -92,7 +95,7 @@ class PrivateGradients(NetworkRounds):
     rate: float
     momentum: float = 0.9
 
-    steps_in_clip: ClassVar[int] = 1 << 20
+    steps_in_norm: ClassVar[int] = 1 << 20
     protect: ClassVar[str] = "record"
     statistic: ClassVar[str] = "gradients, each record's bounded in norm, added up"
     label: ClassVar[str] = "gradient descent, Gaussian noise on sums of bounded gradients"
@@ -112,28 +115,19 @@ class PrivateGradients(NetworkRounds):
         """The number of steps."""
         return self.steps
 
-    @cached_property
-    def limit(self) -> int:
-        """The largest gradient of one record."""
-        return norm_limit(self.clip, self.step, self.size)
-
     def start(self) -> State:
         """Return the starting parameters of the seed."""
         first = parameters_of(self.network.make(self.seed))
         return State(round=0, arrays={"parameters": first, "velocity": np.zeros_like(first)})
 
-    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Return the sum of the records' bounded gradients, as integers."""
-        from tensorveil.kernels import learning
-
-        network = self.at(state)
-        total = np.zeros(self.size, dtype=np.int64)
+    def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        """Yield the records' gradients; a record whose gradient cannot be computed has none."""
+        network = self.at_records(state, group)
         with fix_randomness(0):
             for at in range(0, len(group), ROWS):
-                pairs = zip(group.x[at : at + ROWS], group.y[at : at + ROWS].tolist(), strict=True)
-                rows = np.stack([_gradient(network, x, y) for x, y in pairs])
-                learning.bounded_sum(rows, self.clip, self.step, total)
-        return total
+                records = zip(group.x[at : at + ROWS], group.y[at : at + ROWS].tolist(), strict=True)
+                rows = [try_row(self.size, partial(_gradient, network, x, y)) for x, y in records]
+                yield np.stack(rows), np.zeros(len(rows), dtype=np.int64)
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
         """Take one step along the noisy mean gradient."""

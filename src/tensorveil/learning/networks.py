@@ -128,7 +128,10 @@ class MobileNet(nn.Module):
 
 
 class BiLSTM(nn.Module):
-    """Word vectors, an LSTM in both directions, the mean over the words that are not padding, one layer."""
+    """Word vectors, an LSTM in both directions, the mean over the words that are not padding, one layer.
+
+    Numbers that are no words of the vocabulary count as padding.
+    """
 
     def __init__(
         self, words: int, classes: int, embedding: int = 16, hidden: int = 24, layers: int = 1, dropout: float = 0.0
@@ -142,7 +145,8 @@ class BiLSTM(nn.Module):
         self.last = nn.Linear(2 * hidden, classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        words = x.long()
+        known = (x >= 0) & (x < self.embedding.num_embeddings)  # false for NaN
+        words = torch.where(known, x, torch.zeros_like(x)).long()
         there = (words > 0).float().unsqueeze(-1)
         seen, _ = self.lstm(self.embedding(words))
         mean = (seen * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)

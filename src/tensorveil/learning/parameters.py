@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
 from tensorveil.errors import InputError
 from tensorveil.learning.network_rounds import NetworkRounds
-from tensorveil.learning.rounds import Array, clip_rows, norm_limit
+from tensorveil.learning.rounds import Array, try_row
 from tensorveil.learning.samples import Samples
 from tensorveil.learning.training import Training, parameters_of, train
 from tensorveil.rounds import State
@@ -66,7 +68,7 @@ class AveragedParameters(NetworkRounds):
     batch: int = 64
     rate: float = 0.001
 
-    steps_in_clip: ClassVar[int] = 1 << 24
+    steps_in_norm: ClassVar[int] = 1 << 24
     protect: ClassVar[str] = "user"
     statistic: ClassVar[str] = "the users' bounded parameters, added up"
     label: ClassVar[str] = "averaged parameters, Gaussian noise in every round"
@@ -90,27 +92,28 @@ class AveragedParameters(NetworkRounds):
         """One round per epoch."""
         return self.epochs
 
-    @cached_property
-    def limit(self) -> int:
-        """Twice the largest contribution, because a user's may be replaced by the opposite one."""
-        norm = self.clip * (math.sqrt(self.size) if self.clip_kind == "max" else 1.0)
-        return 2 * norm_limit(norm, self.step, self.size)
+    @property
+    def norm(self) -> float:
+        """The bound on the norm; parameters that are all bounded by themselves are so many times longer."""
+        return self.clip * (math.sqrt(self.size) if self.clip_kind == "max" else 1.0)
 
     def start(self) -> State:
         """Return the starting parameters of the seed."""
         return State(round=0, arrays={"parameters": parameters_of(self.network.make(self.seed))})
 
-    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Train from the shared parameters, and return the bounded result as integers."""
-        network = self.at(state)
+    def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        network = self.at_records(state, group)
+        yield try_row(self.size, lambda: self._train(network, state, group))[None], np.zeros(1, dtype=np.int64)
+
+    def _train(self, network: nn.Module, state: State, group: Samples) -> Array:
+        """Train from the shared parameters, and return them or their change."""
         train(network, group, self.training, seed=1000 * self.seed + state.round)
         found = parameters_of(network)
-        if self.clip_kind == "max":
-            bounded = np.clip(np.nan_to_num(found, nan=0.0), -self.clip, self.clip)
-        else:
-            bounded = clip_rows((found - state["parameters"])[None], self.clip)[0]
-        out: NDArray[np.int64] = np.rint(bounded / self.step).astype(np.int64)
-        return out
+        if self.clip_kind == "norm":
+            found -= state["parameters"]
+            return found
+        np.clip(np.nan_to_num(found, nan=0.0), -self.clip, self.clip, out=found)
+        return found
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
         """Replace the parameters by the mean, or move them by the mean change."""

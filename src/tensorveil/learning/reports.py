@@ -99,9 +99,7 @@ def learn_from_directions(
     >>> found.predict(np.eye(2)).tolist(), promise.epsilon
     ([0, 1], 4.0)
     """
-    mechanism = PrivUnit(
-        shape=(directions.dimension,), epsilon=epsilon, unit="tensor", radius=1.0, outside="clip"
-    )  # fmt: skip
+    mechanism = PrivUnit(shape=(directions.dimension,), epsilon=epsilon, unit="tensor", radius=1.0)
     seen = report(samples, mechanism, encode=directions, source=source)
     moments = moments_of_reports(seen.samples.x, seen.samples.y, samples.classes)
     return fit_discriminant(moments, directions), seen.guarantee

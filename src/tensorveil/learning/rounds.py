@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Self, cast
@@ -21,7 +21,7 @@ from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Composed, Gaussian, Guarantee, Unit, gaussian_mu, split_gaussian
 from tensorveil.rounds import Round, State, describe_parts, draw_noise
 
-__all__ = ["LearningRounds", "learn_in_rounds", "promise_of"]
+__all__ = ["Learned", "LearningRounds", "learn_in_rounds"]
 
 Array = NDArray[Any]
 FORMAT = 1
@@ -54,6 +54,13 @@ class LearningRounds(ABC):
         if isinstance(self.most_users, bool) or not isinstance(self.most_users, int) or self.most_users < 1:
             raise InputError(f"most_users must be at least 1; got {self.most_users!r}. Declare an upper bound.")
 
+    def _check_length(self) -> None:
+        """Refuse what the bound could not hold; a recipe calls it when its own parameters are checked."""
+        from tensorveil.kernels.bounding import MOST_STEPS
+
+        if self.longest > MOST_STEPS:
+            raise InputError("the recipe has too many numbers for its grid. Take a smaller network, or fewer classes.")
+
     @cached_property
     def mu(self) -> float:
         """What all rounds together spend."""
@@ -70,14 +77,32 @@ class LearningRounds(ABC):
         """The number of integers in a round's sum."""
 
     @property
-    @abstractmethod
-    def limit(self) -> int:
-        """The largest change of a round's sum by one unit: Euclidean norm, in grid steps, including rounding."""
+    def width(self) -> int:
+        """The number of integers that one unit contributes; a record's may go to one of several places of the sum."""
+        return self.size
 
     @property
     @abstractmethod
-    def largest(self) -> int:
-        """The largest integer in one unit's contribution."""
+    def norm(self) -> float:
+        """The Euclidean norm to which one unit's contribution is cut."""
+
+    @property
+    @abstractmethod
+    def step(self) -> float:
+        """The step of the grid."""
+
+    @cached_property
+    def longest(self) -> int:
+        """The greatest length of one unit's contribution, in grid steps: what the bound enforces, rounding included."""
+        return norm_limit(self.norm, self.step, self.width)
+
+    @property
+    def limit(self) -> int:
+        """The largest change of a round's sum by one unit: Euclidean norm, in grid steps.
+
+        A user's contribution may be replaced by the opposite one; a record is added or removed.
+        """
+        return 2 * self.longest if self.protect == "user" else self.longest
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -89,7 +114,7 @@ class LearningRounds(ABC):
         """The rounds, with what each spends: equal shares of mu squared."""
         return tuple(
             Round(
-                name=f"round {k + 1}", size=self.size, limit=self.limit, largest=self.largest, mu=mu,
+                name=f"round {k + 1}", size=self.size, limit=self.limit, largest=self.longest, mu=mu,
                 statistic=self.statistic,
             )
             for k, mu in enumerate(split_gaussian(self.mu, [1.0] * self.turns))
@@ -100,8 +125,27 @@ class LearningRounds(ABC):
         """Return the public state before the first round."""
 
     @abstractmethod
+    def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        """Yield the numbers of units (n, width), and for each unit the place (of size / width) that it is added to."""
+
     def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Return a client's bounded integers; the bound holds whatever the state is."""
+        """Return the sum of what a client's units contribute, each bounded, as integers.
+
+        The bound holds whatever state and records are, and what cannot be computed counts as nothing: an error would
+        tell something about the record that caused it.
+        """
+        from tensorveil.kernels import bounding
+
+        total = np.zeros(self.rounds[state.round].size, dtype=np.int64)
+        if len(group) == 0:
+            return total
+        with np.errstate(all="ignore"):
+            for rows, places in self._rows(state, group):
+                numbers = np.ascontiguousarray(rows, dtype=np.float64)
+                sums = total.reshape(-1, numbers.shape[1])
+                once = np.ones(len(numbers))
+                bounding.add_bounded_rows(numbers, once, places, 1 / self.step, self.longest, sums)
+        return total
 
     @abstractmethod
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
@@ -136,10 +180,39 @@ class LearningRounds(ABC):
         return content
 
 
-def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: NoiseSource | None) -> State:
-    """Run all rounds in one trusted place and return the last state; without a source no noise is added.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learned:
+    """What a run has found, and what the same run promises.
+
+    Parameters
+    ----------
+    model
+        The classifier.
+    state
+        What the last round has left.
+    guarantee
+        The promise, with the noise that was really drawn; None if no noise was added, and nothing is promised.
+    """
+
+    model: Any
+    state: State
+    guarantee: Guarantee | None
+
+
+def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: NoiseSource | None) -> Learned:
+    """Run all rounds in one trusted place; without a source no noise is added, and nothing is promised.
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#learning-in-rounds).
+
+    >>> from tensorveil.learning import ClassMoments, Directions
+    >>> from tensorveil.local import Basis
+    >>> from tensorveil.noise import SecureSource
+    >>> recipe = ClassMoments(
+    ...     epsilon=1.0, delta=1e-5, most_users=10, directions=Directions(basis=Basis.dct((2,), 2)), classes=2
+    ... )
+    >>> group = Samples(x=[[0.0, 1.0], [1.0, 0.0]], y=[0, 1], classes=2)
+    >>> learn_in_rounds(recipe, [group], SecureSource()).guarantee.private
+    True
     """
     everyone = tuple(groups)
     state = recipe.start()
@@ -150,10 +223,11 @@ def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: N
         if source is not None:
             total += draw_noise(this, source)
         state = recipe.advance(state, total)
-    return state
+    guarantee = None if source is None else _promise(recipe, source)
+    return Learned(model=recipe.finish(state), state=state, guarantee=guarantee)
 
 
-def promise_of(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
+def _promise(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
     """Return the guarantee of a run in one trusted place, with noise from this source."""
     return Guarantee.prove(
         unit=Unit.slice(recipe.protect),
@@ -171,19 +245,24 @@ def promise_of(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
 
 
 def norm_limit(norm: float, step: float, size: int) -> int:
-    """Return, in grid steps, the largest norm of rows that were clipped to a norm and then rounded to the grid.
+    """Return the length, in grid steps, that leaves rows of a norm as they are when they are rounded and bounded.
 
     Rounding to the nearest grid point moves each of the ``size`` numbers by at most half a step; another millionth more
-    than covers the floating-point errors of the norm itself.
+    than covers the floating-point errors of the norm itself. The bound holds without any of this.
     """
     return math.ceil(norm / step * (1 + 1e-6) + 0.5 * math.sqrt(size)) + 1
 
 
-def clip_rows(rows: Array, norm: float) -> Array:
-    """Clip rows to a Euclidean norm; numbers that are not finite count as 0."""
-    finite = np.where(np.isfinite(rows), rows, 0.0)
-    scale = np.abs(finite).max(axis=1)
-    safe = np.where(scale > 0, scale, 1.0)[:, None]
-    lengths = safe[:, 0] * np.sqrt(np.einsum("ij,ij->i", finite / safe, finite / safe))
-    out: Array = finite * np.minimum(1.0, norm / np.maximum(lengths, norm * 1e-9))[:, None]
-    return out
+def try_row(width: int, compute: Callable[[], Array]) -> Array:
+    """Return one unit's numbers; zeros if they cannot be computed, because whether they can may depend on the data."""
+    try:
+        found = np.asarray(compute(), dtype=np.float64).reshape(-1)
+    except Exception:
+        return np.zeros(width)
+    return found if len(found) == width else np.zeros(width)
+
+
+def check_classes(group: Samples, classes: int) -> None:
+    """Refuse records that were declared for another number of classes; both numbers are public."""
+    if group.classes != classes:
+        raise InputError(f"the records must have the recipe's {classes} classes. Declare Samples(classes={classes}).")

@@ -17,14 +17,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Samples:
-    """Tensors of one shape along a leading axis, each with a class.
+    """Tensors of one shape along a leading axis, each with a class; there may be none.
 
     Parameters
     ----------
     x
-        Finite numbers (n, ...), one tensor per record.
+        Numbers (n, ...), one tensor per record. NaN counts as 0, an infinity as the largest number of its sign.
     y
-        Classes (n,), integers from 0.
+        Classes (n,), integers from 0. Others count as the nearest class: an error would tell of a single record.
     classes
         The number of classes; declared, because a class may not occur here.
 
@@ -38,18 +38,16 @@ class Samples:
 
     def __post_init__(self) -> None:
         x, y = np.asarray(self.x), np.asarray(self.y)
-        if x.dtype.kind not in "biuf" or x.ndim < 2 or len(x) < 1:
-            raise InputError("x must hold numbers: at least one tensor, stacked along a leading axis.")
+        if x.dtype.kind not in "biuf" or x.ndim < 2:
+            raise InputError("x must hold numbers: tensors, stacked along a leading axis.")
         if y.dtype.kind not in "iu" or y.shape != (len(x),):
             raise InputError("y must hold one integer per record of x.")
         if isinstance(self.classes, bool) or not isinstance(self.classes, int | np.integer) or self.classes < 2:
             raise InputError(f"classes must be at least 2; got {self.classes!r}. Try classes=10.")
-        if y.min() < 0 or y.max() >= self.classes:
-            raise InputError("y must lie between 0 and classes - 1.")
-        if not np.all(np.isfinite(x)):
-            raise InputError("x must hold finite numbers. Replace NaN and infinities first.")
+        if x.dtype.kind == "f" and not np.all(np.isfinite(x)):
+            x = np.nan_to_num(x)
         object.__setattr__(self, "x", x)
-        object.__setattr__(self, "y", y.astype(np.int64, copy=False))
+        object.__setattr__(self, "y", np.clip(y, 0, int(self.classes) - 1).astype(np.int64, copy=False))
         object.__setattr__(self, "classes", int(self.classes))
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ records, `ClassMeans` everything that a user holds.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.learning.discriminant import Discriminant, Moments, fit_discriminant
 from tensorveil.learning.encoding import Directions
-from tensorveil.learning.rounds import Array, LearningRounds, clip_rows, norm_limit
+from tensorveil.learning.rounds import Array, LearningRounds, check_classes, try_row
 from tensorveil.learning.samples import Samples
 from tensorveil.rounds import State
 
@@ -40,11 +41,17 @@ class _Statistics(LearningRounds):
         super().__post_init__()
         if self.classes < 2:
             raise InputError(f"classes must be at least 2; got {self.classes}. Try classes=10.")
+        self._check_length()
 
     @property
     def turns(self) -> int:
         """One round."""
         return 1
+
+    @property
+    def step(self) -> float:
+        """The step of the grid."""
+        return STEP
 
     def start(self) -> State:
         """Return sums of zero."""
@@ -103,18 +110,17 @@ class ClassMoments(_Statistics):
     @cached_property
     def size(self) -> int:
         """The number of counts, sums and products of all classes."""
-        return self.classes * (1 + self.directions.dimension + self._products)
-
-    @cached_property
-    def limit(self) -> int:
-        """One record's count, row and products of its row, of lengths 0.5, 1 and 1."""
-        squared = COUNT**2 + 1 + self.products
-        return norm_limit(math.sqrt(squared), STEP, 1 + self.directions.dimension + self._products)
+        return self.classes * self.width
 
     @property
-    def largest(self) -> int:
-        """A row along a single direction."""
-        return int(1 / STEP) + 2
+    def width(self) -> int:
+        """One class's numbers: those to which a record contributes."""
+        return 1 + self.directions.dimension + self._products
+
+    @property
+    def norm(self) -> float:
+        """One record's count, row and products of its row, of lengths 0.5, 1 and 1."""
+        return math.sqrt(COUNT**2 + 1 + self.products)
 
     @cached_property
     def _pairs(self) -> tuple[Array, Array, Array]:
@@ -122,17 +128,13 @@ class ClassMoments(_Statistics):
         first, second = np.triu_indices(self.directions.dimension if self.products else 0)
         return first, second, np.where(first == second, 1.0, math.sqrt(2))
 
-    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Return the sums of the records' rows and products, as integers."""
-        rows = self.directions(group.x)  # of length 1, up to rounding errors that the limit covers
+    def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        check_classes(group, self.classes)
         first, second, weights = self._pairs
-        total = np.zeros((self.classes, self.size // self.classes), dtype=np.int64)
-        for at in range(0, len(rows), ROWS):
-            part = rows[at : at + ROWS]
+        for at in range(0, len(group), ROWS):
+            part = self.directions(group.x[at : at + ROWS])
             products = part[:, first] * part[:, second] * weights
-            whole = np.concatenate([np.full((len(part), 1), COUNT), part, products], axis=1)
-            np.add.at(total, group.y[at : at + ROWS], np.rint(whole / STEP).astype(np.int64))
-        return total.reshape(-1)
+            yield np.concatenate([np.full((len(part), 1), COUNT), part, products], axis=1), group.y[at : at + ROWS]
 
     def finish(self, state: State) -> Discriminant:
         """Return the discriminant; without products, the nearest mean."""
@@ -194,9 +196,9 @@ class ClassMeans(_Statistics):
     proof: ClassVar[str] = "docs/guarantees.md#learning-in-rounds"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not (math.isfinite(self.clip) and 0 < self.clip <= 1e3):
             raise InputError(f"clip must be above 0 and at most 1000; got {self.clip}. Try clip=1.0.")
+        super().__post_init__()
         if not 1 <= self.users <= self.most_users:
             raise InputError(f"users must be between 1 and most_users; got {self.users}. Try users=3.")
 
@@ -205,26 +207,23 @@ class ClassMeans(_Statistics):
         """One row for all records, and one per class."""
         return (1 + self.classes) * self.directions.dimension
 
-    @cached_property
-    def limit(self) -> int:
-        """Twice the largest contribution, because a user's may be replaced by the opposite one."""
-        return 2 * norm_limit(self.clip, STEP, self.size)
-
     @property
-    def largest(self) -> int:
-        """The whole contribution in a single number."""
-        return math.ceil(self.clip / STEP) + 2
+    def norm(self) -> float:
+        """As declared."""
+        return self.clip
 
-    def contribute(self, state: State, group: Samples, *, threads: int | None = None) -> NDArray[np.int64]:
-        """Return one user's mean and centred class means; classes that the user does not have are zero."""
+    def _rows(self, state: State, group: Samples) -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        """Yield one user's mean and centred class means; classes that the user does not have are zero."""
+        check_classes(group, self.classes)
         rows = self.directions(group.x)
+        yield try_row(self.size, lambda: self._means(rows, group.y))[None], np.zeros(1, dtype=np.int64)
+
+    def _means(self, rows: Array, y: Array) -> Array:
         means = np.zeros((1 + self.classes, rows.shape[1]))
         means[0] = rows.mean(axis=0)
-        for c in np.unique(group.y).tolist():
-            means[1 + c] = rows[group.y == c].mean(axis=0) - means[0]
-        bounded = clip_rows(means.reshape(1, -1), self.clip)[0]
-        out: NDArray[np.int64] = np.rint(bounded / STEP).astype(np.int64)
-        return out
+        for c in np.unique(y).tolist():
+            means[1 + c] = rows[y == c].mean(axis=0) - means[0]
+        return means
 
     def finish(self, state: State) -> Discriminant:
         """Return the nearest mean, with means shrunk by the share of their squared norm that noise would explain."""

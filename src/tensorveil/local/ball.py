@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.local.contract import LocalMechanism
-from tensorveil.local.requirements import Requirements, check_bounds, check_outside
+from tensorveil.local.requirements import Requirements, check_bounds, check_radius
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
-from tensorveil.privacy.exact import positive
 
 Array = NDArray[Any]
-ROOM = 1e-9  # relative: norms are computed in floating point, and a tensor on the edge must not be refused
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,13 +30,10 @@ class BallMechanism(LocalMechanism, abstract=True):
         Declared (low, high) of every entry; the ball is the one around this cube.
     radius
         Instead of bounds: the declared largest Euclidean norm of a tensor.
-    outside
-        "error" or "clip": entries outside of the bounds are cut off, tensors beyond the radius are shortened.
     """
 
     bounds: tuple[float, float] | None = None
     radius: float | None = None
-    outside: str = "error"
     perturbs: ClassVar[Literal["entries", "tensors"]] = "tensors"
 
     def __post_init__(self) -> None:
@@ -48,8 +43,7 @@ class BallMechanism(LocalMechanism, abstract=True):
         if self.bounds is not None:
             object.__setattr__(self, "bounds", check_bounds(self.bounds))
         else:
-            object.__setattr__(self, "radius", positive("radius", self.radius))
-        check_outside(self.outside)
+            object.__setattr__(self, "radius", check_radius(self.radius))
 
     @classmethod
     def candidates(cls, required: Requirements) -> Iterable[LocalMechanism]:
@@ -64,7 +58,6 @@ class BallMechanism(LocalMechanism, abstract=True):
             "unit": required.unit,
             "bounds": required.bounds,
             "radius": required.radius,
-            "outside": required.outside,
         }
 
     @property
@@ -85,23 +78,15 @@ class BallMechanism(LocalMechanism, abstract=True):
         """The bounds, if they were declared."""
         return self.bounds
 
-    def _center_rows(self, rows: Array) -> Array:
-        """Return the rows, centred and inside the ball; refuse others unless they are to be clipped."""
-        if not np.all(np.isfinite(rows)):
-            raise InputError("x must hold finite numbers. Replace NaN and infinities before perturbing.")
+    def _settle_rows(self, rows: Array) -> Array:
+        """Cut entries to the bounds; or shorten tensors to the radius, with NaN as 0."""
         if self.bounds is not None:
-            low, high = self.bounds
-            if self.outside == "error" and not (rows.min() >= low and rows.max() <= high):
-                raise InputError(f"x must lie within bounds {self.bounds}. Clip it, or set outside='clip'.")
-            out: Array = np.clip(rows, low, high) - self.center
-            return out
-        norms = row_norms(rows)
-        if self.outside == "error" and norms.max() > self.reach * (1 + ROOM):
-            raise InputError(
-                f"x must have a norm of at most radius {self.radius:g}. Shorten it, or set outside='clip'."
-            )
-        shortened: Array = rows * np.minimum(1.0, self.reach / np.maximum(norms, np.finfo(float).tiny))[:, None]
-        return shortened
+            return super()._settle_rows(rows)
+        from tensorveil.kernels import local_draws
+
+        out = np.empty(rows.shape)
+        local_draws.shorten_rows(np.ascontiguousarray(rows), self.reach, out)
+        return out
 
     def worst_tensor(self) -> Array:
         """Return a tensor whose report has the largest expected error: the one in the middle."""
@@ -109,13 +94,14 @@ class BallMechanism(LocalMechanism, abstract=True):
 
     def settings(self) -> dict[str, Any]:
         """Return the public parameters, as plain data."""
-        return super().settings() | {"bounds": self.bounds, "radius": self.radius, "outside": self.outside}
+        return super().settings() | {"bounds": self.bounds, "radius": self.radius}
 
     def _notes(self) -> tuple[str, ...]:
         return ("Answers lie on a public grid.", *super()._notes())
 
     def _conditions(self) -> tuple[str, ...]:
-        return () if self.bounds is not None else (f"tensors have a norm of at most {self.radius:g}",)
+        norm = () if self.bounds is not None else (f"tensors have a norm of at most {self.radius:g}",)
+        return (*super()._conditions(), *norm)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -157,7 +143,7 @@ class DirectionMechanism(BallMechanism, abstract=True):
 
         Any random map into the sphere is as private; only the mean rests on these floats.
         """
-        centred = self._center_rows(rows)
+        centred = rows - self.center
         largest = np.abs(centred).max(axis=1, keepdims=True)
         scaled = centred / np.where(largest > 0, largest, 1.0)
         scaled[largest[:, 0] == 0, 0] = 1.0

@@ -48,8 +48,6 @@ def choose(
     bounds: tuple[float, float] | None = None,
     radius: float | None = None,
     delta: float = 0.0,
-    differ: int | None = None,
-    outside: str = "error",
 ) -> Choice:
     """Recommend a mechanism by predicted error, from public numbers alone.
 
@@ -64,17 +62,13 @@ def choose(
     epsilon
         The budget, for the unit.
     unit
-        "tensor" (the whole tensor may differ) or "local entry" (one entry of it may).
+        "tensor" (the whole tensor may differ), "tensor:differ=M" (at most M entries of it may) or "local entry" (one).
     bounds
         Declared range of the entries.
     radius
         Instead of bounds: the declared largest norm of a tensor (unit tensor only).
     delta
         0 for pure mechanisms only.
-    differ
-        Unit tensor with bounds: at most this many entries of an owner's tensor can differ.
-    outside
-        "error" or "clip", for the mechanisms.
 
     >>> from tensorveil.local import choose
     >>> choose((28, 28), 4.0, "tensor", bounds=(-1, 1)).name
@@ -87,8 +81,6 @@ def choose(
         bounds=bounds,
         radius=radius,
         delta=delta,
-        differ=differ,
-        outside=outside,
     )
     best = [candidate for kind in mechanisms().values() if (candidate := _best(kind, required)) is not None]
     return Choice(candidates=tuple(sorted(best, key=lambda candidate: candidate.worst_mse)))

@@ -24,6 +24,7 @@ from tensorveil.privacy.exact import positive
 
 Array = NDArray[Any]
 CHUNK = 1 << 17  # numbers per chunk: words and temporary arrays stay small, whatever the number of reports
+PUBLIC_SHAPE = "the tensor's shape is public"
 # What a class must say about itself, and what each of these is for.
 REQUIRED = {
     "command": "its name in names.py and for --mechanism",
@@ -47,7 +48,7 @@ class LocalMechanism(ABC):
     epsilon
         The budget, for the unit.
     unit
-        "tensor" (the whole tensor may differ) or "local entry" (one entry of it may).
+        "tensor" (the whole tensor may differ), "tensor:differ=M" (at most M entries of it may) or "local entry" (one).
     """
 
     shape: tuple[int, ...]
@@ -71,7 +72,7 @@ class LocalMechanism(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", check_shape(self.shape))
         object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
-        object.__setattr__(self, "unit", check_unit(self.unit))
+        object.__setattr__(self, "unit", check_unit(self.unit, self.shape))
         if self.epsilon > 40:
             raise InputError(f"epsilon must be at most 40; got {self.epsilon}. A larger one protects nothing.")
 
@@ -108,9 +109,8 @@ class LocalMechanism(ABC):
             x[0] = sign * getattr(self, "radius", 1.0)
             return x.reshape(self.shape)
         low, high = self.declared_bounds
-        most = 1 if Unit.parse(self.unit).kind == "local entry" else getattr(self, "differ", None)
         x = np.full(self.size, low + 0.5 * (high - low))
-        x[:most] = low if sign < 0 else high
+        x[: self.most_entries] = low if sign < 0 else high
         return x.reshape(self.shape)
 
     def worst_mse_for(self, required: Requirements) -> float:
@@ -120,7 +120,7 @@ class LocalMechanism(ABC):
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
         """Make the mechanism that `settings` describes."""
-        return cls(**{**settings, "shape": tuple(settings["shape"])})
+        return cls(**{**current_settings(settings), "shape": tuple(settings["shape"])})
 
     def settings(self) -> dict[str, Any]:
         """Return the public parameters, as plain data, from which the mechanism can be made again."""
@@ -132,6 +132,14 @@ class LocalMechanism(ABC):
     def size(self) -> int:
         """The number of entries of one tensor."""
         return math.prod(self.shape)
+
+    @property
+    def most_entries(self) -> int:
+        """How many entries can differ between neighbours."""
+        unit = Unit.parse(self.unit)
+        if unit.kind == "local entry":
+            return 1
+        return self.size if unit.differ is None else unit.differ
 
     @property
     def delta(self) -> float:
@@ -149,6 +157,16 @@ class LocalMechanism(ABC):
         return None
 
     # What it does.
+
+    def _settle_rows(self, rows: Array) -> Array:
+        """Return rows of floats inside of what was declared, by a public rule and without a word.
+
+        An error, or any other sign, would tell something about the tensor that no noise covers.
+        """
+        if self.declared_bounds is None:
+            return rows
+        low, high = self.declared_bounds
+        return np.clip(np.where(np.isnan(rows), low + 0.5 * (high - low), rows), low, high)
 
     @abstractmethod
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
@@ -177,7 +195,8 @@ class LocalMechanism(ABC):
         Parameters
         ----------
         x
-            One tensor, or many along a leading axis.
+            One tensor, or many along a leading axis. Values outside of what was declared count as the nearest one
+            inside, NaN as the middle.
         source
             Where random bits come from: the secure source by default. A seeded one is for tests and protects nothing.
         """
@@ -185,7 +204,7 @@ class LocalMechanism(ABC):
         source = SecureSource() if source is None else source
         out = np.empty(rows.shape, dtype=np.int64)
         for part in self._parts(len(rows)):
-            out[part] = self._randomize_rows(_to_floats(rows[part]), source)
+            out[part] = self._randomize_rows(self._floats(rows[part]), source)
         return out.reshape(shape)
 
     def decode(self, codes: ArrayLike) -> NDArray[np.float64]:
@@ -202,7 +221,8 @@ class LocalMechanism(ABC):
         Parameters
         ----------
         x
-            One tensor, or many along a leading axis; a memory-mapped array is read chunk by chunk.
+            One tensor, or many along a leading axis; a memory-mapped array is read chunk by chunk. Values outside of
+            what was declared count as the nearest one inside, NaN as the middle.
         source
             Where random bits come from: the secure source by default. A seeded one is for tests and protects nothing.
         out
@@ -213,7 +233,7 @@ class LocalMechanism(ABC):
         flat = target.reshape(rows.shape)
         source = SecureSource() if source is None else source
         for part in self._parts(len(rows)):
-            flat[part] = self._decode_rows(self._randomize_rows(_to_floats(rows[part]), source))
+            flat[part] = self._decode_rows(self._randomize_rows(self._floats(rows[part]), source))
         return target
 
     def stream(self, x: ArrayLike | Iterable[ArrayLike], *, source: NoiseSource | None = None) -> Iterator[Array]:
@@ -223,16 +243,17 @@ class LocalMechanism(ABC):
         for piece in pieces:
             rows, _ = self._rows(piece)
             for part in self._parts(len(rows)):
-                codes = self._randomize_rows(_to_floats(rows[part]), source)
+                codes = self._randomize_rows(self._floats(rows[part]), source)
                 yield self._decode_rows(codes).reshape(-1, *self.shape)
 
     def mse(self, x: ArrayLike) -> Any:
         """Return the expected squared error of a report of x, summed over entries; one number per tensor.
 
-        It depends on x, so it is for the owner, or for tests.
+        Where x lies outside of what was declared, the error is that about its nearest point inside. It depends on x, so
+        it is for the owner, or for tests.
         """
         rows, shape = self._rows(x)
-        errors = np.concatenate([self._mse_rows(_to_floats(rows[part])) for part in self._parts(len(rows))])
+        errors = np.concatenate([self._mse_rows(self._floats(rows[part])) for part in self._parts(len(rows))])
         return float(errors[0]) if len(shape) == len(self.shape) else errors
 
     def guarantee(self, *, source: NoiseSource | None = None) -> Guarantee:
@@ -261,7 +282,11 @@ class LocalMechanism(ABC):
 
     def _conditions(self) -> tuple[str, ...]:
         """Return what the guarantee rests on besides bounds."""
-        return ()
+        return (PUBLIC_SHAPE,)
+
+    def _floats(self, rows: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return np.ascontiguousarray(self._settle_rows(np.asarray(rows, dtype=np.float64)))
 
     def _parts(self, count: int) -> Iterable[slice]:
         return blocks(count, max(1, CHUNK // self.size))
@@ -289,8 +314,12 @@ def _missing_pieces(cls: type) -> list[str]:
     return facts + methods
 
 
-def _to_floats(rows: Array) -> Array:
-    return np.ascontiguousarray(rows, dtype=np.float64)
+def current_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in their present form: earlier ones said beside the unit what belongs to it."""
+    found = {name: setting for name, setting in settings.items() if name not in ("outside", "differ")}
+    if settings.get("differ") is not None:
+        found["unit"] = Unit.tensor(differ=settings["differ"])
+    return found
 
 
 def _check_out(out: Array, shape: tuple[int, ...]) -> Array:

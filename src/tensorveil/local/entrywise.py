@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, NoReturn
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ from tensorveil.local.concave import concave_at
 from tensorveil.local.contract import LocalMechanism
 from tensorveil.local.laws import Answers, Array, Law
 from tensorveil.local.picking import pick_entries
-from tensorveil.local.requirements import Requirements, check_bounds, check_outside
+from tensorveil.local.requirements import Requirements, check_bounds
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 
@@ -41,26 +41,20 @@ class Entrywise(LocalMechanism, abstract=True):
         Declared (low, high) of every entry.
     points
         Number of grid points in the bounds, both ends included.
-    differ
-        Unit tensor: at most this many entries of an owner's tensor can differ; by default all of them.
     weights
         Public weights in [0, 1]; an entry's epsilon is proportional to 1 - weight.
     coordinates
         Unit tensor: report this many entries, picked at random, with epsilon / coordinates each; "best" takes the
         number of least worst error; None reports all entries.
     rounding
-        Whether values between grid points are rounded at random (which costs no privacy) or refused.
-    outside
-        "error" or "clip" for values outside of the bounds.
+        Whether values between grid points are rounded at random, so that reports are unbiased, or to the nearest one.
     """
 
     bounds: tuple[float, float]
     points: int | None = None
-    differ: int | None = None
     weights: ArrayLike | None = None
     coordinates: int | str | None = None
     rounding: bool = True
-    outside: str = "error"
     perturbs: ClassVar[Literal["entries", "tensors"]] = "entries"
 
     def __post_init__(self) -> None:
@@ -81,18 +75,18 @@ class Entrywise(LocalMechanism, abstract=True):
         _ = self._epsilons  # refuses what cannot be shared
 
     def _check_choices(self) -> None:
-        tensor = Unit.parse(self.unit).kind == "tensor"
-        for name in ("differ", "coordinates"):
-            number = getattr(self, name)
-            if number is None or (name == "coordinates" and number == "best"):
-                continue
+        number = self.coordinates
+        if number is not None and number != "best":
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or not 1 <= number <= self.size:
-                raise InputError(f"{name} must be between 1 and the {self.size} entries of a tensor; got {number!r}.")
-            if not tensor:
-                raise InputError(f"{name} is for unit 'tensor'; in unit 'local entry' one entry differs. Leave it out.")
+                raise InputError(
+                    f"coordinates must be between 1 and the {self.size} entries of a tensor; got {number!r}."
+                )
+            if Unit.parse(self.unit).kind != "tensor":
+                raise InputError(
+                    "coordinates is for unit 'tensor'; in unit 'local entry' one entry differs. Leave it out."
+                )
         if self.weights is not None and self.coordinates is not None:
             raise InputError("weights and coordinates exclude each other: entries are picked with equal chances.")
-        check_outside(self.outside)
         if not isinstance(self.rounding, bool):
             raise InputError("rounding must be True or False.")
 
@@ -145,9 +139,7 @@ class Entrywise(LocalMechanism, abstract=True):
     @property
     def most_differing(self) -> int:
         """How many reported entries can differ between neighbours."""
-        if Unit.parse(self.unit).kind == "local entry":
-            return 1
-        most = self.size if self.differ is None else int(self.differ)
+        most = self.most_entries
         return most if self.coordinates is None else min(most, int(self.coordinates))
 
     @cached_property
@@ -174,34 +166,19 @@ class Entrywise(LocalMechanism, abstract=True):
 
     # Perturbing.
 
+    def _settle_rows(self, rows: Array) -> Array:
+        """Return rows as they are: on its way to the grid every value is brought into the bounds, by the same rule."""
+        return rows
+
     def _places(self, flat: Array, source: NoiseSource) -> NDArray[np.int64]:
         from tensorveil.kernels import local_draws
 
         low, high = self.bounds
-        if self.outside == "clip":
-            flat = np.clip(flat, low, high)  # leaves NaN, which is refused below
         index = np.empty(len(flat), dtype=np.int64)
-        if self.rounding:
-            outside, off = local_draws.to_grid(flat, low, high, self.last, source.uniform64(len(flat)), index), 0
-        else:
-            outside, off = local_draws.on_grid(flat, low, high, self.last, index)
-        if outside:
-            self._refuse()
-        if off:
-            raise InputError(f"x must lie on the grid of {self.points} points when rounding=False. Try rounding=True.")
+        # A word of one half rounds to the nearest point.
+        words = source.uniform64(len(flat)) if self.rounding else np.full(len(flat), 1 << 63, dtype=np.uint64)
+        local_draws.to_grid(flat, low, high, self.last, words, index)
         return index
-
-    def _check_range(self, rows: Array) -> None:
-        """Refuse NaN, and values outside of the bounds unless they are to be clipped."""
-        low, high = self.bounds if self.outside == "error" else (-np.inf, np.inf)
-        if not (rows.min() >= low and rows.max() <= high):  # false for NaN
-            self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise InputError(
-            f"x must lie within bounds {self.bounds}, without NaN. Clip it, or set outside='clip'; "
-            "bounds are declared, never read off the data."
-        )
 
     @cached_property
     def _sampler(self) -> Answers:
@@ -212,7 +189,6 @@ class Entrywise(LocalMechanism, abstract=True):
         codes = np.full(rows.shape, MISSING, dtype=np.int64)
         if self.coordinates is not None:
             picked = pick_entries(len(rows), self.size, int(self.coordinates), source)
-            self._check_range(rows)  # the whole tensor must be as declared, picked or not
             flat = np.take_along_axis(rows, picked, axis=1).reshape(-1)
             drawn = answers.draw(self._places(flat, source), np.zeros(len(flat), dtype=np.int64), source)
             np.put_along_axis(codes, picked, drawn.reshape(picked.shape), axis=1)
@@ -265,7 +241,7 @@ class Entrywise(LocalMechanism, abstract=True):
     def entry_mse_rows(self, rows: Array) -> Array:
         """Return the expected squared error of every entry of rows (n, size)."""
         laws, which = self._laws
-        places = (rows - self.center) / self.step
+        places = (super()._settle_rows(rows) - self.center) / self.step
         out = np.empty(rows.shape)
         for k in np.unique(which).tolist():
             law = laws[k] if k >= 0 else None
@@ -333,9 +309,7 @@ class Entrywise(LocalMechanism, abstract=True):
             "epsilon": required.epsilon,
             "unit": required.unit,
             "bounds": required.bounds if radius is None else (-radius, radius),
-            "differ": required.differ,
             "coordinates": "best",
-            "outside": required.outside,
         }
 
     def worst_mse_for(self, required: Requirements) -> float:
@@ -346,7 +320,7 @@ class Entrywise(LocalMechanism, abstract=True):
         """Return how many entries to report for the least worst error: by closed form, from public numbers."""
         if Unit.parse(self.unit).kind == "local entry":
             return None
-        most = self.size if self.differ is None else int(self.differ)
+        most = self.most_entries
         highest = min(self.size, max(1, int(2 * self.epsilon) + 1))
         settings = self.settings() | {"coordinates": None}
         best, least = None, type(self)(**settings).worst_mse if most / self.epsilon < 1e8 else float("inf")
@@ -362,11 +336,9 @@ class Entrywise(LocalMechanism, abstract=True):
         return super().settings() | {
             "bounds": self.bounds,
             "points": self.points,
-            "differ": self.differ,
             "weights": weights,
             "coordinates": self.coordinates,
             "rounding": self.rounding,
-            "outside": self.outside,
         }
 
     def _statistic(self) -> str:
@@ -375,8 +347,8 @@ class Entrywise(LocalMechanism, abstract=True):
         return f"{self.coordinates} of the {self.size} entries of one tensor, picked at random"
 
     def _conditions(self) -> tuple[str, ...]:
-        few = () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
-        return few if self.weights is None else (*few, "weights are public")
+        weights = () if self.weights is None else ("weights are public",)
+        return (*super()._conditions(), *weights)
 
     def _notes(self) -> tuple[str, ...]:
         notes = [f"Public grid of {self.points} points in the bounds."]

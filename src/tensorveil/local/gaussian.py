@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.local.ball import ROOM, Array, BallMechanism
+from tensorveil.local.ball import Array, BallMechanism
 from tensorveil.local.contract import LocalMechanism
 from tensorveil.local.requirements import Requirements
 from tensorveil.noise import NoiseSource, rounded_gaussian, rounded_gaussian_variance, sqrt_up
@@ -37,10 +37,6 @@ class ExactGaussian(BallMechanism):
         Declared range of the entries.
     radius
         Instead of bounds: the declared largest norm of the tensor.
-    differ
-        Unit tensor with bounds: at most this many entries of an owner's tensor can differ.
-    outside
-        "error" or "clip".
 
     Guarantee: (epsilon, delta) for the unit (docs/guarantees.md#exact-gaussian).
 
@@ -51,7 +47,6 @@ class ExactGaussian(BallMechanism):
     """
 
     delta: float = 0.0  # no default in effect: 0 is refused
-    differ: int | None = None
     command: ClassVar[str] = "gaussian"
     label: ClassVar[str] = "Gaussian noise, exactly calibrated"
     proof: ClassVar[str] = "docs/guarantees.md#exact-gaussian"
@@ -59,13 +54,8 @@ class ExactGaussian(BallMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", probability("delta", self.delta))
         super().__post_init__()
-        local_entry = Unit.parse(self.unit).kind == "local entry"
-        if self.differ is not None and (local_entry or self.bounds is None or not 1 <= self.differ <= self.size):
-            raise InputError(
-                f"differ must be between 1 and {self.size}, with unit 'tensor' and bounds; got {self.differ}."
-            )
-        if local_entry and self.bounds is None:
-            raise InputError("unit 'local entry' needs bounds of the entries. Try bounds=(-1, 1).")
+        if self.unit != Unit.tensor() and self.bounds is None:
+            raise InputError(f"unit {str(self.unit)!r} needs bounds of the entries. Try bounds=(-1, 1).")
         _ = self.mu
 
     @classmethod
@@ -73,17 +63,17 @@ class ExactGaussian(BallMechanism):
         """Return the mechanism if there is a delta to spend."""
         if required.delta == 0:
             return []
-        return [cls(**cls._choice_settings(required), delta=required.delta, differ=required.differ)]
+        return [cls(**cls._choice_settings(required), delta=required.delta)]
 
     @classmethod
     def examples(cls, epsilon: float) -> Mapping[str, LocalMechanism]:
         """Return one for a cube, one for tensors of which one entry differs, and one for a ball."""
-        settings: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5, "unit": "tensor"}
-        bounds = (-1.0, 1.0)
+        settings: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-5}
+        bounds, one = (-1.0, 1.0), Unit.tensor(differ=1)
         return {
-            "exact Gaussian": cls(shape=(2,), bounds=bounds, **settings),
-            "exact Gaussian, one entry differs": cls(shape=(3,), bounds=bounds, differ=1, **settings),
-            "exact Gaussian, ball": cls(shape=(3,), radius=1.0, **settings),
+            "exact Gaussian": cls(shape=(2,), unit="tensor", bounds=bounds, **settings),
+            "exact Gaussian, one entry differs": cls(shape=(3,), unit=one, bounds=bounds, **settings),
+            "exact Gaussian, ball": cls(shape=(3,), unit="tensor", radius=1.0, **settings),
         }
 
     @cached_property
@@ -106,14 +96,20 @@ class ExactGaussian(BallMechanism):
     def sensitivity_steps(self) -> Fraction:
         """How far two neighbours' grid points can lie apart, in steps.
 
-        Within bounds, an entry's places differ by at most STEPS. In a ball, two tensors are at most its diameter
-        apart, and rounding moves each entry by at most one step.
+        Within bounds, an entry's places differ by at most STEPS. In a ball, every tensor's places are at most
+        `_longest` from the middle.
         """
         if self.bounds is None:
-            return Fraction(STEPS) * (1 + 2 * Fraction(ROOM)) + 2 * sqrt_up(self.size)
-        local_entry = Unit.parse(self.unit).kind == "local entry"
-        most = 1 if local_entry else (self.size if self.differ is None else int(self.differ))
-        return STEPS * sqrt_up(most)
+            return Fraction(2 * self._longest)
+        return STEPS * sqrt_up(self.most_entries)
+
+    @property
+    def _longest(self) -> int:
+        """The length to which the places of a tensor in a ball are bounded, in steps about the middle.
+
+        It leaves room for rounding at random, one step per entry, and for what the bound itself sets aside.
+        """
+        return STEPS // 2 + math.ceil(1.5 * math.sqrt(self.size)) + 2
 
     @property
     def _sigma(self) -> Fraction:
@@ -122,13 +118,25 @@ class ExactGaussian(BallMechanism):
     def _randomize_rows(self, rows: Array, source: NoiseSource) -> Array:
         from tensorveil.kernels import local_draws
 
-        centred = self._center_rows(rows)
         half = 0.5 * self.step * STEPS
-        flat = np.clip(centred, -half, half).reshape(-1)
+        flat = (rows - self.center).reshape(-1)
         index = np.empty(len(flat), dtype=np.int64)
         local_draws.to_grid(flat, -half, half, STEPS, source.uniform64(len(flat)), index)
-        out: Array = (index + rounded_gaussian(self._sigma, len(flat), source)).reshape(rows.shape)
+        places = index.reshape(rows.shape)
+        if self.bounds is None:
+            places = self._bound_rows(places)
+        out: Array = places + rounded_gaussian(self._sigma, len(flat), source).reshape(rows.shape)
         return out
+
+    def _bound_rows(self, places: Array) -> Array:
+        """Bring the places of tensors in a ball within their length, in whole numbers; hardly ever is there a need."""
+        from tensorveil.kernels import bounding
+
+        out = np.zeros(places.shape, dtype=np.int64)
+        about = places.astype(np.float64) - STEPS // 2
+        count = len(places)
+        bounding.add_bounded_rows(about, np.ones(count), np.arange(count), 1.0, self._longest, out)
+        return out + STEPS // 2
 
     def _decode_rows(self, codes: Array) -> Array:
         out = (codes - 0.5 * STEPS) * self.step
@@ -149,11 +157,7 @@ class ExactGaussian(BallMechanism):
 
     def settings(self) -> dict[str, Any]:
         """Return the public parameters, as plain data."""
-        return super().settings() | {"delta": self.delta, "differ": self.differ}
-
-    def _conditions(self) -> tuple[str, ...]:
-        few = () if self.differ is None else (f"tensors differ in at most {self.differ} entries",)
-        return (*super()._conditions(), *few)
+        return super().settings() | {"delta": self.delta}
 
     def _statistic(self) -> str:
         deviation = math.sqrt(self.worst_mse / self.size)

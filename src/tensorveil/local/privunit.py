@@ -86,8 +86,6 @@ class PrivUnit(DirectionMechanism):
         Declared range of the entries.
     radius
         Instead of bounds: the declared largest norm of the tensor.
-    outside
-        "error" or "clip".
 
     Guarantee: epsilon for unit tensor (docs/guarantees.md#privunit).
 

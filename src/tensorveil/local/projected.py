@@ -11,10 +11,10 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.local.basis import Basis
-from tensorveil.local.contract import Array, LocalMechanism
+from tensorveil.local.contract import Array, LocalMechanism, current_settings
 from tensorveil.local.entrywise import Entrywise
 from tensorveil.local.hybrid import Hybrid
-from tensorveil.local.requirements import Requirements, check_bounds, check_outside
+from tensorveil.local.requirements import Requirements, check_bounds
 from tensorveil.local.storage import mechanism_from_json, mechanism_to_json
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Unit
@@ -34,8 +34,6 @@ class Projected(LocalMechanism):
         The public basis.
     inner
         The mechanism for the coefficients: unit tensor, shape (keep,), bounds (-1, 1) or radius 1.
-    outside
-        "error" or "clip" for entries outside of the bounds.
 
     Guarantee: that of the inner mechanism, for unit tensor (docs/guarantees.md#projection).
     """
@@ -43,7 +41,6 @@ class Projected(LocalMechanism):
     bounds: tuple[float, float]
     basis: Basis
     inner: LocalMechanism
-    outside: str = "error"
     command: ClassVar[str] = "projected"
     label: ClassVar[str] = "projection on a public basis"
     proof: ClassVar[str] = "docs/guarantees.md#projection"
@@ -52,15 +49,14 @@ class Projected(LocalMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "bounds", check_bounds(self.bounds))
-        if Unit.parse(self.unit).kind != "tensor":
-            raise InputError("unit must be 'tensor': an entry is part of every coefficient. For entries, try DTLDP.")
+        if self.unit != Unit.tensor():
+            raise InputError(
+                "unit must be 'tensor', without differ: an entry is part of every coefficient. For entries, try DTLDP."
+            )
         if self.basis.shape != self.shape or self.inner.shape != (self.basis.keep,):
             raise InputError("basis, inner mechanism and shape must fit together. Make them with project().")
         if self.inner.epsilon != self.epsilon or self.inner.unit != self.unit:
             raise InputError("the inner mechanism must have the same epsilon and unit. Make it with project().")
-        if getattr(self.inner, "differ", None) is not None:
-            raise InputError("differ does not carry over to coefficients: one entry is part of all of them.")
-        check_outside(self.outside)
 
     @classmethod
     def candidates(cls, required: Requirements) -> Iterable[LocalMechanism]:
@@ -80,7 +76,7 @@ class Projected(LocalMechanism):
             "basis": Basis.from_settings(settings["basis"], shape),
             "inner": mechanism_from_json(settings["inner"]),
         }
-        return cls(**{**settings, **parts, "shape": shape})
+        return cls(**{**current_settings(settings), **parts, "shape": shape})
 
     @property
     def delta(self) -> float:
@@ -114,10 +110,7 @@ class Projected(LocalMechanism):
         return self.basis.ranges(self._half)
 
     def _scale_rows(self, rows: Array) -> Array:
-        low, high = self.bounds
-        if not np.all(np.isfinite(rows)) or (self.outside == "error" and (rows.min() < low or rows.max() > high)):
-            raise InputError(f"x must lie within bounds {self.bounds}, without NaN. Clip it, or set outside='clip'.")
-        out: Array = self.basis.analyse(np.clip(rows, low, high) - self.center) / self.scales
+        out: Array = self.basis.analyse(rows - self.center) / self.scales
         return out
 
     # A report is as long as the basis, not as the tensor: it travels as rows of `keep` integers.
@@ -126,7 +119,7 @@ class Projected(LocalMechanism):
         """Return the integers that leave the owner: ``keep`` of them per tensor."""
         rows, shape = self._rows(x)
         codes = [
-            self.inner.randomize(self._scale_rows(np.asarray(rows[part], dtype=np.float64)), source=source)
+            self.inner.randomize(self._scale_rows(self._floats(rows[part])), source=source)
             for part in self._parts(len(rows))
         ]
         found = np.concatenate(codes)
@@ -181,7 +174,6 @@ class Projected(LocalMechanism):
         """Return the public parameters, as plain data."""
         return super().settings() | {
             "bounds": self.bounds,
-            "outside": self.outside,
             "basis": self.basis.settings(),
             "inner": mechanism_to_json(self.inner),
         }
@@ -207,7 +199,7 @@ def project(basis: Basis, mechanism: type[LocalMechanism], *, epsilon: float, bo
     bounds
         Declared range of the tensor's entries.
     options
-        Further parameters of the class; ``outside`` is for the tensor's entries.
+        Further parameters of the class.
 
     >>> from tensorveil.local import Basis, PrivUnit, project
     >>> smooth = project(Basis.dct((28, 28), 16), PrivUnit, epsilon=4.0, bounds=(0, 1))
@@ -215,12 +207,7 @@ def project(basis: Basis, mechanism: type[LocalMechanism], *, epsilon: float, bo
     >>> smooth.noise_mse < full.worst_mse / 20
     True
     """
-    outside = options.pop("outside", "error")
     domain: dict[str, Any] = {"radius": 1.0} if mechanism.perturbs == "tensors" else {"bounds": (-1.0, 1.0)}
-    # Coefficients are within their ranges by proof; clipping takes care of their rounding.
-    inner = mechanism(
-        shape=(basis.keep,), epsilon=epsilon, unit="tensor", outside="clip", **domain, **options  # type: ignore[call-arg]
-    )  # fmt: skip
-    return Projected(
-        shape=basis.shape, epsilon=epsilon, unit="tensor", bounds=bounds, basis=basis, inner=inner, outside=outside
-    )
+    # Coefficients are within their ranges by proof; that the inner mechanism clips takes care of their rounding.
+    inner = mechanism(shape=(basis.keep,), epsilon=epsilon, unit="tensor", **domain, **options)
+    return Projected(shape=basis.shape, epsilon=epsilon, unit="tensor", bounds=bounds, basis=basis, inner=inner)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from tensorveil.errors import InputError
-from tensorveil.local.contract import LocalMechanism
 from tensorveil.privacy import Approximate, Guarantee, Part, Pure, Unit
 from tensorveil.privacy.exact import positive, probability
 
@@ -40,13 +39,14 @@ def shuffled_epsilon(epsilon: float, users: int, delta: float) -> float:
     return min(found, local)
 
 
-def shuffle(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
+def shuffle(report: Guarantee, users: int, delta: float) -> Guarantee:
     """Return the guarantee against anyone who sees only the shuffled reports of users of one pure mechanism.
 
     Parameters
     ----------
-    mechanism
-        The same for all users, with the same public parameters; unit tensor, delta 0.
+    report
+        What each report promises: `mechanism.guarantee(source=...)`, the same for all users, unit tensor, delta 0. If
+        its noise was seeded, shuffling does not make it private.
     users
         Number of reports, one per user, each about a tensor of their own.
     delta
@@ -55,25 +55,29 @@ def shuffle(mechanism: LocalMechanism, users: int, delta: float) -> Guarantee:
     Guarantee: (epsilon, delta) for the replacement of one user's tensor, against anyone who sees reports only after a
     trusted shuffler has removed names, times and order (docs/guarantees.md#shuffling).
     """
-    if not isinstance(mechanism.event, Pure) or Unit.parse(mechanism.unit).kind != "tensor":
-        raise InputError("mechanism must have a pure epsilon for unit 'tensor'; try PrivUnit or Hybrid.")
-    epsilon = shuffled_epsilon(mechanism.epsilon, users, delta)
+    # Other users' reports hide one's own only if any two tensors, not just neighbours, are alike up to epsilon: with
+    # fewer entries that can differ this says nothing about the others.
+    if report.status != "proven" or not isinstance(report.event, Pure) or report.unit != Unit.tensor():
+        raise InputError(
+            "report must promise a pure epsilon for unit 'tensor', without differ; try PrivUnit or Hybrid."
+        )
+    epsilon = shuffled_epsilon(report.epsilon, users, delta)
     event = Approximate(epsilon, delta)
-    part = Part(name="shuffled reports", statistic=f"{users} reports by {mechanism.label}", event=event)
+    part = Part(name="shuffled reports", statistic=f"{users} reports by {report.mechanism}", event=event)
     return Guarantee.prove(
-        unit=Unit.tensor(),
+        unit=report.unit,
         event=event,
         delta=delta,
         epsilon=epsilon,
         composition=(part,),
         released=("reports in random order",),
         proof=PROOF,
-        secure_noise=True,
-        bounds=mechanism.declared_bounds,
-        mechanism=f"{mechanism.label}, {users} reports shuffled",
+        secure_noise=report.secure_noise,
+        bounds=report.bounds,
+        mechanism=f"{report.mechanism}, {users} reports shuffled",
         notes=(
-            f"Each report alone, as the shuffler sees it, has epsilon {mechanism.epsilon:g}.",
+            f"Each report alone, as the shuffler sees it, has epsilon {report.epsilon:g}.",
             "Anyone who controls other users' reports can remove them; then only the number of honest users counts.",
         ),
-        conditions=(*mechanism._conditions(), "a trusted shuffler removes names, times and order of the reports"),
+        conditions=(*report.conditions, "a trusted shuffler removes names, times and order of the reports"),
     )

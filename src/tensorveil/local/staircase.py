@@ -50,7 +50,7 @@ class Staircase(Entrywise):
         return {
             "staircase": cls(shape=(2,), unit="tensor", **declared),
             "staircase, entry": cls(shape=(1,), unit="local entry", **declared),
-            "staircase, one entry differs": cls(shape=(3,), unit="tensor", differ=1, **declared),
+            "staircase, one entry differs": cls(shape=(3,), unit="tensor:differ=1", **declared),
         }
 
     def _best_points(self) -> int:

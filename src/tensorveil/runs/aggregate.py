@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tensorveil.local import (
     mechanism_from_json,
     shuffle,
 )
-from tensorveil.privacy import Guarantee
+from tensorveil.privacy import Approximate, Guarantee, Part, Unit
 from tensorveil.runs.perturb import FORMAT, guarantee_path
 from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.formats import array_format, read_array
@@ -132,6 +132,8 @@ def _check(request: AggregateRequest) -> None:
 def _check_groups(groups: Sequence[_Group]) -> None:
     if len({group.mechanism.shape for group in groups}) != 1:
         raise InputError("reports must be about tensors of one shape. Aggregate others separately.")
+    if len({Unit.parse(group.mechanism.unit) for group in groups}) != 1:
+        raise InputError("reports must be about one unit: no guarantee speaks of several. Aggregate others separately.")
     if len(groups) > 1 and any(isinstance(group.mechanism, Projected) for group in groups):
         # What a basis leaves out is a bias that standard errors do not show.
         raise InputError("reports in a basis cannot be combined with others. Aggregate them separately.")
@@ -183,8 +185,16 @@ def _weakest_guarantee(
         assert request.delta is not None  # checked at the start
         if len(groups) != 1:
             raise InputError("shuffled reports must come from one mechanism with one budget.")
-        return shuffle(groups[0].mechanism, estimates[0].count, request.delta)
-    return max((group.mechanism.guarantee() for group in groups), key=lambda each: (each.epsilon, each.delta))
+        return shuffle(groups[0].mechanism.guarantee(), estimates[0].count, request.delta)
+    promised = [group.mechanism.guarantee() for group in groups]
+    weakest = max(promised, key=lambda each: (each.epsilon, each.delta))
+    delta = max(each.delta for each in promised)
+    if delta == weakest.delta:
+        return weakest
+    # Where one has the largest epsilon and another the largest delta, both together are what holds for all.
+    event = Approximate(weakest.epsilon, delta)
+    part = Part(name="reports", statistic="reports of several mechanisms, one per owner", event=event)
+    return replace(weakest, delta=delta, event=event, composition=(part,))
 
 
 def _make_arrays(estimate: MeanEstimate, request: AggregateRequest, bounds: tuple[float, float] | None) -> Arrays:

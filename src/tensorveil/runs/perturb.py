@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ from tensorveil.local import Basis, LocalMechanism, choose, mechanism_to_json, p
 from tensorveil.local.catalogue import find_mechanism
 from tensorveil.privacy import Guarantee, Ledger, Unit
 from tensorveil.tensor.files.atomic import replace_file
-from tensorveil.tensor.files.file_format import DenseFile
+from tensorveil.tensor.files.file_format import Array
 from tensorveil.tensor.files.formats import array_format, read_array
 
 FORMAT = 1
 CLIPPED = "The PNG is rounded and cut to 0 .. 255, so it is no longer unbiased; .npy keeps the estimates."
+NAMES = "the names of columns are public"
 BASES = ("dct", "haar")
 FOR_BASES = "privunit"  # coefficients have a known norm, for which it has the least error
 
@@ -38,7 +40,7 @@ class PerturbRequest:
     epsilon
         The budget of one report, for the unit.
     unit
-        "tensor" or "local entry".
+        "tensor", "tensor:differ=M" (at most M entries of a tensor can differ) or "local entry".
     bounds
         Declared range of the entries.
     radius
@@ -51,14 +53,12 @@ class PerturbRequest:
         Grid points in the bounds, for mechanisms on entries.
     weights
         File of public weights in [0, 1], for mechanisms on entries.
-    differ
-        Unit tensor: at most this many entries of a tensor can differ.
     basis
         "dct:KEEP" or "haar:KEEP": report KEEP coefficients of a public basis.
     owners
         Whether the first axis counts owners, one report for each; otherwise the file holds one tensor.
-    outside
-        "error" or "clip": what becomes of values outside of what was declared.
+    keep_names
+        Whether a table's columns keep their names, which are then public; otherwise they become x0, x1, ...
     variable
         NPZ: the array to read.
     ledger
@@ -77,10 +77,9 @@ class PerturbRequest:
     mechanism: str = "auto"
     points: int | None = None
     weights: Path | None = None
-    differ: int | None = None
     basis: str | None = None
     owners: bool = False
-    outside: str = "error"
+    keep_names: bool = False
     variable: str | None = None
     ledger: Path | None = None
     purpose: str | None = None
@@ -143,7 +142,7 @@ def perturb_file(request: PerturbRequest) -> PerturbResult:
         source=request.source,
         target=request.target,
         mechanism=mechanism,
-        guarantee=mechanism.guarantee(),
+        guarantee=_promise(mechanism, request),
         reports=len(given.values) if request.owners else 1,
         owners=request.owners,
         ledger=request.ledger,
@@ -152,10 +151,16 @@ def perturb_file(request: PerturbRequest) -> PerturbResult:
     )
     ledger = _charge(request, result)
     with note_charges(lambda: ledger is not None):
-        _write(given, result)
+        _write(given.values, given.columns if request.keep_names else None, result)
         if ledger is not None:
             ledger.confirm(result.release_id)
     return result
+
+
+def _promise(mechanism: LocalMechanism, request: PerturbRequest) -> Guarantee:
+    """Return what the mechanism promises; names that are kept leave as they are, and are named as such."""
+    promised = mechanism.guarantee()
+    return replace(promised, conditions=(*promised.conditions, NAMES)) if request.keep_names else promised
 
 
 def _check(request: PerturbRequest) -> None:
@@ -188,8 +193,6 @@ def make_mechanism(shape: tuple[int, ...], request: PerturbRequest) -> LocalMech
             bounds=request.bounds,
             radius=request.radius,
             delta=request.delta,
-            differ=request.differ,
-            outside=request.outside,
         ).mechanism
         return chosen
     kind = find_mechanism(request.mechanism)
@@ -203,12 +206,9 @@ def _settings(kind: type[LocalMechanism], request: PerturbRequest) -> dict[str, 
         "bounds": request.bounds,
         "radius": request.radius,
         "points": request.points,
-        "differ": request.differ,
         "weights": _read_weights(request.weights),
     }
     takes = kind.options()
-    if "outside" in takes or request.outside != "error":
-        asked["outside"] = request.outside
     given: dict[str, Any] = {name: setting for name, setting in asked.items() if setting is not None}
     if "radius" in given and "radius" not in takes:
         raise InputError(
@@ -228,21 +228,20 @@ def _project(shape: tuple[int, ...], request: PerturbRequest) -> LocalMechanism:
     name, _, keep = request.basis.partition(":")
     if name not in BASES or not keep.isdigit():
         raise InputError(f"basis must be dct:KEEP or haar:KEEP; got {request.basis!r}. Try basis='dct:64'.")
-    if request.bounds is None or Unit.parse(request.unit).kind != "tensor":
-        raise InputError("basis goes with unit 'tensor' and declared bounds. Try bounds=(0, 1).")
+    if request.bounds is None or Unit.parse(request.unit) != Unit.tensor():
+        # An entry is part of every coefficient, so a number of entries that can differ does not carry over.
+        raise InputError("basis goes with unit 'tensor', without differ, and declared bounds. Try bounds=(0, 1).")
     kind = find_mechanism(FOR_BASES if request.mechanism == "auto" else request.mechanism)
     options: dict[str, Any] = {"delta": request.delta} if "delta" in kind.options() else {}
     if request.points is not None and "points" in kind.options():
         options["points"] = request.points
-    # An entry is part of every coefficient, so what is said about single entries does not carry over.
-    refused = {"points": request.points, "differ": request.differ, "weights": request.weights}
+    # What is said about single entries does not carry over to coefficients either.
+    refused = {"points": request.points, "weights": request.weights}
     for setting, value in refused.items():
         if value is not None and setting not in options:
             raise InputError(f"{setting} cannot be used with basis={request.basis!r}. Leave it out.")
     basis = Basis.from_settings({"kind": name, "keep": int(keep)}, shape)
-    return project(
-        basis, kind, epsilon=request.epsilon, bounds=request.bounds, outside=request.outside, **options
-    )  # fmt: skip
+    return project(basis, kind, epsilon=request.epsilon, bounds=request.bounds, **options)
 
 
 def _read_weights(path: Path | None) -> Any:
@@ -258,18 +257,18 @@ def _charge(request: PerturbRequest, result: PerturbResult) -> Ledger | None:
     return ledger
 
 
-def _write(given: DenseFile, result: PerturbResult) -> None:
+def _write(values: Array, columns: Sequence[str] | None, result: PerturbResult) -> None:
     """Write the reports, chunk by chunk where the format allows it. The guarantee appears first."""
     target = array_format(result.target)
     text = json.dumps(result.describe_reports(), indent=2, allow_nan=False) + "\n"
     with replace_file(result.target) as temporary:
         if target.create_array is not None:
-            out = target.create_array(temporary, given.values.shape)
-            result.mechanism.perturb(given.values, out=out)
+            out = target.create_array(temporary, values.shape)
+            result.mechanism.perturb(values, out=out)
             out.flush()
             del out
         else:
             assert target.write_array is not None  # whatever reads arrays writes them
-            target.write_array(result.mechanism.perturb(given.values), temporary, given.columns)
+            target.write_array(result.mechanism.perturb(values), temporary, columns)
         with replace_file(guarantee_path(result.target)) as beside:
             beside.write_text(text, encoding="utf-8")

@@ -68,7 +68,7 @@ def _report_subjects() -> Iterator[BlackBox]:
     """Yield reports of tensors as they are, of their directions, and of features that a public network finds."""
     ends = np.array([1.0, -2.0, 0.5, 3.0])
     whole = Hybrid(shape=(4,), epsilon=1.0, unit="tensor", bounds=(-3.0, 3.0))
-    turned = PrivUnit(shape=(3,), epsilon=1.0, unit="tensor", radius=1.0, outside="clip")
+    turned = PrivUnit(shape=(3,), epsilon=1.0, unit="tensor", radius=1.0)
     cube, line = [(np.full(4, -3.0), np.full(4, 3.0))], [(ends, -ends)]
     yield _report("tensors", 1.0, lambda: cube, lambda x, bits: report(x, whole, source=bits))
     yield _report("directions", 1.0, lambda: line, lambda x, bits: report(x, turned, encode=_DIRECTIONS, source=bits))
@@ -130,7 +130,8 @@ def _whole(name: str, protect: str, make: Callable[[], LearningRounds], neighbou
     """Return the subject of all rounds, in which each begins with what the one before has found."""
 
     def mechanism(users: Users, rng: np.random.Generator) -> Array:
-        return np.concatenate([array.ravel() for array in learn_in_rounds(make(), users, source(rng)).arrays.values()])
+        found = learn_in_rounds(make(), users, source(rng)).state
+        return np.concatenate([array.ravel() for array in found.arrays.values()])
 
     options = {"about": "whole runs", "batched": False, "samples": 200, "many": 4_000}
     return _subject(name, f"slice:{protect}", neighbours, mechanism, **options)
@@ -140,7 +141,7 @@ def _moments(records: Array, rng: np.random.Generator, n: int) -> Array:
     """Learn from n classes with the same records in each: what is summed of a class is one draw."""
     recipe = ClassMoments(**_BUDGET, most_users=1 << 20, directions=_DIRECTIONS, classes=max(n, 2))
     group = Samples(x=np.tile(records, (n, 1)), y=np.repeat(np.arange(n), len(records)), classes=max(n, 2))
-    return learn_in_rounds(recipe, [group], source(rng))["sums"].reshape(max(n, 2), -1)[:n]
+    return learn_in_rounds(recipe, [group], source(rng)).state["sums"].reshape(max(n, 2), -1)[:n]
 
 
 def _moment_pairs() -> list[tuple[Any, Any]]:

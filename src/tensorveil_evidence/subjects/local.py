@@ -48,7 +48,7 @@ def _shuffled_crowd() -> BlackBox:
     """Return a crowd of binary reports whose order is lost: what is left is how many are high."""
     users, delta = 400, 1e-5
     one = RandomizedResponse(shape=(1,), epsilon=0.5, unit="tensor", bounds=_BOUNDS, points=2)
-    promised = shuffle(one, users, delta)
+    promised = shuffle(one.guarantee(), users, delta)
     claim = Claim(epsilon=promised.epsilon, delta=delta)
 
     def many(first: float, rng: np.random.Generator, n: int) -> Array:

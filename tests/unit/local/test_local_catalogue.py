@@ -99,7 +99,7 @@ def test_every_mechanism_is_public_and_agrees_with_the_list() -> None:
         assert name in tensorveil.local.__all__
         assert kind.perturbs in ("entries", "tensors")
         assert ("points" in kind.options()) == (kind.perturbs == "entries")
-    assert find_mechanism("gaussian").options() == {"bounds", "radius", "outside", "delta", "differ"}
+    assert find_mechanism("gaussian").options() == {"bounds", "radius", "delta"}
     with pytest.raises(InputError, match="mechanism must be one of k-rr"):
         find_mechanism("nothing")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -115,8 +115,8 @@ def test_caps_never_exceed_epsilon(dimension: Any, epsilon: float) -> None:
 
 
 def test_gaussian_noise_is_scaled_to_the_largest_distance() -> None:
-    for unit, differ, most in [("tensor", None, 9), ("tensor", 4, 4), ("local entry", None, 1)]:
-        noise = ExactGaussian(shape=(3, 3), epsilon=1.0, delta=1e-5, unit=unit, bounds=(-1, 3), differ=differ)
+    for unit, most in [("tensor", 9), ("tensor:differ=4", 4), ("local entry", 1)]:
+        noise = ExactGaussian(shape=(3, 3), epsilon=1.0, delta=1e-5, unit=unit, bounds=(-1, 3))
         assert noise.sensitivity_steps * Fraction(noise.step) == pytest.approx(4 * math.sqrt(most), rel=1e-9)
         assert gdp_epsilon(noise.mu, 1e-5) <= 1.0
     ball = ExactGaussian(shape=(3, 3), epsilon=1.0, delta=1e-5, unit="tensor", radius=2.0)
@@ -149,7 +149,7 @@ def test_weights_are_shared_as_printed() -> None:
     assert np.all(mechanism.perturb(np.ones((50, 2, 2, 3)))[:, 1, 1] == 0.5)
     entry = DTLDP(shape=(2, 2), epsilon=3.0, unit="local entry", bounds=(0, 1), weights=weights)
     assert entry.entry_epsilons.max() == pytest.approx(3.0)
-    few = DTLDP(shape=(2, 2), epsilon=3.0, unit="tensor", bounds=(0, 1), weights=weights, differ=2)
+    few = DTLDP(shape=(2, 2), epsilon=3.0, unit="tensor:differ=2", bounds=(0, 1), weights=weights)
     assert np.sort(few.entry_epsilons.reshape(-1))[-2:].sum() == pytest.approx(3.0)
 
 

@@ -25,7 +25,7 @@ from tensorveil.privacy import (
 )
 from tensorveil.privacy.exact import at_least, at_most, exactly, root_at_least, show_at_least, show_at_most
 
-UNITS = [Unit.value(), Unit.entry(), Unit.slice("user"), Unit.tensor(), Unit.local_entry()]
+UNITS = [Unit.value(), Unit.entry(), Unit.slice("user"), Unit.tensor(), Unit.tensor(differ=3), Unit.local_entry()]
 positive = st.floats(1e-9, 1e9)
 
 
@@ -43,10 +43,12 @@ def test_units_say_their_neighbours() -> None:
     assert Unit.entry().neighbours == "add or remove one entry"
     assert "'user'" in Unit.slice("user").neighbours
     assert Unit.parse("Local_Entry") == Unit.local_entry()
-    assert [unit.replaces for unit in UNITS] == [True, False, False, True, True]
+    assert Unit.parse("Tensor: Differ = 3") == Unit.tensor(differ=3) != Unit.tensor()
+    assert "up to 1 entry of the owner's tensor was different" in Unit.tensor(differ=1).sentence
+    assert [unit.replaces for unit in UNITS] == [True, False, False, True, True, True]
 
 
-@pytest.mark.parametrize("text", ["person", "", "slice", "slice:", "value:user", 3, None])
+@pytest.mark.parametrize("text", ["person", "", "slice", "slice:", "value:user", "tensor:", "tensor:3", 3, None])
 def test_units_refuse(text: Any) -> None:
     with pytest.raises(InputError, match="unit"):
         Unit.parse(text)

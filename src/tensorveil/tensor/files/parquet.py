@@ -83,12 +83,19 @@ def read_array(path: Path, variable: str | None) -> DenseFile:
 
     try:
         table = pq.read_table(path)
-        columns = [np.asarray(column.to_numpy()) for column in table.columns]
     except (pa.ArrowException, OSError, ValueError):
         raise InputError(f"{path.name} cannot be read as Parquet.") from None
-    if not columns or any(column.dtype.kind not in "biuf" for column in columns):
+    # By the types that the file declares, and not by what its cells hold: a missing one is NaN, whatever its column.
+    if not table.columns or not all(_is_numeric(column.type) for column in table.columns):
         raise InputError(f"{path.name} must have numeric columns only: a row per tensor or slice, a column per entry.")
+    columns = [np.asarray(column.cast(pa.float64(), safe=False).to_numpy()) for column in table.columns]
     return DenseFile(values=np.stack(columns, axis=1), columns=tuple(table.column_names))
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return any(test(kind) for test in (types.is_boolean, types.is_integer, types.is_floating, types.is_null))
 
 
 def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> None:
@@ -99,7 +106,7 @@ def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> Non
     if values.ndim != 2:
         raise InputError("a Parquet file holds a matrix. Write .npy instead.")
     names = [f"x{k}" for k in range(values.shape[1])] if columns is None else list(columns)
-    pq.write_table(pa.table({name: values[:, k] for k, name in enumerate(names)}), path)
+    pq.write_table(pa.table([pa.array(values[:, k]) for k in range(values.shape[1])], names=names), path)
 
 
 FORMAT = Format(

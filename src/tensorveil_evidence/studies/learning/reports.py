@@ -114,7 +114,7 @@ def _privunit(train: Samples, told: Directions, budget: float, source: SeededSou
 
 def _hybrid(train: Samples, told: Directions, budget: float, source: SeededSource) -> Any:
     mechanism = Hybrid(
-        shape=(told.dimension,), epsilon=budget, unit="tensor", bounds=(-1, 1), outside="clip", coordinates="best"
+        shape=(told.dimension,), epsilon=budget, unit="tensor", bounds=(-1, 1), coordinates="best"
     )  # fmt: skip
     seen = report(train, mechanism, encode=told, source=source)
     return fit_discriminant(moments_of_reports(seen.samples.x, train.y, train.classes), told), seen.guarantee

@@ -157,7 +157,7 @@ class Case:
         """Ours at true epsilons."""
         for number, budget in enumerate(budgets):
             recipe, rows = self._recipe(method, budget)
-            model = recipe.finish(learn_in_rounds(recipe, self._groups(rows), SeededSource(1000 * self.run + number)))
+            model = learn_in_rounds(recipe, self._groups(rows), SeededSource(1000 * self.run + number)).model
             test = rows(self.test.x)
             predicted = predict(model, test) if method == DESCENT else model.predict(test)
             note = f"nominal = true: {recipe.protect} {budget:g} at delta {DELTA:g}"
