@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -114,18 +115,20 @@ def sum_bounded(
     from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 
     size = rows.total * width + own
+    per_unit = LIMIT / reach if reach > 0 else math.nan  # no reach, no contribution
 
     def work(first: int, last: int) -> Array:
-        out, scratch = np.zeros(size, dtype=np.int64), np.zeros(size)
+        out, places = np.zeros(size, dtype=np.int64), np.full(rows.total, -1, dtype=np.int64)
         for piece in cut_people(people.between(first, last)):
             given = parts(piece)
             pointers = piece.pointers if given.pointers is None else given.pointers
             columns = rows.columns(piece) if given.columns is None else given.columns
-            most = int(np.diff(pointers).max(initial=0)) * len(rows.modes)
+            most = min(int(np.diff(pointers).max(initial=0)) * len(rows.modes), rows.total)
+            room = most * width + own
             compiled.add_bounded(
                 pointers, columns, rows.offsets, rows.scales, width,
-                np.ascontiguousarray(given.entries), np.ascontiguousarray(given.own), LIMIT / reach, LIMIT, scratch,
-                np.empty(most, dtype=np.int64), out,
+                np.ascontiguousarray(given.entries), np.ascontiguousarray(given.own), per_unit, LIMIT, places,
+                np.empty(most, dtype=np.int64), np.empty(room), np.empty(room, dtype=np.int64), out,
             )  # fmt: skip
         return out
 
