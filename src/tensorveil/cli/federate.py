@@ -336,12 +336,18 @@ def simulate(
 
     \b
     Examples:
-      tensorveil federate simulate ratings.npz --bounds 1 5 --epsilon 5 --delta 1e-5 --trust secure -o release
+      tensorveil federate simulate ratings.npz --private-shape 943,1682,212 --bounds 1 5 \\
+          --epsilon 5 --delta 1e-5 --trust secure -o release
       tensorveil federate simulate --dataset ml-100k --time day --bounds 1 5 --epsilon 5 --delta 1e-5 \\
           --trust secure --drop-outs 1 --processes --held-out 0.1 --compare -o release
     """
     if (file is None) == (dataset is None):
         raise click.UsageError("give either FILE or --dataset.")
+    if file is not None and private_shape is None:
+        raise click.UsageError(
+            "FILE needs --private-shape: read off the data, the shape would tell which indices occur. "
+            "Try --private-shape 943,1682."
+        )
     if processes and ray:
         raise click.UsageError("--processes and --ray exclude each other.")
     from tensorveil.runs.simulate import Simulation, simulate_federation

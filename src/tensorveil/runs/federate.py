@@ -22,8 +22,10 @@ from tensorveil.federated.trust import Trust
 from tensorveil.privacy import Guarantee
 from tensorveil.release.folder import check_folder
 from tensorveil.release.release import write_release
+from tensorveil.rounds import Recipe
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.formats import pick_format
 
 __all__ = [
     "Agreed",
@@ -259,8 +261,10 @@ def take_part(run: ClientRun) -> TookPart:
     """Answer a server until the run is over."""
     agreement = Agreement.load(run.agreement)
     load_identity(run.home)
-    shape = getattr(agreement.recipe, "shape", None)
-    data = read_indices(run.reading, shape, "FILE must hold indices that all parties number alike, not labels.")
+    if not isinstance(agreement.recipe, Recipe):
+        raise InputError("the agreement is about something else than completion. Take part from Python: Client.")
+    rule = "FILE must hold indices that all parties number alike, not labels."
+    data = read_indices(run.reading, agreement.recipe.shape, rule)
     from tensorveil.federated.flower.client_app import work
 
     client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger)
@@ -279,11 +283,17 @@ def release_outcome(outcome: Outcome, folder: Path) -> Path:
         return write_release(outcome, folder, allow_not_private=not outcome.guarantee_.private)
 
 
-def read_indices(reading: Reading, shape: Sequence[int] | None, rule: str) -> ObservedTensor:
-    """Read users' entries. Labels would be numbered by what occurs in the data, so all modes must hold indices."""
+def read_indices(reading: Reading, shape: Sequence[int], rule: str) -> ObservedTensor:
+    """Read users' entries, numbered within declared sizes.
+
+    Labels would be numbered by what occurs in the data, so all modes must hold indices.
+    """
+    refusal = InputError(f"{rule} Add indices=True.")
+    if pick_format(Path(reading.file), reading.format).is_table and not reading.indices:
+        raise refusal
     tensor = read_tensor(replace(reading, shape=shape))
     if any(mode.labels is not None for mode in tensor.modes):
-        raise InputError(f"{rule} Add indices=True.")
+        raise refusal
     return tensor
 
 

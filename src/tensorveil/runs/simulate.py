@@ -60,7 +60,8 @@ class Simulation:
     output
         The release folder to make.
     reading, dataset, time
-        The data: a file, or else a named dataset, perhaps with its time mode ("day", or a number of slices).
+        The data: a file, read by declared sizes (the reading's ``shape``), or else a named dataset, whose shape is
+        public knowledge, perhaps with its time mode ("day", or a number of slices).
     clients
         How many clients the users are split over.
     processes, ray
@@ -112,6 +113,11 @@ def simulate_federation(run: Simulation) -> FederatedRelease:
 def _read(run: Simulation) -> ObservedTensor:
     """Read the data; a named dataset's shape is public knowledge, and its labels are left behind."""
     if run.reading is not None:
+        if run.reading.shape is None:
+            raise InputError(
+                "reading needs a declared shape: read off the data, it would tell which indices occur. "
+                "Try shape=(943, 1682), or --private-shape 943,1682."
+            )
         return read_indices(run.reading, run.reading.shape, "FILE must hold indices of a public numbering, not labels.")
     if run.dataset is None:
         raise InputError("reading or dataset must be given. Try dataset='ml-100k'.")
