@@ -86,7 +86,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "federated.md", "exec"), {})
-    assert "the server is not trusted" in capsys.readouterr().out
+    assert "against the server, and any one other client" in capsys.readouterr().out
     assert load_release(tmp_path / "federated-release")[1].private
 
 

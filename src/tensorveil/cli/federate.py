@@ -102,7 +102,10 @@ def promise_options(function: Function) -> Function:
             help="aggregator: the server sees each client's sums; secure: nobody does; local: nobody is trusted.",
         ),
         click.option(
-            "--colluding", type=click.IntRange(min=0), default=0, help="secure: clients on the server's side."
+            "--colluding",
+            type=click.IntRange(min=0),
+            default=0,
+            help="secure: clients that may work together, also with the server; any one alone is expected anyway.",
         ),
         click.option("--drop-outs", type=click.IntRange(min=0), default=0, help="secure: clients that may be missing."),
         click.option("--model", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model."),
@@ -383,6 +386,7 @@ def _show(released: FederatedRelease, *, as_json: bool) -> None:
     out.print(f"[bold]{escape(guarantee.sentence())}[/bold]")
     table = Table(show_header=False)
     table.add_row("trust", guarantee.mechanism)
+    table.add_row("holds against", released.trust.against)
     table.add_row("rounds", ", ".join(released.rounds))
     for incident in released.incidents:
         table.add_row("incident", escape(f"{incident.step}, client {incident.client}: {incident.reason}"))

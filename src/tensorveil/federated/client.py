@@ -211,7 +211,8 @@ class Client:
         ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
         # Looked up in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
-            ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated run", release_id)
+            purpose = f"federated run, {self.agreement.trust.kind}"
+            ledger.charge(guarantee_of(self.agreement, secure_noise=True), purpose, release_id)
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Reveal one share of every client, if enough are said to be present; once per round, so never both kinds."""

@@ -285,7 +285,7 @@ def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> 
     if ledger is not None:
         if agreement.trust.kind == "local":
             raise InputError("with local noise every client has its own ledger; do not give the server one.")
-        Ledger.open(ledger).charge(guarantee, "federated run", release_id)
+        Ledger.open(ledger).charge(guarantee, f"federated run, {agreement.trust.kind}", release_id)
     return release_id
 
 

@@ -166,6 +166,7 @@ class FederatedRelease:
         return {
             "output": str(self.output),
             "trust": self.trust.to_json(),
+            "against": self.trust.against,
             "rounds": list(self.rounds),
             "guarantee": self.guarantee.to_json(),
             "ledger": None if self.ledger is None else str(self.ledger),

@@ -6,8 +6,8 @@ masked. What is seen is
 
 - aggregator: the total, with the server's noise;
 - local: what one client sends;
-- secure: the total less what colluding clients put in, their own noise included; and with clients missing. One masked
-  vector should tell nothing at all.
+- secure: the total less what colluding clients put in, their own noise included, or what one client that is merely
+  curious did; and with clients missing. One masked vector should tell nothing at all.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _TRUSTS = {
     "aggregator": Trust(kind="aggregator", clients=2),
     "local": Trust(kind="local", clients=3),
     "secure": Trust(kind="secure", clients=3),
+    "secure, two clients": Trust(kind="secure", clients=2),
+    "secure, one missing": Trust(kind="secure", clients=3, drop_outs=1),
     "secure, one colluding": Trust(kind="secure", clients=3, colluding=1),
     "secure, one colluding and one missing": Trust(kind="secure", clients=5, colluding=1, drop_outs=1),
 }
@@ -119,7 +121,7 @@ def _view(trust: Trust) -> Callable[[Array, np.random.Generator, int], Array]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Parties:
-    """A server and its clients: honest ones first, of whom the second may be missing, then those who collude."""
+    """A server and its clients: honest ones first, of whom the second may be missing, then those who look."""
 
     agreement: Agreement
     server: Ed25519PrivateKey
@@ -139,14 +141,15 @@ class _Parties:
         return np.asarray(sent[-1].arrays["total"])
 
     def coalition(self, bits: NoiseSource) -> Array:
-        """Run, and return the total less what the colluding clients know to be theirs."""
+        """Run, and return the total less what the colluding clients, or one curious client, know to be theirs."""
         trust, recipe = self.agreement.trust, self.agreement.recipe
         answers = [
             _silent_in_rounds(client) if 1 <= k <= trust.drop_outs else client.answer
             for k, client in enumerate(self.clients)
         ]
         total = self._run(answers, bits).state["sums"] / STEP
-        for k in range(trust.clients - trust.colluding, trust.clients):
+        curious = max(trust.colluding, 1) if trust.kind == "secure" else 0
+        for k in range(trust.clients - curious, trust.clients):
             this, noise = recipe.rounds[0], SeededSource(self.keys[k])
             own = self.clients[k].contribution(recipe.start(), self.clients[k].data())
             total = total - own - rounded_gaussian(part_deviation(this, trust), this.size, noise)

@@ -280,7 +280,7 @@ def test_with_local_noise_every_client_charges_its_own_ledger_once(tmp_path: Pat
     for path in ledgers:
         (charge,) = Ledger.open(path).entries()
         assert charge.event == agreement.event
-    assert "nobody but the client that holds the data is trusted" in outcome.guarantee_.sentence()
+    assert "against the server and all other clients together" in outcome.guarantee_.sentence()
     # Each client alone is private at epsilon; what all of them together release is more so.
     assert agreement.recipe.epsilon < agreement.epsilon
 
