@@ -228,7 +228,7 @@ def test_a_run_over_tls(parties: Any, tmp_path: Path) -> None:
     here = parties(2, "--trust", "secure", "--noise-off", tls=("ca", "certificate", "key"))
     here.start_server()
     for k in range(2):
-        here.start_client(k)
+        here.start_client(k, "--noise-off")
     code, said = here.finish("server")
     assert code == 0, said
     assert same_factors(load_release(here.folder / "release")[0], Agreement.load(here.agreement))

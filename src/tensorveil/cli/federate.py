@@ -256,6 +256,7 @@ def server(
 @click.option(
     "--ledger", type=click.Path(dir_okay=False, path_type=Path), help="This client's own ledger; local needs it."
 )
+@click.option("--noise-off", is_flag=True, help="Take part in a run that adds no noise. NOT PRIVATE.")
 @reading_options
 @common_options
 def client(
@@ -265,6 +266,7 @@ def client(
     server_address: str,
     ca: Path | None,
     ledger: Path | None,
+    noise_off: bool,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
@@ -288,6 +290,7 @@ def client(
         home=home,
         channel=Channel(address=server_address, ca=ca),
         ledger=ledger,
+        noise_off=noise_off,
     )
     done = take_part(run)
     if as_json:

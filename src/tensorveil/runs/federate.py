@@ -13,13 +13,14 @@ from typing import Any
 from tensorveil.errors import InputError, note_charges
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
+from tensorveil.federated.errors import AbandonedError
 from tensorveil.federated.flower.processes import Channel
 from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.identity import load_identity, make_identity, public_hex
 from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
-from tensorveil.privacy import Guarantee
+from tensorveil.privacy import Guarantee, NonPrivate
 from tensorveil.release.folder import check_folder
 from tensorveil.release.release import write_release
 from tensorveil.rounds import Recipe
@@ -128,13 +129,17 @@ class ServerRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRun:
-    """A client of an agreement: its users, its home folder, where the server is, and its own ledger if it has one."""
+    """A client of an agreement: its users, its home folder, where the server is, and its own ledger if it has one.
+
+    With ``noise_off`` it takes part in a run without noise, which protects nobody.
+    """
 
     agreement: Path
     reading: Reading
     home: Path
     channel: Channel
     ledger: Path | None = None
+    noise_off: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,26 +267,33 @@ def take_part(run: ClientRun) -> TookPart:
     """Answer a server until the run is over."""
     agreement = Agreement.load(run.agreement)
     load_identity(run.home)
+    if run.noise_off and agreement.trust.noise:
+        raise InputError("noise_off: the agreement adds noise. Leave it out.")
     if not isinstance(agreement.recipe, Recipe):
         raise InputError("the agreement is about something else than completion. Take part from Python: Client.")
     rule = "FILE must hold indices that all parties number alike, not labels."
     data = read_indices(run.reading, agreement.recipe.shape, rule)
     from tensorveil.federated.flower.client_app import work
 
-    client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger)
+    client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger, not_private=run.noise_off)
     with keep_log(run.home) as log:
         logger.info("%s", guarantee_of(agreement, secure_noise=True))
-        work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
+        try:
+            work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
+        except AbandonedError:
+            client.forget()
+            raise
     return TookPart(agreement=agreement.digest, finished=client.finished, log=log)
 
 
 def release_outcome(outcome: Outcome, folder: Path) -> Path:
-    """Write the release of a federated run; one without noise is marked as not private.
+    """Write the release of a federated run; one that was agreed on without noise is marked as not private.
 
     Guarantee: the outcome's (docs/guarantees.md#federated).
     """
+    agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
     with note_charges(lambda: outcome.ledger is not None):
-        return write_release(outcome, folder, allow_not_private=not outcome.guarantee_.private)
+        return write_release(outcome, folder, allow_not_private=agreed_openly)
 
 
 def read_indices(reading: Reading, shape: Sequence[int], rule: str) -> ObservedTensor:

@@ -82,7 +82,7 @@ def in_process(
     trust = Trust(kind=kind, clients=n, noise=noise, colluding=colluding, drop_outs=drop_outs)
     agreement, server, homes = agreed(tmp_path, trust, epsilon, sweeps=sweeps)
     data = ratings()
-    clients = clients_of(agreement, homes, split_users(data, n), **options)
+    clients = clients_of(agreement, homes, split_users(data, n), **{"not_private": not noise, **options})
     return agreement, server, clients, InProcess(answers=[client.answer for client in clients]), data
 
 
@@ -112,10 +112,8 @@ class Asking:
         return wire.decode(content, len(content))
 
     def greet(self, run: Any = RUN) -> Any:
-        self.hellos = [
-            np.frombuffer(c.answer(self.message("hello", -1, wire.SERVER, run=run)), dtype=np.uint8)
-            for c in self.clients
-        ]
+        hello = self.message("hello", -1, wire.SERVER, wire.promise(self.agreement.trust.noise), run=run)
+        self.hellos = [np.frombuffer(c.answer(hello), dtype=np.uint8) for c in self.clients]
         return {f"hello-{k}": hello for k, hello in enumerate(self.hellos)}
 
     def share(self) -> Any:

@@ -1,5 +1,6 @@
 """What a client refuses: everything that is not the agreed server's next question, whatever a lying server tries."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def test_another_run_of_the_same_agreement_gets_nothing(tmp_path: Path) -> None:
     asking.greet()
     asking.ask(0, "sum", 0, 0, {"state": asking.state()})
     with pytest.raises(RefusedError, match="used up"):
-        asking.ask(0, "hello", -1, wire.SERVER, run="cd" * 16)
+        asking.ask(0, "hello", -1, wire.SERVER, wire.promise(True), run="cd" * 16)
     with pytest.raises(RefusedError, match="another run"):
         asking.ask(0, "sum", 1, 0, {"state": asking.state()}, run="cd" * 16)
 
@@ -142,7 +143,7 @@ def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path: Path) -> 
     asking = Asking(tmp_path, "aggregator", sweeps=2)
     recipe = asking.agreement.recipe
     data = ratings()
-    one = data.take(data.columns[0] == 3)
+    client = replace(asking.clients[0], data=lambda: data.take(data.columns[0] == 3))
     rng = np.random.default_rng(0)
     state = recipe.start()
     for this in recipe.rounds:
@@ -151,7 +152,7 @@ def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path: Path) -> 
                 name: rng.standard_normal(a.shape) * scale if a.dtype.kind == "f" else a
                 for name, a in state.arrays.items()
             }
-            total = asking.clients[0].contribution(State(round=state.round, arrays=hostile), one)
+            total = client.contribution(State(round=state.round, arrays=hostile))
             assert sum(int(x) ** 2 for x in total) <= this.limit**2
             assert np.abs(total).max() <= this.largest
         state = recipe.advance(state, np.zeros(this.size, dtype=np.int64))
