@@ -15,8 +15,10 @@ def add_bounded(
     own: Any,
     per_unit: Any,
     limit: Any,
-    scratch: Any,
+    places: Any,
     touched: Any,
+    numbers: Any,
+    steps: Any,
     out: Any,
     broken: Any = None,
 ) -> None:
@@ -39,8 +41,9 @@ def add_bounded(
             "mean charged too little": np.sum(mine[:tail] ** 2),
         }[broken]
         length = np.sqrt(square) * per_unit
-        factor = per_unit * min(1.0, (limit - 1) / length if length > 0 else 1.0)
-        out += np.trunc(mine * factor).astype(np.int64)
+        room = limit - 1 - 0.5 * np.sqrt(np.count_nonzero(mine))
+        factor = per_unit * min(1.0, room / length if length > 0 else 1.0)
+        out += np.rint(mine * factor).astype(np.int64)
 
 
 def entry_norms(pointers: Any, columns: Any, offsets: Any, scales: Any, scratch: Any, out: Any) -> None:

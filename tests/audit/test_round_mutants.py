@@ -149,6 +149,7 @@ MUTANTS = [
     Mutant("reports left as they are", "learning/reports of directions", some_reports_as_they_are),
     Mutant("parts of noise that are too small", "federated/secure", parts_too_small),
     Mutant("masks of half a word", "federated/secure, one masked vector", masks_of_32_bits),
+    Mutant("noise of a curious client", "federated/secure, two clients", colluding_parts_counted),
     Mutant("noise of the absent", "federated/secure, one colluding and one missing", colluding_parts_counted),
     Mutant("noise of others in a local model", "federated/local", colluding_parts_counted),
 ]

@@ -20,6 +20,7 @@ from tensorveil.tensor import ObservedTensor
 
 SHAPE = (30, 6, 4)
 COMMAND = [sys.executable, "-c", "from tensorveil.cli.main import main; main()"]
+DECLARED = ["--private-shape", ",".join(map(str, SHAPE))]
 PROMISE = ["--bounds", "1", "5", "--epsilon", "5", "--delta", "1e-5", "--sweeps", "0"]
 
 

@@ -36,7 +36,8 @@ def client(folder: Path, address: Any, number: Any) -> None:
         found = np.load(folder / f"data-{number}.npz")
         return Samples(x=found["x"], y=found["y"], classes=10)
 
-    work(Client(agreement=agreement, home=home, data=data), Channel(address=address), home)
+    client = Client(agreement=agreement, home=home, data=data, not_private=not agreement.trust.noise)
+    work(client, Channel(address=address), home)
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ def test_the_server_of_a_federation_says_so_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tensorveil.rounds import Recipe
-    from tests.flows.federated_parties import PROMISE, ratings
+    from tests.flows.federated_parties import DECLARED, PROMISE, ratings
 
     def fail(*_: Any) -> None:
         raise SpentError
@@ -143,7 +143,7 @@ def test_the_server_of_a_federation_says_so_too(
     monkeypatch.setattr(Recipe, "finish", fail)
     ratings().write(tmp_path / "ratings.npz")
     ledger = new_ledger(tmp_path, "slice:user")
-    command = ["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, "--trust", "secure"]
+    command = ["federate", "simulate", str(tmp_path / "ratings.npz"), *DECLARED, *PROMISE, "--trust", "secure"]
     assert run([*command, "--ledger", str(ledger.path), "-o", str(tmp_path / "release")]) == 1
     captured = capsys.readouterr()
     assert CHARGED in captured.err

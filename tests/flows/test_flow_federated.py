@@ -16,7 +16,7 @@ from tensorveil.privacy import Budget, Ledger
 from tensorveil.release.release import load_release
 from tensorveil.rounds import run_recipe
 from tensorveil.tensor import load_dataset
-from tests.flows.federated_parties import PROMISE, Parties, ratings, run, write_certificates
+from tests.flows.federated_parties import DECLARED, PROMISE, Parties, ratings, run, write_certificates
 
 
 def create_ledger(path: Path) -> Any:
@@ -49,7 +49,7 @@ def test_simulation_in_one_process(tmp_path: Path, trust: Any, capsys: pytest.Ca
     ratings().write(tmp_path / "ratings.npz")
     ledger = [] if trust == "local" else ["--ledger", str(create_ledger(tmp_path / "ratings.ledger"))]
     code = run_here(
-        ["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, "--trust", trust, *ledger,
+        ["federate", "simulate", str(tmp_path / "ratings.npz"), *DECLARED, *PROMISE, "--trust", trust, *ledger,
          "--held-out", "0.1", "--workdir", str(tmp_path / "parties"), "-o", str(tmp_path / "release"), "--json"]
     )  # fmt: skip
     assert code == 0
@@ -71,8 +71,8 @@ def test_simulation_in_one_process(tmp_path: Path, trust: Any, capsys: pytest.Ca
 def test_a_comparison_without_noise_is_equal_and_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ratings().write(tmp_path / "ratings.npz")
     code = run_here(
-        ["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, "--trust", "secure", "--drop-outs", "1",
-         "--noise-off", "--held-out", "0.2", "--compare", "-o", str(tmp_path / "release"), "--json"]
+        ["federate", "simulate", str(tmp_path / "ratings.npz"), *DECLARED, *PROMISE, "--trust", "secure",
+         "--drop-outs", "1", "--noise-off", "--held-out", "0.2", "--compare", "-o", str(tmp_path / "release"), "--json"]
     )  # fmt: skip
     assert code == 0
     diagnostics = json.loads(capsys.readouterr().out)["diagnostics"]
@@ -86,7 +86,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "federated.md", "exec"), {})
-    assert "the server is not trusted" in capsys.readouterr().out
+    assert "against the server, and any one other client" in capsys.readouterr().out
     assert load_release(tmp_path / "federated-release")[1].private
 
 
@@ -103,7 +103,9 @@ def test_what_cannot_be_promised_is_refused(
 ) -> None:
     ratings().write(tmp_path / "ratings.npz")
     target = tmp_path / "release"
-    code = run_here(["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, *words, "-o", str(target)])
+    code = run_here(
+        ["federate", "simulate", str(tmp_path / "ratings.npz"), *DECLARED, *PROMISE, *words, "-o", str(target)]
+    )
     assert code == 2
     assert reason in capsys.readouterr().err
     assert not target.exists()
@@ -132,7 +134,17 @@ def check_equal_to_central(tmp_path: Path, *words: Any) -> None:
     ratings().write(tmp_path / "ratings.npz")
     places = ["--workdir", tmp_path / "parties", "-o", tmp_path / "release"]
     facts = json.loads(
-        run("federate", "simulate", tmp_path / "ratings.npz", *PROMISE, "--noise-off", *words, *places, "--json")
+        run(
+            "federate",
+            "simulate",
+            tmp_path / "ratings.npz",
+            *DECLARED,
+            *PROMISE,
+            "--noise-off",
+            *words,
+            *places,
+            "--json",
+        )
     )
     assert facts["incidents"] == []
     model, _ = load_release(tmp_path / "release")
@@ -216,7 +228,7 @@ def test_a_run_over_tls(parties: Any, tmp_path: Path) -> None:
     here = parties(2, "--trust", "secure", "--noise-off", tls=("ca", "certificate", "key"))
     here.start_server()
     for k in range(2):
-        here.start_client(k)
+        here.start_client(k, "--noise-off")
     code, said = here.finish("server")
     assert code == 0, said
     assert same_factors(load_release(here.folder / "release")[0], Agreement.load(here.agreement))

@@ -17,7 +17,8 @@ from tensorveil.runs.federate import Promise
 from tensorveil.runs.private import PrivateRun, release_privately
 from tensorveil.runs.reading import Reading
 from tensorveil.runs.simulate import Simulation, simulate_federation
-from tests.flows.federated_parties import PROMISE, ratings
+from tests.flows.federated_parties import DECLARED, PROMISE, ratings
+from tests.flows.federated_parties import SHAPE as FEDERATED
 from tests.flows.private_cases import SHAPE, complete, write_table
 
 FILES = {"MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"}
@@ -46,10 +47,10 @@ def test_shell_python_and_federation_write_the_same_files(tmp_path: Path) -> Non
         )
     )
     ratings().write(tmp_path / "ratings.npz")
-    federated = ["federate", "simulate", str(tmp_path / "ratings.npz"), *PROMISE, "--trust", "secure"]
+    federated = ["federate", "simulate", str(tmp_path / "ratings.npz"), *DECLARED, *PROMISE, "--trust", "secure"]
     assert run([*federated, "-o", str(tmp_path / "federated")]) == 0
     promise = Promise(epsilon=5.0, delta=1e-5, bounds=(1, 5), trust="aggregator", sweeps=0)
-    reading = Reading(file=tmp_path / "ratings.npz")
+    reading = Reading(file=tmp_path / "ratings.npz", shape=FEDERATED)
     simulate_federation(Simulation(promise=promise, reading=reading, output=tmp_path / "federated, python"))
     written = {place.name: names(place) for place in tmp_path.iterdir() if place.is_dir()}
     assert len(written) == 6
@@ -79,7 +80,7 @@ def test_filled_cells_stand_in_the_same_file(tmp_path: Path) -> None:
 def test_every_release_has_a_report_that_could_be_drawn(tmp_path: Path) -> None:
     ratings().write(tmp_path / "ratings.npz")
     promise = Promise(epsilon=5.0, delta=1e-5, bounds=(1, 5), trust="aggregator", sweeps=0)
-    reading = Reading(file=tmp_path / "ratings.npz")
+    reading = Reading(file=tmp_path / "ratings.npz", shape=FEDERATED)
     simulate_federation(Simulation(promise=promise, reading=reading, output=tmp_path / "federated"))
     tv.write_release(
         private_cp().fit(tv.read(write_table(tmp_path / "ratings.csv"), value="rating")), tmp_path / "python"

@@ -102,7 +102,10 @@ def promise_options(function: Function) -> Function:
             help="aggregator: the server sees each client's sums; secure: nobody does; local: nobody is trusted.",
         ),
         click.option(
-            "--colluding", type=click.IntRange(min=0), default=0, help="secure: clients on the server's side."
+            "--colluding",
+            type=click.IntRange(min=0),
+            default=0,
+            help="secure: clients that may work together, also with the server; any one alone is expected anyway.",
         ),
         click.option("--drop-outs", type=click.IntRange(min=0), default=0, help="secure: clients that may be missing."),
         click.option("--model", type=click.Choice(["cp", "tucker"]), default="cp", show_default=True, help="Model."),
@@ -253,6 +256,7 @@ def server(
 @click.option(
     "--ledger", type=click.Path(dir_okay=False, path_type=Path), help="This client's own ledger; local needs it."
 )
+@click.option("--noise-off", is_flag=True, help="Take part in a run that adds no noise. NOT PRIVATE.")
 @reading_options
 @common_options
 def client(
@@ -262,6 +266,7 @@ def client(
     server_address: str,
     ca: Path | None,
     ledger: Path | None,
+    noise_off: bool,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
@@ -285,6 +290,7 @@ def client(
         home=home,
         channel=Channel(address=server_address, ca=ca),
         ledger=ledger,
+        noise_off=noise_off,
     )
     done = take_part(run)
     if as_json:
@@ -336,12 +342,18 @@ def simulate(
 
     \b
     Examples:
-      tensorveil federate simulate ratings.npz --bounds 1 5 --epsilon 5 --delta 1e-5 --trust secure -o release
+      tensorveil federate simulate ratings.npz --private-shape 943,1682,212 --bounds 1 5 \\
+          --epsilon 5 --delta 1e-5 --trust secure -o release
       tensorveil federate simulate --dataset ml-100k --time day --bounds 1 5 --epsilon 5 --delta 1e-5 \\
           --trust secure --drop-outs 1 --processes --held-out 0.1 --compare -o release
     """
     if (file is None) == (dataset is None):
         raise click.UsageError("give either FILE or --dataset.")
+    if file is not None and private_shape is None:
+        raise click.UsageError(
+            "FILE needs --private-shape: read off the data, the shape would tell which indices occur. "
+            "Try --private-shape 943,1682."
+        )
     if processes and ray:
         raise click.UsageError("--processes and --ray exclude each other.")
     from tensorveil.runs.simulate import Simulation, simulate_federation
@@ -377,6 +389,7 @@ def _show(released: FederatedRelease, *, as_json: bool) -> None:
     out.print(f"[bold]{escape(guarantee.sentence())}[/bold]")
     table = Table(show_header=False)
     table.add_row("trust", guarantee.mechanism)
+    table.add_row("holds against", released.trust.against)
     table.add_row("rounds", ", ".join(released.rounds))
     for incident in released.incidents:
         table.add_row("incident", escape(f"{incident.step}, client {incident.client}: {incident.reason}"))

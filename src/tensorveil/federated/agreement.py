@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil.errors import InputError
-from tensorveil.federated.identity import public_key
+from tensorveil.federated.identity import normal_key
 from tensorveil.federated.recipes import RoundsRecipe, make_recipe, name_of
 from tensorveil.federated.trust import Trust, charged_mu
 from tensorveil.privacy import Composed, Event, Gaussian, epsilon_for
@@ -56,11 +56,11 @@ class Agreement:
     nonce: str
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "clients", tuple(self.clients))
+        # One spelling per key: the same key in capitals would be a further client, and a further part of the noise.
+        object.__setattr__(self, "server", normal_key(self.server))
+        object.__setattr__(self, "clients", tuple(normal_key(key) for key in self.clients))
         if len(self.clients) != self.trust.clients:
             raise InputError(f"clients must be {self.trust.clients} public keys, as the trust model declares.")
-        for key in (self.server, *self.clients):
-            public_key(key)
         if len({self.server, *self.clients}) != 1 + len(self.clients):
             raise InputError("every party must have its own key; two are the same.")
         if any(this.largest * self.recipe.most_users >= LARGEST_SUM for this in self.recipe.rounds):
@@ -146,6 +146,6 @@ class Agreement:
             if place.stat().st_size > LONGEST:
                 raise ValueError
             content = json.loads(place.read_text(encoding="utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{place} is not an agreement. Was it written by this program?") from None
         return cls.from_json(content)

@@ -49,6 +49,10 @@ class Client:
         The client's own ledger, charged before the first answer about data; "local" trust requires one.
     source
         Where noise comes from; None uses the operating system's entropy.
+    not_private
+        True takes part in a run that protects nobody: by an agreement without noise, for comparisons, or with a seeded
+        source, for tests. The client then says so in its greeting, charges no ledger, and answers no server and no
+        peer that does not say the same.
     """
 
     agreement: Agreement
@@ -56,6 +60,23 @@ class Client:
     data: Callable[[], Any]
     ledger: Path | None = None
     source: NoiseSource | None = None
+    not_private: bool = False
+
+    def __post_init__(self) -> None:
+        if self.not_private:
+            if self.ledger is not None:
+                raise InputError(
+                    "ledger: no charge makes a run private that is not. Leave the ledger or not_private out."
+                )
+        elif not self.agreement.trust.noise:
+            raise InputError(
+                "the agreement adds no noise: exact sums would leave. If these data need no protection, say so with "
+                "not_private=True (--noise-off)."
+            )
+        elif self.source is not None and not self.source.secure:
+            raise InputError(
+                "source must be secure: whoever knows a seed takes the noise off again. In tests add not_private=True."
+            )
 
     def answer(self, content: bytes) -> bytes:
         """Answer one message, or raise RefusedError, whose text never quotes the message."""
@@ -75,6 +96,10 @@ class Client:
             arrays=arrays,
         )
         return wire.encode(reply, key)
+
+    def forget(self) -> None:
+        """Erase the secrets of a run that was abandoned: with them, what its server has kept could be unmasked."""
+        Home.of(self.home, self.agreement.digest).forget()
 
     @property
     def finished(self) -> bool:
@@ -108,16 +133,24 @@ class Client:
 
     def _hello(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Say who is here. For secure sums, begin a run with a new seed, and return the public keys derived from it."""
-        wire.expect(asked, {})
+        wire.expect(asked, wire.PROMISE)
+        self._check_promise(asked)
+        memory.once(f"hello-{asked.run}")
+        memory.forget()  # of a run that never began, or that the server has left for this one
         if memory.was_begun():
             raise RefusedError("the agreement was used up by another run")
-        memory.erase("seed", "shares", "peers")  # left over from a run that never began
         memory.keep("run", asked.run.encode())
+        mine = wire.promise(not self.not_private)
         if self.agreement.trust.kind != "secure":
-            return {}
+            return mine
         seed = secrets.token_bytes(32)
         memory.keep("seed", seed)
-        return {"published": masking.publish_keys(seed, asked.run, len(self.agreement.recipe.rounds))}
+        return {**mine, "published": masking.publish_keys(seed, asked.run, len(self.agreement.recipe.rounds))}
+
+    def _check_promise(self, hello: Message) -> None:
+        """Refuse a party that is not private where this one is, or the other way round."""
+        if wire.is_private(hello) == self.not_private:
+            raise RefusedError("one of the parties says that the run is not private, and the other does not")
 
     def _share(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Seal shares for all peers, after checking who they are."""
@@ -142,7 +175,8 @@ class Client:
             facts = (hello.kind, hello.agreement, hello.run, hello.sender)
             if facts != ("hello", self.agreement.digest, asked.run, k):
                 raise RefusedError("a peer's greeting is of another run")
-            wire.expect(hello, {"published": ("u1", length)})
+            wire.expect(hello, {**wire.PROMISE, "published": ("u1", length)})
+            self._check_promise(hello)
             everyone.append(hello.arrays["published"].tobytes())
         if everyone[me] != masking.publish_keys(memory.recall("seed"), asked.run, rounds).tobytes():
             raise RefusedError("this client's own greeting was changed")
@@ -162,7 +196,7 @@ class Client:
         memory.begin(asked.run)
         self._charge()
         memory.once(f"sum-{asked.round}")
-        total = self.contribution(state, self.data())
+        total = self.contribution(state)
         if trust.kind != "aggregator" and trust.noise:
             source = SecureSource() if self.source is None else self.source
             total = total + rounded_gaussian(part_deviation(this, trust), this.size, source)
@@ -171,16 +205,18 @@ class Client:
         everyone = self._recall_peers(memory)
         return {"masked": masking.mask_vector(total, memory.recall("seed"), me, everyone, asked.run, asked.round)}
 
-    def contribution(self, state: State, group: Any) -> NDArray[np.int64]:
-        """Return the group's sum, or zeros if the state makes it impossible to compute.
+    def contribution(self, state: State) -> NDArray[np.int64]:
+        """Return the sum of this client's users, or zeros if it cannot be computed.
 
-        Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show.
+        Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show,
+        of whatever kind; running out of memory is one. Recipes leave single users or records out who make it fail, so
+        what arrives here are failures of the state. An interrupt is the owner's wish, and no answer.
         """
         try:
             with np.errstate(all="ignore"):
-                return self.agreement.recipe.contribute(state, group)
-        except (ArithmeticError, np.linalg.LinAlgError):
-            log.error("the sum of a round could not be computed; zeros were sent in its place")
+                return self.agreement.recipe.contribute(state, self.data())
+        except Exception as error:  # its text might quote data
+            log.error("the sum of a round could not be computed (%s); zeros are sent", type(error).__name__)
             return np.zeros(self.agreement.recipe.rounds[state.round].size, dtype=np.int64)
 
     def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
@@ -204,14 +240,15 @@ class Client:
     def _charge(self) -> None:
         """Charge the client's own ledger before anything is said about its data; local noise requires one."""
         local = self.agreement.trust.kind == "local"
-        if not self.agreement.trust.noise or (self.ledger is None and not local):
+        if self.not_private or (self.ledger is None and not local):
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
         ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
         # Looked up in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
-            ledger.charge(guarantee_of(self.agreement, secure_noise=True), "federated run", release_id)
+            purpose = f"federated run, {self.agreement.trust.kind}"
+            ledger.charge(guarantee_of(self.agreement, secure_noise=True), purpose, release_id)
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Reveal one share of every client, if enough are said to be present; once per round, so never both kinds."""
@@ -225,5 +262,5 @@ class Client:
         memory.once(f"unmask-{asked.round}")
         shares = masking.reveal_shares(opened, present, asked.round, rounds)
         if asked.round == rounds - 1:
-            memory.erase("seed", "shares", "peers")
+            memory.forget()
         return {"shares": shares}

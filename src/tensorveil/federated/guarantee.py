@@ -6,7 +6,7 @@ import math
 
 from tensorveil.completion.slices import JOINT
 from tensorveil.federated.agreement import Agreement
-from tensorveil.federated.trust import Trust, charged_mu
+from tensorveil.federated.trust import charged_mu
 from tensorveil.privacy import Gaussian, Guarantee, NonPrivate, Part, Unit
 
 __all__ = ["guarantee_of"]
@@ -58,15 +58,12 @@ def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
 
 
 def _conditions(agreement: Agreement) -> tuple[str, ...]:
-    """Say who must be honest for the guarantee to hold, and that a person's own predictions are for that person."""
-    return (*_honest(agreement.trust), JOINT)
-
-
-def _honest(trust: Trust) -> tuple[str, ...]:
-    if trust.kind == "aggregator":
-        return ("the server is trusted with each client's sums, and adds the noise",)
-    if trust.kind == "local":
-        return ("nobody but the client that holds the data is trusted",)
-    most = trust.colluding
-    side = "no client sides" if most == 0 else f"at most {most} client{'s side' if most > 1 else ' sides'}"
-    return (f"the server is not trusted, {side} with it, and no key is broken",)
+    """Say whom the guarantee holds against and what it rests on; a person's own predictions are for that person."""
+    trust, whose = agreement.trust, agreement.recipe.protect
+    keys = ("no key is broken",) if trust.kind == "secure" else ()
+    return (
+        f"it holds against {trust.against}",
+        f"each {whose} is at one client only, which is trusted",
+        *keys,
+        JOINT,
+    )

@@ -1,23 +1,24 @@
 """A client's memory between messages: a folder that only it can read. No question is ever answered twice.
 
 Before each answer a file is created exclusively to mark it, so that neither a replay nor a crash can make a client say
-two things about one round. The secrets of a run are erased when its last round is done.
+two things about one round. The secrets of a run are erased when its last round is done, when it is abandoned, or when
+another one begins; what a file system, a backup or a disk keeps of erased files is beyond this.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tensorveil.federated.errors import RefusedError
 from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Home"]
 
-RUN = re.compile(r"[0-9a-f]{32}")
+SECRETS: Final = ("seed", "shares", "peers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +62,6 @@ class Home:
 
     def begin(self, run: str) -> None:
         """Bind the agreement to the first run that asks for data; refuse every other one from then on."""
-        if not RUN.fullmatch(run):
-            raise RefusedError("the run has no valid name")
         if not self.mark("begun", run) and (self.folder / "begun").read_text(encoding="ascii") != run:
             raise RefusedError("the agreement was used up by another run")
 
@@ -84,8 +83,8 @@ class Home:
         except FileNotFoundError:
             raise RefusedError("an earlier message of the run is missing") from None
 
-    def erase(self, *names: str) -> None:
-        """Erase what was kept."""
-        for name in names:
+    def forget(self) -> None:
+        """Erase the secrets of a run."""
+        for name in SECRETS:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / name).unlink()

@@ -12,7 +12,7 @@ from tensorveil.errors import InputError
 
 KEY: Final = "identity.key"
 
-__all__ = ["load_identity", "make_identity", "public_hex", "public_key"]
+__all__ = ["load_identity", "make_identity", "normal_key", "public_hex", "public_key"]
 
 
 def make_identity(home: Path) -> Ed25519PrivateKey:
@@ -55,3 +55,8 @@ def public_key(text: str) -> Ed25519PublicKey:
         return Ed25519PublicKey.from_public_bytes(bytes.fromhex(text))
     except ValueError:
         raise InputError("a public key is 64 hexadecimal digits. Take it from: tensorveil federate keys") from None
+
+
+def normal_key(text: str) -> str:
+    """Return the one spelling of a public key."""
+    return public_key(text).public_bytes_raw().hex()

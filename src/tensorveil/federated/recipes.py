@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,14 @@ class RoundsRecipe(Protocol):
         """Return plain data."""
 
 
+@runtime_checkable
+class ChecksStates(Protocol):
+    """A recipe that knows which states an honest run cannot be in; for others every finite state is possible."""
+
+    def check_state(self, state: State) -> None:
+        """Raise InputError for such a state."""
+
+
 # Where the classes of recipes are. They are imported only when used, because some need torch.
 KINDS: Final[dict[str, tuple[str, str]]] = {
     "users": ("tensorveil.rounds.recipe", "Recipe"),
@@ -96,7 +104,7 @@ def read_state(recipe: RoundsRecipe, content: bytes, round_: int) -> State:
     """Read a state that came over the wire; refuse it unless it belongs to this round and has the expected arrays.
 
     Compiled code trusts shapes, so they are compared with those of a state that is computed here from sums of zero.
-    All numbers must be finite.
+    All numbers must be finite, and the recipe refuses states that no honest server can be in.
     """
     try:
         state = State.from_bytes(content)
@@ -109,6 +117,11 @@ def read_state(recipe: RoundsRecipe, content: bytes, round_: int) -> State:
         raise RefusedError("the state has other arrays than it should")
     if not all(np.isfinite(array).all() for array in state.arrays.values()):
         raise RefusedError("the state holds numbers that are not finite")
+    if isinstance(recipe, ChecksStates):
+        try:
+            recipe.check_state(state)
+        except InputError:
+            raise RefusedError("the state is one that no honest server can be in") from None
     return state
 
 

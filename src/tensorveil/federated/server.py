@@ -108,6 +108,7 @@ class _Run:
     key: Ed25519PrivateKey
     transport: Transport
     settings: Settings
+    private: bool
     name: str = field(default_factory=lambda: secrets.token_hex(16))
     places: dict[int, int] = field(default_factory=dict)  # client -> node
     hellos: dict[int, bytes] = field(default_factory=dict)
@@ -175,6 +176,7 @@ def run_server(
     *,
     ledger: Path | None = None,
     source: NoiseSource | None = None,
+    not_private: bool = False,
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
@@ -190,6 +192,8 @@ def run_server(
         Charged before the first round, except under local trust, where every client has its own.
     source
         Where the trusted server's noise comes from; None uses the operating system's entropy.
+    not_private
+        True allows a seeded source, for tests. All parties must have said the same, and the guarantee says it too.
     settings
         How long to wait.
     progress
@@ -200,8 +204,14 @@ def run_server(
     if public_hex(key) != agreement.server:
         raise InputError("this key is not the server's in the agreement. Is it the right home folder?")
     source = SecureSource() if source is None else source
-    guarantee = guarantee_of(agreement, secure_noise=source.secure)
-    run = _Run(agreement=agreement, key=key, transport=transport, settings=settings or Settings())
+    if not (source.secure or not_private):
+        raise InputError(
+            "source must be secure: whoever knows a seed takes the noise off again. In tests add not_private=True."
+        )
+    guarantee = guarantee_of(agreement, secure_noise=not not_private)
+    run = _Run(
+        agreement=agreement, key=key, transport=transport, settings=settings or Settings(), private=guarantee.private
+    )
     tell = progress or (lambda done, total, text: None)
     rounds = agreement.recipe.rounds
     tell(0, len(rounds), "waiting for clients")
@@ -233,11 +243,13 @@ def _greet(run: _Run) -> None:
     while len(run.places) < trust.clients:
         new = [node for node in run.transport.nodes() if node not in tried]
         tried.update(new)
-        content = run.message("hello", -1, wire.SERVER, {})
+        content = run.message("hello", -1, wire.SERVER, wire.promise(run.private))
         for node, reply in run.transport.exchange(dict.fromkeys(new, content), run.settings.timeout).items():
             try:
                 hello = run.check(reply, "hello", -1, None)
                 wire.expect(hello, layout)
+                if wire.is_private(hello) != run.private:
+                    raise RefusedError("one of the parties says that the run is not private, and the other does not")
                 if hello.sender in run.places:
                     raise RefusedError("the client is here already")
                 run.places[hello.sender], run.hellos[hello.sender] = node, reply
@@ -261,8 +273,8 @@ def _greet(run: _Run) -> None:
 
 def _greeting_layout(agreement: Agreement) -> dict[str, tuple[str, int]]:
     if agreement.trust.kind != "secure":
-        return {}
-    return {"published": ("u1", masking.published_length(len(agreement.recipe.rounds)))}
+        return wire.PROMISE
+    return {**wire.PROMISE, "published": ("u1", masking.published_length(len(agreement.recipe.rounds)))}
 
 
 def _share(run: _Run) -> None:
@@ -285,7 +297,7 @@ def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> 
     if ledger is not None:
         if agreement.trust.kind == "local":
             raise InputError("with local noise every client has its own ledger; do not give the server one.")
-        Ledger.open(ledger).charge(guarantee, "federated run", release_id)
+        Ledger.open(ledger).charge(guarantee, f"federated run, {agreement.trust.kind}", release_id)
     return release_id
 
 

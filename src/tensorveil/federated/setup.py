@@ -16,7 +16,15 @@ __all__ = ["agree", "make_parties", "split_users"]
 
 
 def agree(
-    *, trust: Trust, epsilon: float, delta: float, server: str, clients: Sequence[str], **recipe: Any
+    *,
+    trust: Trust,
+    epsilon: float,
+    delta: float,
+    server: str,
+    clients: Sequence[str],
+    shape: Sequence[int],
+    bounds: tuple[float, float],
+    **recipe: Any,
 ) -> Agreement:
     """Make an agreement that promises (epsilon, delta) under a trust model.
 
@@ -28,12 +36,17 @@ def agree(
         The promise for everything that one user contributed.
     server, clients
         Public keys of the parties.
+    shape, bounds
+        Declared sizes of the modes, and where values can lie. Both are public, and stand in the agreement and the
+        release: they must be written down from what everybody knows, never read off a tensor of private entries.
     recipe
-        The other parameters of `tensorveil.rounds.Recipe`: shape, modes, protect, bounds, rank, ...
+        The other parameters of `tensorveil.rounds.Recipe`: modes, protect, rank, ...
 
     Guarantee: docs/guarantees.md#federated.
     """
-    planned = Recipe(epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, **recipe)
+    planned = Recipe(
+        epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, shape=tuple(shape), bounds=bounds, **recipe
+    )
     return Agreement.make(recipe=planned, trust=trust, epsilon=epsilon, server=server, clients=tuple(clients))
 
 

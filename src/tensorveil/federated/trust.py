@@ -33,7 +33,8 @@ class Trust:
     clients
         The number of clients.
     colluding
-        In "secure", how many clients may tell the server everything they know.
+        In "secure", how many clients may work together, with the server or without it. Any one client that keeps to
+        itself but reads what it is sent is expected anyway.
     drop_outs
         In "secure", how many clients may be missing from a round.
     noise
@@ -41,8 +42,8 @@ class Trust:
 
     Examples
     --------
-    >>> Trust(kind="secure", clients=3, colluding=0, drop_outs=1).counted
-    2
+    >>> Trust(kind="secure", clients=5, colluding=0, drop_outs=1).counted
+    3
     """
 
     kind: str
@@ -78,12 +79,30 @@ class Trust:
 
     @property
     def counted(self) -> int:
-        """How many honest parts of the noise are in every sum, whatever the server claims about drop-outs."""
+        """How many parts of the noise are in every sum and unknown to whoever the guarantee holds against.
+
+        A client knows its own part. So there are two views, and the one with fewer unknown parts counts: that of the
+        server, which may lie about drop-outs, with the colluding clients; and that of clients without the server.
+        """
         if self.kind != "secure":
             return 1
         honest = self.clients - self.colluding
         # docs/guarantees.md#secure-aggregation: a lying server can leave out this many honest clients, and no more.
-        return honest - honest * self.drop_outs // (self.threshold - self.colluding)
+        to_server = honest - honest * self.drop_outs // (self.threshold - self.colluding)
+        to_clients = self.threshold - max(self.colluding, 1)
+        return min(to_server, to_clients)
+
+    @property
+    def against(self) -> str:
+        """Whom the guarantee holds against, in words."""
+        if self.kind == "aggregator":
+            return "everyone except the server, which sees each client's sums and adds the noise"
+        if self.kind == "local":
+            return "the server and all other clients together"
+        if not self.colluding:
+            return "the server, and any one other client, but not both together"
+        others = "1 other client" if self.colluding == 1 else f"{self.colluding} other clients"
+        return f"the server together with up to {others}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

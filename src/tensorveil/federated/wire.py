@@ -9,6 +9,7 @@ message can be used twice or elsewhere.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,10 @@ SERVER: Final = -1
 KINDS: Final = ("hello", "share", "sum", "unmask")
 DTYPES: Final[dict[str, np.dtype[Any]]] = {"i8": np.dtype("<i8"), "u8": np.dtype("<u8"), "u1": np.dtype("u1")}
 FIELDS: Final = {"kind", "agreement", "run", "round", "sender", "receiver", "arrays"}
+# Names become parts of file names and of keys: digits only, of a known length.
+NAMES: Final = {"agreement": re.compile(r"[0-9a-f]{64}"), "run": re.compile(r"[0-9a-f]{32}")}
+# In every greeting: whether its sender knows of no reason why the run would not be private.
+PROMISE: Final = {"private": ("u1", 1)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +92,11 @@ def _header(text: bytes) -> dict[str, Any]:
     if not isinstance(header, dict) or set(header) != FIELDS:
         raise RefusedError("the header has wrong fields")
     numbers = [header[name] for name in ("round", "sender", "receiver")]
-    texts = [header[name] for name in ("agreement", "run")]
+    texts = [(pattern, header[name]) for name, pattern in NAMES.items()]
     if (
         header["kind"] not in KINDS
         or any(type(number) is not int or not -1 <= number < 1 << 31 for number in numbers)
-        or any(not isinstance(text, str) or len(text) > 64 for text in texts)
+        or any(not isinstance(text, str) or not pattern.fullmatch(text) for pattern, text in texts)
     ):
         raise RefusedError("the header has wrong values")
     return header
@@ -118,6 +123,16 @@ def _arrays(layout: Any, content: bytes) -> dict[str, NDArray[Any]]:
     if at != len(content):
         raise RefusedError("the message has too many bytes")
     return arrays
+
+
+def promise(private: bool) -> dict[str, NDArray[Any]]:
+    """Return the part of a greeting that says whether the run is private."""
+    return {"private": np.array([private], dtype=np.uint8)}
+
+
+def is_private(hello: Message) -> bool:
+    """Read what `promise` made."""
+    return bool(hello.arrays["private"][0] == 1)
 
 
 def text(message: Message, name: str) -> bytes:

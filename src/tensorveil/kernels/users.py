@@ -10,10 +10,11 @@ entries and the public state alone, to the last bit.
 Legend
     i, p            user; entry (those of user i are pointers[i] .. pointers[i + 1])
     columns, offsets   (released modes, n) coordinates; where the rows of a mode begin among all rows
-    row, at         number of a row among all released modes; where its ``width`` numbers begin in scratch and out
+    row, at         number of a row among all released modes; where its ``width`` numbers begin
     scales          per row, what its numbers are multiplied with
     per_unit, limit   grid steps per unit; greatest length of a contribution, in grid steps
-    touched, rows   where the rows that a user touches begin, repeats included; how many
+    touched, rows, places   the rows that a user touches, each once; how many; which of them a row is, or -1
+    numbers, steps  a user's whole contribution, before and after it is bounded (kernels/bounding.py)
     d               number of coefficients; design (n, d) and target (n,) of all entries
     G, B            (d, d) X'X + P, which becomes its Cholesky factor; its inverse
     w, s, x         (d,) solution; right-hand side or B x_p
@@ -31,12 +32,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.kernels.bounding import bound_whole
 from tensorveil.kernels.compiled import kernel
 
 Array = NDArray[Any]
 
+# A division by zero gives no number and no exception: whatever goes wrong for one user is that user's alone, and its
+# contribution is left out where it is bounded.
+user_kernel = kernel(error_model="numpy")
 
-@kernel()
+
+@user_kernel
 def slice_norms(pointers: Array, columns: Array, offsets: Array, scales: Array, scratch: Array, out: Array) -> None:
     """Write, for every user, the length of its numbers of entries per row, every row with its scale.
 
@@ -54,81 +60,58 @@ def slice_norms(pointers: Array, columns: Array, offsets: Array, scales: Array, 
         out[i] = math.sqrt(total)
 
 
-@kernel()
+@user_kernel
 def add_bounded(
     pointers: Array, columns: Array, offsets: Array, scales: Array, width: int, parts: Array, own: Array,
-    per_unit: float, limit: int, scratch: Array, touched: Array, out: Array,
+    per_unit: float, limit: int, places: Array, touched: Array, numbers: Array, steps: Array, out: Array,
 ) -> None:  # fmt: skip
-    """Add every user's contribution to ``out``, in grid steps, shortened to a length of at most ``limit``.
+    """Add every user's contribution to ``out``, in grid steps, bounded as a whole to a length of at most ``limit``.
 
     Entry p adds parts[p] (``width`` numbers), times the row's scale, to its row of every mode; ``own`` holds further
-    numbers per user, which come last. Numbers are cut off towards zero, so that rounding makes nothing longer; and the
-    length is checked again in whole numbers, which have no rounding errors. ``scratch`` is as long as ``out`` and stays
-    zero; ``touched`` has room for the rows of the user with the most entries, all modes together.
+    numbers per user, which come last. ``places`` has a -1 per row and is left so; ``touched``, ``numbers`` and
+    ``steps`` have room for the user with the most entries.
     """
-    # scratch is as long as all rows of all modes: only what a user has touched is read and set back to zero, so that a
-    # user costs as much as it has entries.
-    tail = len(out) - own.shape[1]
+    # Only the rows that a user touches are gathered, in the order of the user's entries: a user costs as much as it has
+    # entries, and its numbers stand in an order that is its own.
+    tail, more = len(out) - own.shape[1], own.shape[1]
     for i in range(len(pointers) - 1):
-        rows, square = 0, 0.0
-        for m in range(len(offsets)):
-            for p in range(pointers[i], pointers[i + 1]):
-                row = offsets[m] + columns[m, p]
-                at = row * width
-                touched[rows] = at
-                rows += 1
-                for k in range(width):
-                    scratch[at + k] += scales[row] * parts[p, k]
-        for k in range(own.shape[1]):
-            square += own[i, k] * own[i, k]
-        square += _squares_once(scratch, touched, rows, width)
-        length = math.sqrt(square) * per_unit
-        # The comparison is false for NaN too; and squares that underflow must not be scaled up. A contribution that is
-        # not sound is left out.
-        sound = length < 1e300 and per_unit < 1e100
-        factor = per_unit if length <= limit - 1.0 else per_unit * ((limit - 1.0) / length)
-        while sound and _whole_squares(scratch, touched, rows, width, own[i], factor) > limit * limit:
-            factor *= 0.999
+        rows = _gather(pointers[i], pointers[i + 1], columns, offsets, scales, width, parts, places, touched, numbers)
+        count = rows * width
+        for k in range(more):
+            numbers[count + k] = own[i, k]
+        bound_whole(numbers, count + more, per_unit, limit, steps)
         for q in range(rows):
-            for k in range(touched[q], touched[q] + width):
-                if sound:
-                    out[k] += np.int64(scratch[k] * factor)
-                scratch[k] = 0.0
-        if sound:
-            for k in range(own.shape[1]):
-                out[tail + k] += np.int64(own[i, k] * factor)
+            at = touched[q] * width
+            for k in range(width):
+                out[at + k] += steps[q * width + k]
+            places[touched[q]] = -1
+        for k in range(more):
+            out[tail + k] += steps[count + k]
 
 
-@kernel()
-def _squares_once(scratch: Array, touched: Array, rows: int, width: int) -> float:
-    """Sum the squares of all touched numbers, each once; touched rows are sorted, so that repeats are neighbours."""
-    total, last = 0.0, np.int64(-1)
-    touched[:rows].sort()
-    for q in range(rows):
-        if touched[q] != last:
-            last = touched[q]
-            for k in range(last, last + width):
-                total += scratch[k] * scratch[k]
-    return total
+@user_kernel
+def _gather(
+    low: int, high: int, columns: Array, offsets: Array, scales: Array, width: int, parts: Array, places: Array,
+    touched: Array, numbers: Array,
+) -> int:  # fmt: skip
+    """Sum a user's parts by row into ``numbers``, row touched[0] first; return how many rows there are."""
+    rows = 0
+    for m in range(len(offsets)):
+        for p in range(low, high):
+            row = offsets[m] + columns[m, p]
+            if places[row] < 0:
+                places[row] = rows
+                touched[rows] = row
+                for k in range(width):
+                    numbers[rows * width + k] = 0.0
+                rows += 1
+            at = places[row] * width
+            for k in range(width):
+                numbers[at + k] += scales[row] * parts[p, k]
+    return rows
 
 
-@kernel()
-def _whole_squares(scratch: Array, touched: Array, rows: int, width: int, own: Array, factor: float) -> Any:
-    """Sum the squares of the whole numbers that would be added; ``touched`` is sorted."""
-    total, last = np.int64(0), np.int64(-1)
-    for q in range(rows):
-        if touched[q] != last:
-            last = touched[q]
-            for k in range(last, last + width):
-                number = np.int64(scratch[k] * factor)
-                total += number * number
-    for k in range(len(own)):
-        number = np.int64(own[k] * factor)
-        total += number * number
-    return total
-
-
-@kernel()
+@user_kernel
 def ridge_users(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, out: Array) -> None:
     """Solve (X'X + P) w = X'y + P mean for every user: ``design`` holds X by entry, ``precision`` is P."""
     d = design.shape[1]
@@ -140,7 +123,7 @@ def ridge_users(pointers: Array, design: Array, target: Array, precision: Array,
         out[i] = _times(B, x)
 
 
-@kernel()
+@user_kernel
 def ridge_residuals(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, left: Array) -> None:
     """Write the targets less what every user's ridge regression explains of them."""
     d = design.shape[1]
@@ -157,7 +140,7 @@ def ridge_residuals(pointers: Array, design: Array, target: Array, precision: Ar
             left[p] = target[p] - explained
 
 
-@kernel()
+@user_kernel
 def leave_one_out(
     pointers: Array, design: Array, target: Array, precision: Array, mean: Array, first: int, out: Array, left: Array
 ) -> None:
@@ -193,7 +176,19 @@ def leave_one_out(
                 out[p, a - first] = w[a] - s[a] * step
 
 
-@kernel()
+@user_kernel
+def mix_columns(rows: Array, mixing: Array, out: Array) -> None:
+    """Write rows times mixing, row by row, so that no row depends on which others are there."""
+    for p in range(len(rows)):
+        for b in range(mixing.shape[1]):
+            out[p, b] = 0.0
+        for a in range(len(mixing)):
+            x = rows[p, a]
+            for b in range(mixing.shape[1]):
+                out[p, b] += x * mixing[a, b]
+
+
+@user_kernel
 def to_unit_length(rows: Array) -> None:
     """Divide every row by its length, in place; rows of zeros stay."""
     for p in range(len(rows)):
@@ -206,7 +201,7 @@ def to_unit_length(rows: Array) -> None:
                 rows[p, k] /= length
 
 
-@kernel()
+@user_kernel
 def sum_by_user(pointers: Array, numbers: Array, out: Array) -> None:
     """Sum numbers per entry by user, in order."""
     for i in range(len(pointers) - 1):
@@ -216,7 +211,7 @@ def sum_by_user(pointers: Array, numbers: Array, out: Array) -> None:
         out[i] = total
 
 
-@kernel()
+@user_kernel
 def standardise(design: Array, root: Array, mean: Array, target: Array, out: Array) -> None:
     """Write design times root, and take design times mean off the target, in place."""
     d = len(mean)
@@ -230,7 +225,7 @@ def standardise(design: Array, root: Array, mean: Array, target: Array, out: Arr
                 out[p, b] += x * root[a, b]
 
 
-@kernel()
+@user_kernel
 def taste_moments(
     pointers: Array, design: Array, target: Array, spread: float, tastes: Array, moments: Array, errors: Array
 ) -> None:
@@ -265,7 +260,7 @@ def taste_moments(
         errors[i, 1] = free / n
 
 
-@kernel()
+@user_kernel
 def _times(matrix: Array, vector: Array) -> Array:
     out = np.zeros(len(matrix))
     for a in range(len(matrix)):
@@ -274,7 +269,7 @@ def _times(matrix: Array, vector: Array) -> Array:
     return out
 
 
-@kernel()
+@user_kernel
 def _normal_equations(
     design: Array, target: Array, low: int, high: int, precision: Array, start: Array, G: Array, x: Array
 ) -> None:
@@ -290,7 +285,7 @@ def _normal_equations(
                 G[a, b] += h * design[p, b]
 
 
-@kernel()
+@user_kernel
 def _inverse(G: Array, out: Array) -> None:
     """Write the inverse of a positive definite matrix, of which the lower triangle is read and overwritten."""
     d = len(G)
@@ -316,7 +311,7 @@ def _inverse(G: Array, out: Array) -> None:
             out[b, a] = s
 
 
-@kernel()
+@user_kernel
 def count_pairs(pointers: Array, keys: Array, out: Array) -> None:
     """Write, for every user, how many pairs of its entries have equal keys; keys are sorted within users."""
     for i in range(len(pointers) - 1):
@@ -327,7 +322,7 @@ def count_pairs(pointers: Array, keys: Array, out: Array) -> None:
         out[i] = total
 
 
-@kernel()
+@user_kernel
 def fill_pairs(pointers: Array, keys: Array, rows: Array, left: Array, places: Array, products: Array) -> None:
     """Write, for every pair of equal keys, its place in the packed lower triangle and the product of ``left``."""
     at = 0

@@ -41,9 +41,7 @@ def convert_event(event: Event, released: Unit, budgeted: Unit) -> Event:
 
 
 def _count_steps(released: Unit, budgeted: Unit) -> int | None:
-    if (
-        released.kind == budgeted.kind == "tensor"
-    ):  # neighbours that differ in fewer entries are neighbours all the same
+    if released.kind == budgeted.kind == "tensor":  # those that differ in fewer entries are neighbours all the same
         fewer = budgeted.differ is not None and (released.differ is None or budgeted.differ <= released.differ)
         return 1 if fewer else None
     return _STEPS.get((released.kind, budgeted.kind))

@@ -203,8 +203,10 @@ class State:
                     raise refusal
                 arrays[str(name)] = np.frombuffer(content, dtype=kind, count=count, offset=at).reshape(shape)
                 at += 8 * count
-            state = cls(round=int(header["round"]), arrays=arrays)
-        except (ValueError, TypeError, KeyError, UnicodeDecodeError):
+            if type(header["round"]) is not int:
+                raise refusal
+            state = cls(round=header["round"], arrays=arrays)
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise refusal from None
         if at != len(content):
             raise refusal

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tensorveil.rounds.contract import COUNTS, LIMIT, OFFSET, SPREAD, TASTE_COVARIANCE, USERS, State, Step
 from tensorveil.rounds.grouping import People
+from tensorveil.rounds.soundness import LEAST_COUNT
 from tensorveil.rounds.stage import Setup, Stage, Updates
 from tensorveil.rounds.sums import Parts, Rows, measure_slices, sum_bounded, sum_by_user
 
@@ -133,5 +134,5 @@ def estimate_counts(noisy: Array, noise: Array, rows: Rows) -> Array:
         center = (seen - deviation**2 / typical) / deviation
         # The mean of a standard Gaussian that is known to exceed -center, without overflow.
         hazard = math.sqrt(2 / math.pi) / erfcx(np.clip(-center, -25.0, None) / math.sqrt(2))
-        out[part] = np.maximum(deviation * (center + hazard), 1e-6)
+        out[part] = np.maximum(deviation * (center + hazard), LEAST_COUNT)
     return out

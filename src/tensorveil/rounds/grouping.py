@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,28 +55,42 @@ class People:
 
 
 def group_people(tensor: ObservedTensor, protected: int, bounds: tuple[float, float]) -> People:
-    """Group a tensor's entries by their index of the protected mode, sorted by coordinates within each user."""
-    order = _sort(tensor, protected)
-    owners = tensor.columns[protected][order]
-    starts = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
-    released = [m for m in range(tensor.order) if m != protected]
+    """Group a tensor's entries by their index of the protected mode, sorted within each user."""
+    return group_entries(tensor.columns, tensor.values, tensor.shape, protected, bounds)
+
+
+def group_entries(
+    columns: Array, values: Array, shape: tuple[int, ...], protected: int, bounds: tuple[float, float]
+) -> People:
+    """Group (order, n) coordinates and their values, of which there may be none, by index of the protected mode.
+
+    Within each user, entries are sorted by coordinates, and by values where coordinates are equal.
+    """
+    # Adding zero turns minus zero, which compares equal and has other bits, into zero.
+    clipped = np.clip(values.astype(np.float64), *bounds) + 0.0
+    released = [m for m in range(len(shape)) if m != protected]
+    modes = [protected, *released]
+    order = _sort(linear_keys(columns[modes], tuple(shape[m] for m in modes)), clipped)
+    owners = columns[protected][order]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
     return People(
         ids=owners[starts].astype(np.int64),
         pointers=np.append(starts, len(owners)).astype(np.int64),
-        columns=np.ascontiguousarray(np.stack([tensor.columns[m][order] for m in released]), dtype=np.int32),
-        values=np.clip(tensor.values[order].astype(np.float64), *bounds),
+        columns=np.ascontiguousarray(columns[released][:, order], dtype=np.int32),
+        values=clipped[order],
     )
 
 
-def _sort(tensor: ObservedTensor, protected: int) -> Array:
-    """Return the order by owner, then by the other coordinates; sorted entries are left as they are."""
-    modes = [protected, *(m for m in range(tensor.order) if m != protected)]
-    keys = linear_keys(tensor.columns[modes], tuple(tensor.shape[m] for m in modes))
+def _sort(keys: Sequence[Array], values: Array) -> Array:
+    """Return the order by keys, the first key first, then by values; sorted entries are left as they are."""
     if len(keys) == 1:
-        if np.all(keys[0][1:] > keys[0][:-1]):
-            return np.arange(tensor.n_entries)
-        return np.argsort(keys[0], kind="stable")
-    return np.lexsort(keys[::-1])
+        steps = np.diff(keys[0])
+        if np.all(steps > 0):
+            return np.arange(len(values))
+        order = np.argsort(keys[0], kind="stable")
+        if np.all(np.diff(keys[0][order]) > 0):
+            return order
+    return np.lexsort((values, *keys[::-1]))
 
 
 def check_group(tensor: ObservedTensor, shape: tuple[int, ...], protected: int) -> None:

@@ -32,6 +32,7 @@ from tensorveil.rounds.contract import (
 from tensorveil.rounds.grouping import People, check_group, group_people
 from tensorveil.rounds.plan import STAGES, plan_basis_ranks, plan_contributions, plan_steps, plan_sweeps
 from tensorveil.rounds.shared import SharedModel
+from tensorveil.rounds.soundness import check_state
 from tensorveil.rounds.stage import Setup
 from tensorveil.rounds.sums import Rows
 from tensorveil.tensor import ObservedTensor
@@ -39,6 +40,7 @@ from tensorveil.tensor import ObservedTensor
 FORMAT = 1
 
 _MOST_SWEEPS = 20
+_NARROWEST, _WIDEST = 1e-50, 1e50  # between the bounds: squares of values, and their squares, must be numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +206,10 @@ class Recipe:
         check_group(group, self.shape, self.protected)
         return group_people(group, self.protected, self.bounds)
 
+    def check_state(self, state: State) -> None:
+        """Refuse a state that no honest run can be in, whatever its noise."""
+        check_state(self.setup, state)
+
     def contribute(
         self, state: State, group: ObservedTensor | People, *, threads: int | None = None
     ) -> NDArray[np.int64]:
@@ -267,6 +273,8 @@ def _read_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     numbers = tuple(float(bound) for bound in bounds)
     if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[0] >= numbers[1]:
         raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
+    if not _NARROWEST <= numbers[1] - numbers[0] <= _WIDEST:
+        raise InputError(f"bounds must be {_NARROWEST:g} to {_WIDEST:g} apart. Measure values in another unit.")
     return numbers[0], numbers[1]
 
 

@@ -188,9 +188,13 @@ class SharedModel:
         return out
 
     def _features(self, columns: Array) -> Array:
-        """Return what a user's tastes multiply at every entry."""
+        """Return what a user's tastes multiply at every entry: entry by entry, see the note in kernels/users.py."""
         if self.core is not None:
-            features: Array = multiply_bases(self.factors, columns) @ self.core.reshape(len(self.core), -1).T
+            from tensorveil.kernels.users import mix_columns
+
+            mixing = np.ascontiguousarray(self.core.reshape(len(self.core), -1).T)
+            features = np.empty((columns.shape[1], mixing.shape[1]))
+            mix_columns(multiply_bases(self.factors, columns), mixing, features)
             return features
         out: Array = self.factors[0][columns[0]]
         for factor, column in zip(self.factors[1:], columns[1:], strict=True):

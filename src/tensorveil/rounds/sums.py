@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -114,19 +115,21 @@ def sum_bounded(
     from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 
     size = rows.total * width + own
+    per_unit = LIMIT / reach if reach > 0 else math.nan  # no reach, no contribution
 
     def work(first: int, last: int) -> Array:
-        out, scratch = np.zeros(size, dtype=np.int64), np.zeros(size)
-        for piece in cut_people(people.between(first, last)):
-            given = parts(piece)
-            pointers = piece.pointers if given.pointers is None else given.pointers
-            columns = rows.columns(piece) if given.columns is None else given.columns
-            most = int(np.diff(pointers).max(initial=0)) * len(rows.modes)
-            compiled.add_bounded(
-                pointers, columns, rows.offsets, rows.scales, width,
-                np.ascontiguousarray(given.entries), np.ascontiguousarray(given.own), LIMIT / reach, LIMIT, scratch,
-                np.empty(most, dtype=np.int64), out,
-            )  # fmt: skip
+        out, places = np.zeros(size, dtype=np.int64), np.full(rows.total, -1, dtype=np.int64)
+        for whole in cut_people(people.between(first, last)):
+            for piece, given in _compute(whole, parts):
+                pointers = piece.pointers if given.pointers is None else given.pointers
+                columns = rows.columns(piece) if given.columns is None else given.columns
+                most = min(int(np.diff(pointers).max(initial=0)) * len(rows.modes), rows.total)
+                room = most * width + own
+                compiled.add_bounded(
+                    pointers, columns, rows.offsets, rows.scales, width,
+                    np.ascontiguousarray(given.entries), np.ascontiguousarray(given.own), per_unit, LIMIT, places,
+                    np.empty(most, dtype=np.int64), np.empty(room), np.empty(room, dtype=np.int64), out,
+                )  # fmt: skip
         return out
 
     asked = thread_count(threads)
@@ -136,6 +139,22 @@ def sum_bounded(
     for part in found:
         total += part
     return total
+
+
+def _compute(piece: People, parts: Work) -> Iterator[tuple[People, Parts]]:
+    """Yield the contributions of a piece: of all people at once, or one by one without those for whom it fails.
+
+    A failure may depend on one user's entries. It must neither show nor take the others' contributions along.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            given = parts(piece)
+    except Exception:
+        if piece.n_users > 1:
+            for i in range(piece.n_users):
+                yield from _compute(piece.between(i, i + 1), parts)
+    else:
+        yield piece, given
 
 
 def measure_slices(people: People, rows: Rows) -> Array:

@@ -27,6 +27,7 @@ from tensorveil.rounds.contract import (
 )
 from tensorveil.rounds.grouping import People
 from tensorveil.rounds.own_part import make_design, subtract_shared
+from tensorveil.rounds.soundness import make_definite
 from tensorveil.rounds.stage import Setup, Stage, Updates
 from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 
@@ -90,7 +91,7 @@ class Tastes(Stage):
         spread *= 1 + (ratio - 1) * _measure_signal(errors, noise)
         return {
             TASTE_MEAN: state[TASTE_MEAN] + root @ (signal * mean),
-            TASTE_COVARIANCE: root @ second @ root.T,
+            TASTE_COVARIANCE: make_definite(root @ second @ root.T),
             SPREAD: np.array([spread]),
         }
 

@@ -13,17 +13,20 @@ from typing import Any
 from tensorveil.errors import InputError, note_charges
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
+from tensorveil.federated.errors import AbandonedError
 from tensorveil.federated.flower.processes import Channel
 from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.identity import load_identity, make_identity, public_hex
 from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
-from tensorveil.privacy import Guarantee
+from tensorveil.privacy import Guarantee, NonPrivate
 from tensorveil.release.folder import check_folder
 from tensorveil.release.release import write_release
+from tensorveil.rounds import Recipe
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.formats import pick_format
 
 __all__ = [
     "Agreed",
@@ -126,13 +129,17 @@ class ServerRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRun:
-    """A client of an agreement: its users, its home folder, where the server is, and its own ledger if it has one."""
+    """A client of an agreement: its users, its home folder, where the server is, and its own ledger if it has one.
+
+    With ``noise_off`` it takes part in a run without noise, which protects nobody.
+    """
 
     agreement: Path
     reading: Reading
     home: Path
     channel: Channel
     ledger: Path | None = None
+    noise_off: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +171,7 @@ class FederatedRelease:
         return {
             "output": str(self.output),
             "trust": self.trust.to_json(),
+            "against": self.trust.against,
             "rounds": list(self.rounds),
             "guarantee": self.guarantee.to_json(),
             "ledger": None if self.ledger is None else str(self.ledger),
@@ -259,31 +267,46 @@ def take_part(run: ClientRun) -> TookPart:
     """Answer a server until the run is over."""
     agreement = Agreement.load(run.agreement)
     load_identity(run.home)
-    shape = getattr(agreement.recipe, "shape", None)
-    data = read_indices(run.reading, shape, "FILE must hold indices that all parties number alike, not labels.")
+    if run.noise_off and agreement.trust.noise:
+        raise InputError("noise_off: the agreement adds noise. Leave it out.")
+    if not isinstance(agreement.recipe, Recipe):
+        raise InputError("the agreement is about something else than completion. Take part from Python: Client.")
+    rule = "FILE must hold indices that all parties number alike, not labels."
+    data = read_indices(run.reading, agreement.recipe.shape, rule)
     from tensorveil.federated.flower.client_app import work
 
-    client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger)
+    client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger, not_private=run.noise_off)
     with keep_log(run.home) as log:
         logger.info("%s", guarantee_of(agreement, secure_noise=True))
-        work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
+        try:
+            work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
+        except AbandonedError:
+            client.forget()
+            raise
     return TookPart(agreement=agreement.digest, finished=client.finished, log=log)
 
 
 def release_outcome(outcome: Outcome, folder: Path) -> Path:
-    """Write the release of a federated run; one without noise is marked as not private.
+    """Write the release of a federated run; one that was agreed on without noise is marked as not private.
 
     Guarantee: the outcome's (docs/guarantees.md#federated).
     """
+    agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
     with note_charges(lambda: outcome.ledger is not None):
-        return write_release(outcome, folder, allow_not_private=not outcome.guarantee_.private)
+        return write_release(outcome, folder, allow_not_private=agreed_openly)
 
 
-def read_indices(reading: Reading, shape: Sequence[int] | None, rule: str) -> ObservedTensor:
-    """Read users' entries. Labels would be numbered by what occurs in the data, so all modes must hold indices."""
+def read_indices(reading: Reading, shape: Sequence[int], rule: str) -> ObservedTensor:
+    """Read users' entries, numbered within declared sizes.
+
+    Labels would be numbered by what occurs in the data, so all modes must hold indices.
+    """
+    refusal = InputError(f"{rule} Add indices=True.")
+    if pick_format(Path(reading.file), reading.format).is_table and not reading.indices:
+        raise refusal
     tensor = read_tensor(replace(reading, shape=shape))
     if any(mode.labels is not None for mode in tensor.modes):
-        raise InputError(f"{rule} Add indices=True.")
+        raise refusal
     return tensor
 
 

@@ -60,7 +60,8 @@ class Simulation:
     output
         The release folder to make.
     reading, dataset, time
-        The data: a file, or else a named dataset, perhaps with its time mode ("day", or a number of slices).
+        The data: a file, read by declared sizes (the reading's ``shape``), or else a named dataset, whose shape is
+        public knowledge, perhaps with its time mode ("day", or a number of slices).
     clients
         How many clients the users are split over.
     processes, ray
@@ -112,6 +113,11 @@ def simulate_federation(run: Simulation) -> FederatedRelease:
 def _read(run: Simulation) -> ObservedTensor:
     """Read the data; a named dataset's shape is public knowledge, and its labels are left behind."""
     if run.reading is not None:
+        if run.reading.shape is None:
+            raise InputError(
+                "reading needs a declared shape: read off the data, it would tell which indices occur. "
+                "Try shape=(943, 1682), or --private-shape 943,1682."
+            )
         return read_indices(run.reading, run.reading.shape, "FILE must hold indices of a public numbering, not labels.")
     if run.dataset is None:
         raise InputError("reading or dataset must be given. Try dataset='ml-100k'.")
@@ -142,7 +148,7 @@ def _make_agreement(run: Simulation, tensor: ObservedTensor, folder: Path) -> Ag
     modes = tuple(mode.name for mode in tensor.modes)
     agreement = agree_on(run.promise, server, tuple(clients), shape=tensor.shape, modes=modes)
     agreement.save(folder / AGREEMENT)
-    if agreement.trust.kind == "local":
+    if _needs_ledgers(agreement):
         budget = Budget(epsilon=run.promise.epsilon, delta=run.promise.delta)
         for k in range(run.clients):
             path = folder / f"client-{k}" / OWN_LEDGER
@@ -151,13 +157,24 @@ def _make_agreement(run: Simulation, tensor: ObservedTensor, folder: Path) -> Ag
 
 
 def _own_ledger(agreement: Agreement, home: Path) -> Path | None:
-    return home / OWN_LEDGER if agreement.trust.kind == "local" else None
+    return home / OWN_LEDGER if _needs_ledgers(agreement) else None
+
+
+def _needs_ledgers(agreement: Agreement) -> bool:
+    """Tell whether every client has a ledger of its own."""
+    return agreement.trust.kind == "local" and agreement.trust.noise
 
 
 def _make_client(folder: Path, k: int) -> Client:
     """Make a client of its folder, as a worker of a simulation must."""
     agreement, home = Agreement.load(folder / AGREEMENT), folder / f"client-{k}"
-    return Client(agreement=agreement, home=home, data=lambda: read(home / DATA), ledger=_own_ledger(agreement, home))
+    return Client(
+        agreement=agreement,
+        home=home,
+        data=lambda: read(home / DATA),
+        ledger=_own_ledger(agreement, home),
+        not_private=not agreement.trust.noise,
+    )
 
 
 def _run_here(run: Simulation, agreement: Agreement, folder: Path) -> FederatedRelease:
@@ -197,6 +214,7 @@ def _run_processes(run: Simulation, agreement: Agreement, folder: Path) -> Feder
             take_part = [*own, "client", terms, str(home / DATA), "--home", str(home), "--server", address]
             ledger = _own_ledger(agreement, home)
             take_part += [] if ledger is None else ["--ledger", str(ledger)]
+            take_part += [] if agreement.trust.noise else ["--noise-off"]
             out = stack.enter_context((home / "output.log").open("wb"))
             stack.enter_context(_start_party(take_part, stdout=out, stderr=out))
         text, _ = server.communicate()

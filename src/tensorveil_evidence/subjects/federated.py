@@ -1,13 +1,13 @@
 """Federated runs through the real engine, in one process: what those see against whom a trust model protects.
 
 A run sums the moments of as many classes as draws are wanted, with the same records in each: whoever looks at a class
-sees one draw of what one record more or less changes. Parties have keys, memories and ledgers; messages are signed and
-masked. What is seen is
+sees one draw of what one record more or less changes. Parties have keys and memories; messages are signed and masked.
+Their noise is seeded, which they say in their greetings. What is seen is
 
 - aggregator: the total, with the server's noise;
 - local: what one client sends;
-- secure: the total less what colluding clients put in, their own noise included; and with clients missing. One masked
-  vector should tell nothing at all.
+- secure: the total less what colluding clients put in, their own noise included, or what one client that is merely
+  curious did; and with clients missing. One masked vector should tell nothing at all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from tensorveil.learning import ClassMoments, Directions, Samples
 from tensorveil.learning.statistics import STEP
 from tensorveil.local import Basis
 from tensorveil.noise import NoiseSource, SeededSource, rounded_gaussian
-from tensorveil.privacy import Budget, Ledger
 from tensorveil.rounds import Round
 from tensorveil_evidence.subjects.subject import BlackBox, noisy_statistic, source
 
@@ -52,6 +51,8 @@ _TRUSTS = {
     "aggregator": Trust(kind="aggregator", clients=2),
     "local": Trust(kind="local", clients=3),
     "secure": Trust(kind="secure", clients=3),
+    "secure, two clients": Trust(kind="secure", clients=2),
+    "secure, one missing": Trust(kind="secure", clients=3, drop_outs=1),
     "secure, one colluding": Trust(kind="secure", clients=3, colluding=1),
     "secure, one colluding and one missing": Trust(kind="secure", clients=5, colluding=1, drop_outs=1),
 }
@@ -119,7 +120,7 @@ def _view(trust: Trust) -> Callable[[Array, np.random.Generator, int], Array]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Parties:
-    """A server and its clients: honest ones first, of whom the second may be missing, then those who collude."""
+    """A server and its clients: honest ones first, of whom the second may be missing, then those who look."""
 
     agreement: Agreement
     server: Ed25519PrivateKey
@@ -139,16 +140,17 @@ class _Parties:
         return np.asarray(sent[-1].arrays["total"])
 
     def coalition(self, bits: NoiseSource) -> Array:
-        """Run, and return the total less what the colluding clients know to be theirs."""
+        """Run, and return the total less what the colluding clients, or one curious client, know to be theirs."""
         trust, recipe = self.agreement.trust, self.agreement.recipe
         answers = [
             _silent_in_rounds(client) if 1 <= k <= trust.drop_outs else client.answer
             for k, client in enumerate(self.clients)
         ]
         total = self._run(answers, bits).state["sums"] / STEP
-        for k in range(trust.clients - trust.colluding, trust.clients):
+        curious = max(trust.colluding, 1) if trust.kind == "secure" else 0
+        for k in range(trust.clients - curious, trust.clients):
             this, noise = recipe.rounds[0], SeededSource(self.keys[k])
-            own = self.clients[k].contribution(recipe.start(), self.clients[k].data())
+            own = self.clients[k].contribution(recipe.start())
             total = total - own - rounded_gaussian(part_deviation(this, trust), this.size, noise)
         return np.asarray(total)
 
@@ -156,7 +158,7 @@ class _Parties:
         log = logging.getLogger("tensorveil.federated")
         before, log.disabled = log.disabled, True  # here it is expected that somebody is missing
         try:
-            return run_server(self.agreement, self.server, InProcess(answers=answers), source=bits)
+            return run_server(self.agreement, self.server, InProcess(answers=answers), source=bits, not_private=True)
         finally:
             log.disabled = before
 
@@ -173,7 +175,7 @@ def _silent_in_rounds(client: Client) -> Answer:
 
 
 def _parties(folder: Path, trust: Trust, records: Array, classes: int, rng: np.random.Generator) -> _Parties:
-    """Make keys, ledgers and an agreement; every class has the records at the first client, and one at each other."""
+    """Make keys and an agreement; every class has the records at the first client, and one at each other."""
     server, public = make_parties(folder, trust.clients)
     agreement = Agreement.make(
         recipe=_recipe(trust, classes), trust=trust, epsilon=_EPSILON, server=server, clients=tuple(public)
@@ -184,10 +186,9 @@ def _parties(folder: Path, trust: Trust, records: Array, classes: int, rng: np.r
     clients = []
     for k, key in enumerate(keys):
         home, group = folder / f"client-{k}", first if k == 0 else others
-        ledger = _ledger(home) if trust.kind == "local" else None  # else clients need none
         clients.append(
             Client(
-                agreement=agreement, home=home, data=partial(_same, group), ledger=ledger, source=SeededSource(key)
+                agreement=agreement, home=home, data=partial(_same, group), source=SeededSource(key), not_private=True
             )
         )  # fmt: skip
     return _Parties(agreement=agreement, server=load_identity(folder / "server"), clients=clients, keys=keys)
@@ -195,9 +196,3 @@ def _parties(folder: Path, trust: Trust, records: Array, classes: int, rng: np.r
 
 def _same(group: Samples) -> Samples:
     return group
-
-
-def _ledger(home: Path) -> Path:
-    place, budget = home / "ledger", Budget(epsilon=_EPSILON, delta=_DELTA)
-    Ledger.create(place, budget=budget, unit="slice:record", name="audit")
-    return place

@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
 from tensorveil.federated.identity import make_identity, public_hex
+from tensorveil.federated.secure import masking
 from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust, plan_epsilon
 from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
 
 SHAPE = (30, 6, 4)
+RUN = "ab" * 16
 
 
 def ratings(seed: int = 0, n: int = 300, shape: Any = SHAPE) -> Any:
@@ -79,5 +82,50 @@ def in_process(
     trust = Trust(kind=kind, clients=n, noise=noise, colluding=colluding, drop_outs=drop_outs)
     agreement, server, homes = agreed(tmp_path, trust, epsilon, sweeps=sweeps)
     data = ratings()
-    clients = clients_of(agreement, homes, split_users(data, n), **options)
+    clients = clients_of(agreement, homes, split_users(data, n), **{"not_private": not noise, **options})
     return agreement, server, clients, InProcess(answers=[client.answer for client in clients]), data
+
+
+class Asking:
+    """A server in the hand: asks clients whatever a test wants."""
+
+    def __init__(self, tmp_path: Path, kind: str = "secure", **more: Any) -> None:
+        self.agreement, self.key, self.clients, _, _ = in_process(tmp_path, kind, **more)
+        self.homes = [client.home for client in self.clients]
+
+    def message(
+        self, kind_: Any, round_: Any, receiver_: Any, arrays: Any = None, key: Any = None, **changes: Any
+    ) -> Any:
+        facts = {
+            "kind": kind_,
+            "agreement": self.agreement.digest,
+            "run": RUN,
+            "round": round_,
+            "sender": wire.SERVER,
+            "receiver": receiver_,
+            "arrays": arrays or {},
+        }
+        return wire.encode(wire.Message(**{**facts, **changes}), key or self.key)
+
+    def ask(self, client: Any, *question: Any, **changes: Any) -> Any:
+        content = self.clients[client].answer(self.message(*question, **changes))
+        return wire.decode(content, len(content))
+
+    def greet(self, run: Any = RUN) -> Any:
+        hello = self.message("hello", -1, wire.SERVER, wire.promise(self.agreement.trust.noise), run=run)
+        self.hellos = [np.frombuffer(c.answer(hello), dtype=np.uint8) for c in self.clients]
+        return {f"hello-{k}": hello for k, hello in enumerate(self.hellos)}
+
+    def share(self) -> Any:
+        hellos = self.greet()
+        sealed = [self.ask(k, "share", -1, k, hellos).arrays["sealed"].tobytes() for k in range(len(self.clients))]
+        length = masking.sealed_length(len(self.agreement.recipe.rounds))
+        return [b"".join(s[k * length : (k + 1) * length] for s in sealed) for k in range(len(self.clients))]
+
+    def state(self, state: Any = None) -> Any:
+        state = self.agreement.recipe.start() if state is None else state
+        return np.frombuffer(state.to_bytes(), dtype=np.uint8)
+
+    def first(self, client: Any, inboxes: Any, state: Any = None) -> Any:
+        arrays = {"state": self.state(state), "inbox": np.frombuffer(inboxes[client], dtype=np.uint8)}
+        return self.ask(client, "sum", 0, client, arrays)

@@ -1,5 +1,6 @@
 """What a client refuses: everything that is not the agreed server's next question, whatever a lying server tries."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,58 +12,8 @@ from tensorveil.federated import wire
 from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, make_identity
-from tensorveil.federated.secure import masking
 from tensorveil.rounds import State
-from tests.unit.federated.federated_cases import clients_of, in_process, ratings
-
-RUN = "ab" * 16
-
-
-class Asking:
-    """A server in the hand: asks clients whatever a test wants."""
-
-    def __init__(self, tmp_path: Path, kind: str = "secure", **more: Any) -> None:
-        self.agreement, self.key, self.clients, _, _ = in_process(tmp_path, kind, **more)
-        self.homes = [client.home for client in self.clients]
-
-    def message(
-        self, kind_: Any, round_: Any, receiver_: Any, arrays: Any = None, key: Any = None, **changes: Any
-    ) -> Any:
-        facts = {
-            "kind": kind_,
-            "agreement": self.agreement.digest,
-            "run": RUN,
-            "round": round_,
-            "sender": wire.SERVER,
-            "receiver": receiver_,
-            "arrays": arrays or {},
-        }
-        return wire.encode(wire.Message(**{**facts, **changes}), key or self.key)
-
-    def ask(self, client: Any, *question: Any, **changes: Any) -> Any:
-        content = self.clients[client].answer(self.message(*question, **changes))
-        return wire.decode(content, len(content))
-
-    def greet(self, run: Any = RUN) -> Any:
-        self.hellos = [
-            np.frombuffer(c.answer(self.message("hello", -1, wire.SERVER, run=run)), dtype=np.uint8)
-            for c in self.clients
-        ]
-        return {f"hello-{k}": hello for k, hello in enumerate(self.hellos)}
-
-    def share(self) -> Any:
-        hellos = self.greet()
-        sealed = [self.ask(k, "share", -1, k, hellos).arrays["sealed"].tobytes() for k in range(len(self.clients))]
-        length = masking.sealed_length(len(self.agreement.recipe.rounds))
-        return [b"".join(s[k * length : (k + 1) * length] for s in sealed) for k in range(len(self.clients))]
-
-    def state(self, state: Any = None) -> Any:
-        state = self.agreement.recipe.start() if state is None else state
-        return np.frombuffer(state.to_bytes(), dtype=np.uint8)
-
-    def first(self, client: Any, inboxes: Any, state: Any = None) -> Any:
-        arrays = {"state": self.state(state), "inbox": np.frombuffer(inboxes[client], dtype=np.uint8)}
-        return self.ask(client, "sum", 0, client, arrays)
+from tests.unit.federated.federated_cases import Asking, clients_of, ratings
 
 
 def test_a_question_is_answered_once(tmp_path: Path) -> None:
@@ -84,7 +35,7 @@ def test_another_run_of_the_same_agreement_gets_nothing(tmp_path: Path) -> None:
     asking.greet()
     asking.ask(0, "sum", 0, 0, {"state": asking.state()})
     with pytest.raises(RefusedError, match="used up"):
-        asking.ask(0, "hello", -1, wire.SERVER, run="cd" * 16)
+        asking.ask(0, "hello", -1, wire.SERVER, wire.promise(True), run="cd" * 16)
     with pytest.raises(RefusedError, match="another run"):
         asking.ask(0, "sum", 1, 0, {"state": asking.state()}, run="cd" * 16)
 
@@ -192,7 +143,7 @@ def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path: Path) -> 
     asking = Asking(tmp_path, "aggregator", sweeps=2)
     recipe = asking.agreement.recipe
     data = ratings()
-    one = data.take(data.columns[0] == 3)
+    client = replace(asking.clients[0], data=lambda: data.take(data.columns[0] == 3))
     rng = np.random.default_rng(0)
     state = recipe.start()
     for this in recipe.rounds:
@@ -201,7 +152,7 @@ def test_no_state_makes_a_user_contribute_more_than_declared(tmp_path: Path) -> 
                 name: rng.standard_normal(a.shape) * scale if a.dtype.kind == "f" else a
                 for name, a in state.arrays.items()
             }
-            total = asking.clients[0].contribution(State(round=state.round, arrays=hostile), one)
+            total = client.contribution(State(round=state.round, arrays=hostile))
             assert sum(int(x) ** 2 for x in total) <= this.limit**2
             assert np.abs(total).max() <= this.largest
         state = recipe.advance(state, np.zeros(this.size, dtype=np.int64))

@@ -81,10 +81,16 @@ def test_noise_on_the_sums_is_what_the_recipe_expects(tmp_path: Path, kind: Any)
 
 def test_a_trusted_server_with_a_seed_says_so(tmp_path: Path) -> None:
     agreement, key, _, transport, _ = in_process(tmp_path, "aggregator")
-    outcome = run_server(agreement, key, transport, source=SeededSource(1), settings=HASTE)
-    assert not outcome.guarantee_.private
-    folder = release_outcome(outcome, tmp_path / "release")
-    assert all(path.name.startswith("NOT-PRIVATE-") for path in folder.iterdir())
+    with pytest.raises(InputError, match="source must be secure"):
+        run_server(agreement, key, transport, source=SeededSource(1), settings=HASTE)
+    seeded: dict[str, Any] = {"source": SeededSource(1), "not_private": True, "settings": HASTE}
+    with pytest.raises(AbandonedError, match="0 of 3 clients came"):  # clients do not take part in such a run
+        run_server(agreement, key, transport, **seeded)
+    agreement, key, _, transport, _ = in_process(tmp_path / "seeded", "aggregator", not_private=True)
+    outcome = run_server(agreement, key, transport, **seeded)
+    assert outcome.guarantee_.sentence().startswith("NOT PRIVATE")
+    with pytest.raises(InputError):
+        release_outcome(outcome, tmp_path / "release")
 
 
 class Wire:
@@ -280,7 +286,7 @@ def test_with_local_noise_every_client_charges_its_own_ledger_once(tmp_path: Pat
     for path in ledgers:
         (charge,) = Ledger.open(path).entries()
         assert charge.event == agreement.event
-    assert "nobody but the client that holds the data is trusted" in outcome.guarantee_.sentence()
+    assert "against the server and all other clients together" in outcome.guarantee_.sentence()
     # Each client alone is private at epsilon; what all of them together release is more so.
     assert agreement.recipe.epsilon < agreement.epsilon
 

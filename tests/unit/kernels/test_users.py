@@ -83,6 +83,25 @@ def test_rows_of_unit_length_and_sums() -> None:
     assert out.tolist() == [3.0, 0.0]
 
 
+def sum_with(add: Any, *given: Any, size: int, rows: int) -> Any:
+    """Sum into zeros, with room for a user who touches every row, and check that what must be left as it was is."""
+    out, places = np.zeros(size, dtype=np.int64), np.full(rows, -1)
+    add(*given, places, np.empty(rows, np.int64), np.empty(size), np.empty(size, np.int64), out)
+    assert np.all(places == -1)
+    return out
+
+
+def test_rows_are_mixed_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    rows, mixing = rng.normal(size=(7, 5)), rng.normal(size=(5, 3))
+    whole, alone = np.empty((7, 3)), np.empty((1, 3))
+    users.mix_columns(rows, mixing, whole)
+    np.testing.assert_allclose(whole, rows @ mixing, rtol=1e-12)
+    for p in range(7):
+        users.mix_columns(rows[p : p + 1], mixing, alone)
+        assert np.array_equal(alone[0], whole[p])
+
+
 @given(seed=st.integers(0, 10**6), width=st.integers(1, 3), scale=st.sampled_from([1e-3, 1.0, 1e6]))
 def test_bounded_sums_are_those_of_the_definition(seed: int, width: Any, scale: Any) -> None:
     rng = np.random.default_rng(seed)
@@ -91,13 +110,8 @@ def test_bounded_sums_are_those_of_the_definition(seed: int, width: Any, scale: 
     offsets, scales = np.array([0, 3]), np.array([1.0, 0.9, 0.8, 0.5, 0.4, 0.3])
     parts, own = scale * rng.normal(size=(9, width)), scale * rng.normal(size=(3, 2))
     size, limit = 6 * width + 2, 1 << 24
-    outs = []
-    for add in (users.add_bounded, add_bounded):
-        out, scratch = np.zeros(size, dtype=np.int64), np.zeros(size)
-        given = (pointers, columns, offsets, scales, width, parts, own, 1000.0, limit, scratch, np.empty(10, np.int64))
-        add(*given, out)
-        assert not scratch.any()
-        outs.append(out)
+    given = (pointers, columns, offsets, scales, width, parts, own, 1000.0, limit)
+    outs = [sum_with(add, *given, size=size, rows=6) for add in (users.add_bounded, add_bounded)]
     assert np.abs(outs[0] - outs[1]).max() <= 3  # a step per user, where a float is rounded differently
 
 
@@ -106,23 +120,18 @@ def test_what_is_no_number_is_left_out_or_bounded(wild: Any) -> None:
     """A state that went wrong must not make a contribution longer."""
     pointers, columns = np.array([0, 2, 3]), np.array([[0, 1, 2]], dtype=np.int32)
     parts, own = np.array([[wild], [1.0], [0.5]]), np.empty((2, 0))
-    out, scratch = np.zeros(3, dtype=np.int64), np.zeros(3)
-    places = np.empty(2, np.int64)
-    users.add_bounded(
-        pointers, columns, np.zeros(1, int), np.ones(3), 1, parts, own, 1.0, 1 << 24, scratch, places, out
-    )
-    assert out.tolist() == [0, 0, 0]  # 0.5 of a step is cut off towards zero
-    assert not scratch.any()
+    where = (np.zeros(1, int), np.ones(3), 1)
+    out = sum_with(users.add_bounded, pointers, columns, *where, parts, own, 2.0, 1 << 24, size=3, rows=3)
+    assert out.tolist() == [0, 0, 1]  # the other user's contribution is as it was
 
 
-@pytest.mark.parametrize("per_unit", [1e200, np.inf, np.nan])
+@pytest.mark.parametrize("per_unit", [1e200, np.inf, np.nan, 0.0, -1.0, -1e200])
 def test_a_wild_scale_contributes_nothing(per_unit: Any) -> None:
     """Squares of 1e-180 are zero in floats: the length of such a vector would look like nothing."""
-    out, scratch, places = np.zeros(1, dtype=np.int64), np.zeros(1), np.empty(1, np.int64)
     pointers, columns = np.array([0, 1]), np.zeros((1, 1), dtype=np.int32)
     parts, own = np.array([[1e-180]]), np.empty((1, 0))
     where = (np.zeros(1, int), np.ones(1), 1)
-    users.add_bounded(pointers, columns, *where, parts, own, per_unit, 1 << 24, scratch, places, out)
+    out = sum_with(users.add_bounded, pointers, columns, *where, parts, own, per_unit, 1 << 24, size=1, rows=1)
     assert out.tolist() == [0]
 
 
