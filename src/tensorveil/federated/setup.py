@@ -59,4 +59,4 @@ def make_parties(folder: Path, clients: int) -> tuple[str, list[str]]:
 def split_users(tensor: ObservedTensor, protected: int, parts: int) -> list[ObservedTensor]:
     """Split a tensor into groups of whole users by their index, whatever the data."""
     owner = tensor.columns[protected] % parts
-    return [tensor.take(owner == part) for part in range(parts)]
+    return [tensor.take(owner == part, may_be_empty=True) for part in range(parts)]

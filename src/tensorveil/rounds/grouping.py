@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.privacy.gate import PrivateEntries
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.keys import linear_keys
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class People:
     """Users and their entries: user ``ids[i]`` owns entries ``pointers[i]`` to ``pointers[i + 1]``.
 
@@ -25,8 +26,8 @@ class People:
 
     ids: Array
     pointers: Array
-    columns: Array = field(repr=False)
-    values: Array = field(repr=False)
+    columns: Array
+    values: Array
 
     @property
     def n_users(self) -> int:
@@ -52,6 +53,15 @@ class People:
             columns=self.columns[:, low:high],
             values=self.values[low:high],
         )
+
+
+def group_private(data: PrivateEntries, protected: int) -> People:
+    """Group private entries, as the gate admits them, by their index of the protected mode."""
+    columns = data.columns.reveal()
+    # The declared size of the protected mode is no limit here: its indices only number the owners.
+    largest = int(columns[protected].max(initial=0)) + 1
+    shape = tuple(largest if m == protected else size for m, size in enumerate(data.shape))
+    return group_entries(columns, data.values.reveal(), shape, protected, data.bounds)
 
 
 def group_people(tensor: ObservedTensor, protected: int, bounds: tuple[float, float]) -> People:

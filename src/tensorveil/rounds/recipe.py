@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.privacy import Budget, gaussian_mu, split_gaussian
+from tensorveil.privacy import Budget, Unit, gaussian_mu, split_gaussian
+from tensorveil.privacy.gate import Declared, PrivateEntries, admit, check_origin
 from tensorveil.rounds.assembly import assemble_model
 from tensorveil.rounds.contract import (
     BIAS_PRECISIONS,
@@ -29,13 +30,13 @@ from tensorveil.rounds.contract import (
     State,
     Step,
 )
-from tensorveil.rounds.grouping import People, check_group, group_people
+from tensorveil.rounds.grouping import People, group_private
 from tensorveil.rounds.plan import STAGES, plan_basis_ranks, plan_contributions, plan_steps, plan_sweeps
 from tensorveil.rounds.shared import SharedModel
 from tensorveil.rounds.soundness import check_state
 from tensorveil.rounds.stage import Setup
 from tensorveil.rounds.sums import Rows
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import Mode, ObservedTensor
 
 FORMAT = 1
 
@@ -203,8 +204,14 @@ class Recipe:
 
     def people(self, group: ObservedTensor) -> People:
         """Group entries by user, once for any number of rounds; the group must hold all entries of its users."""
-        check_group(group, self.shape, self.protected)
-        return group_people(group, self.protected, self.bounds)
+        unit = Unit.slice(self.protect)
+        check_origin(group, unit)
+        if group.order != len(self.shape):
+            raise InputError("group must have the modes that the recipe declares, as many and in their order.")
+        modes = tuple(Mode(name) for name in self.modes)
+        data = admit(group, Declared(unit=unit, bounds=self.bounds, shape=self.shape, modes=modes))
+        assert isinstance(data, PrivateEntries)
+        return group_private(data, self.protected)
 
     def check_state(self, state: State) -> None:
         """Refuse a state that no honest run can be in, whatever its noise."""

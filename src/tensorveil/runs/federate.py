@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,11 @@ from tensorveil.federated.identity import load_identity, make_identity, public_h
 from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
-from tensorveil.privacy import Guarantee, NonPrivate
+from tensorveil.privacy import Guarantee, NonPrivate, Unit
 from tensorveil.release.folder import check_folder
 from tensorveil.release.release import write_release
 from tensorveil.rounds import Recipe
-from tensorveil.runs.reading import Reading, read_tensor
-from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.files.formats import pick_format
+from tensorveil.runs.reading import Reading, read_privately
 
 __all__ = [
     "Agreed",
@@ -271,8 +269,8 @@ def take_part(run: ClientRun) -> TookPart:
         raise InputError("noise_off: the agreement adds noise. Leave it out.")
     if not isinstance(agreement.recipe, Recipe):
         raise InputError("the agreement is about something else than completion. Take part from Python: Client.")
-    rule = "FILE must hold indices that all parties number alike, not labels."
-    data = read_indices(run.reading, agreement.recipe.shape, rule)
+    recipe = agreement.recipe
+    data = read_privately(run.reading, Unit.slice(recipe.protect), recipe.bounds, recipe.shape)
     from tensorveil.federated.flower.client_app import work
 
     client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger, not_private=run.noise_off)
@@ -294,20 +292,6 @@ def release_outcome(outcome: Outcome, folder: Path) -> Path:
     agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
     with note_charges(lambda: outcome.ledger is not None):
         return write_release(outcome, folder, allow_not_private=agreed_openly)
-
-
-def read_indices(reading: Reading, shape: Sequence[int], rule: str) -> ObservedTensor:
-    """Read users' entries, numbered within declared sizes.
-
-    Labels would be numbered by what occurs in the data, so all modes must hold indices.
-    """
-    refusal = InputError(f"{rule} Add indices=True.")
-    if pick_format(Path(reading.file), reading.format).is_table and not reading.indices:
-        raise refusal
-    tensor = read_tensor(replace(reading, shape=shape))
-    if any(mode.labels is not None for mode in tensor.modes):
-        raise refusal
-    return tensor
 
 
 def gather_facts(agreement: Agreement, outcome: Outcome, output: Path, log: Path) -> FederatedRelease:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from tensorveil.completion.private import PrivateCompletion
 from tensorveil.errors import InputError, note_charges
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
-from tensorveil.privacy.gate import reading_rules
 from tensorveil.release.diagnostics import check_diagnostics_folder, write_diagnostics
 from tensorveil.release.fill import Fill
 from tensorveil.release.folder import check_folder
@@ -22,17 +21,9 @@ from tensorveil.release.release import write_release
 from tensorveil.release.result import make_plain
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
-from tensorveil.runs.reading import Reading, read_tensor
-from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.files.formats import pick_format
+from tensorveil.runs.reading import Reading, read_privately
 
 __all__ = ["PrivateRun", "Released", "release_privately"]
-
-# Numbering the labels that occur would make every index depend on which entries there are.
-NEEDS_INDICES = (
-    "this unit needs indices: labels that are read off the data tell who is in them. "
-    "Number the rows by a public list, from 0, and add indices=True."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +113,7 @@ def release_privately(run: PrivateRun) -> Released:
             "at=FILE is not for this unit: the list of cells would be published, and which cells are of interest may "
             "tell which entries there are. Release the model, and predict at these cells from it."
         )
-    tensor = _read(run.reading, estimator, unit)
+    tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape)
     fill = choose_cells(filling, tensor, private=unit)
     before = getattr(estimator, "release_id_", None)
 
@@ -148,19 +139,6 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
     first, second = (Path(os.path.abspath(path)) for path in (output, diagnostics))  # noqa: PTH100 - links stay
     if first.is_relative_to(second) or second.is_relative_to(first):
         raise InputError("diagnostics and output must be folders apart: only one of them may be published.")
-
-
-def _read(reading: Reading, estimator: PrivateCompletion[Any], unit: Unit) -> ObservedTensor:
-    """Read the tensor by the gate's rules; where positions are private, by indices of a public numbering."""
-    if any(given is not None for given in (reading.bounds, reading.out_of_bounds, reading.out_of_range)):
-        raise InputError("reading: bounds and their rules are the estimator's in a private run. Leave them out.")
-    kind = pick_format(Path(reading.file), reading.format)
-    if unit.kind != "value" and kind.is_table and not reading.indices:
-        raise InputError(NEEDS_INDICES)
-    rules: dict[str, Any] = {**reading_rules(unit, estimator.bounds, reading.shape or estimator.shape)}
-    if reading.duplicates not in (None, "error"):
-        rules["duplicates"] = reading.duplicates
-    return read_tensor(replace(reading, **rules))
 
 
 def _gather_facts(run: PrivateRun, fill: Fill | None) -> Released:

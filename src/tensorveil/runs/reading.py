@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tensorveil.errors import InputError
+
 if TYPE_CHECKING:
+    from tensorveil.privacy import Unit
     from tensorveil.tensor import ObservedTensor
 
-__all__ = ["Reading", "read_tensor"]
+__all__ = ["Reading", "read_privately", "read_tensor"]
 
 
 # What becomes of entries that break a rule.
@@ -54,6 +58,30 @@ class Reading:
     out_of_range: str | None = None
     duplicates: str | None = None
     missing: str | None = None
+
+
+# Numbering the labels that occur would make every index depend on which entries there are.
+NEEDS_INDICES = (
+    "this unit needs indices: labels that are read off the data tell who is in them. "
+    "Number the rows by a public list, from 0, and add indices=True."
+)
+
+
+def read_privately(
+    reading: Reading, unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None
+) -> ObservedTensor:
+    """Read the tensor by the gate's rules; where positions are private, by indices of a public numbering."""
+    from tensorveil.privacy.gate import reading_rules
+    from tensorveil.tensor.files.formats import pick_format
+
+    if any(given is not None for given in (reading.bounds, reading.out_of_bounds, reading.out_of_range)):
+        raise InputError("reading: bounds and their rules are those of the promise. Leave them out.")
+    if unit.kind != "value" and pick_format(Path(reading.file), reading.format).is_table and not reading.indices:
+        raise InputError(NEEDS_INDICES)
+    rules: dict[str, Any] = {**reading_rules(unit, bounds, reading.shape or shape)}
+    if reading.duplicates not in (None, "error"):
+        rules["duplicates"] = reading.duplicates
+    return read_tensor(replace(reading, **rules))
 
 
 def read_tensor(reading: Reading) -> ObservedTensor:

@@ -26,7 +26,7 @@ from tensorveil.federated.server import Settings, run_server
 from tensorveil.federated.setup import make_parties, split_users
 from tensorveil.federated.transport import InProcess
 from tensorveil.noise import SecureSource
-from tensorveil.privacy import Budget, Ledger
+from tensorveil.privacy import Budget, Ledger, Unit
 from tensorveil.release.folder import check_folder
 from tensorveil.release.release import load_release
 from tensorveil.rounds import Recipe, run_recipe
@@ -37,10 +37,9 @@ from tensorveil.runs.federate import (
     gather_facts,
     keep_log,
     log_rounds,
-    read_indices,
     release_outcome,
 )
-from tensorveil.runs.reading import Reading
+from tensorveil.runs.reading import Reading, read_privately
 from tensorveil.tensor import ObservedTensor, load_dataset, read
 from tensorveil.tensor.splits import random_split
 
@@ -118,7 +117,7 @@ def _read(run: Simulation) -> ObservedTensor:
                 "reading needs a declared shape: read off the data, it would tell which indices occur. "
                 "Try shape=(943, 1682), or --private-shape 943,1682."
             )
-        return read_indices(run.reading, run.reading.shape, "FILE must hold indices of a public numbering, not labels.")
+        return read_privately(run.reading, Unit.slice(run.promise.protect), run.promise.bounds, None)
     if run.dataset is None:
         raise InputError("reading or dataset must be given. Try dataset='ml-100k'.")
     more: dict[str, Any] = {}

@@ -283,14 +283,14 @@ class ObservedTensor:
         """Return the position of a mode given by name or position."""
         return find_axis(self._modes, mode)
 
-    def take(self, index: ArrayLike | slice) -> ObservedTensor:
+    def take(self, index: ArrayLike | slice, *, may_be_empty: bool = False) -> ObservedTensor:
         """Return the entries chosen by a boolean mask, by positions (each at most once) or by a slice; shape kept."""
         chosen: Any = index if isinstance(index, slice) else np.asarray(index)
         if not isinstance(chosen, slice):
             _check_positions(chosen, self.n_entries)
         columns = np.ascontiguousarray(self._columns[:, chosen])
-        if columns.shape[1] == 0:
-            raise InputError("index must choose at least one entry; a tensor cannot be empty.")
+        if columns.shape[1] == 0 and not may_be_empty:
+            raise InputError("index must choose at least one entry. To allow none, add may_be_empty=True.")
         return self._like(columns, np.ascontiguousarray(self._values[chosen]), self._bounds)
 
     def with_values(self, values: ArrayLike, *, keep_bounds: bool = True) -> ObservedTensor:

@@ -96,7 +96,7 @@ def test_spent_is_what_the_ledger_says(tmp_path: Path) -> None:
         ({"unit": "value"}, "or PrivateCP"),
         ({"rank": 0}, "rank must be a whole number"),
         ({"method": "gram"}, "method must be one of"),
-        ({"shape": (60, 21)}, "shape"),
+        ({"shape": (60, 20, 2)}, "one size per mode"),
         ({"noise_seed": 1, "ledger": "nowhere"}, "noise_seed"),
     ],
 )

@@ -139,8 +139,8 @@ def test_rounds_come_in_order() -> None:
         made.finish(made.start())
     with pytest.raises(InputError, match="integers"):
         made.advance(made.start(), np.zeros(3, dtype=np.int64))
-    with pytest.raises(InputError, match="shape"):
-        made.contribute(made.start(), ratings((40, 13)))
+    with pytest.raises(InputError, match="modes that the recipe declares"):
+        made.contribute(made.start(), ObservedTensor([[0, 0, 0]], [1.0]))
     with pytest.raises(InputError):
         replace(made.rounds[0], largest=LIMIT + 1)
     with pytest.raises(InputError):
