@@ -28,7 +28,7 @@ from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solut
 from tensorveil_evidence.subjects.subject import source
 
 spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
-NOISED = ("laplace_mechanism", "gaussian_mechanism", "norm_mechanism", "bounded_values_mechanism")
+NOISED = ("sums", "linear", "bounded_rows", "values")  # what a spend buys
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def transcript(method: Any, claim: Any, make_source: Any = source, with_model: b
 
     def mechanism(data: Any, rng: np.random.Generator) -> Any:
         seen = []
-        originals = {name: getattr(spending, name) for name in NOISED}
+        originals = {name: getattr(Spend, name) for name in NOISED}
 
         def recorded(original: Any) -> Any:
             def record(*arguments: Any, **options: Any) -> Any:
@@ -62,12 +62,12 @@ def transcript(method: Any, claim: Any, make_source: Any = source, with_model: b
 
         try:
             for name, original in originals.items():
-                setattr(spending, name, recorded(original))
+                setattr(Spend, name, recorded(original))
             spend = Spend(source=make_source(rng), epsilon=claim.epsilon, mu=claim.mu)
             solution = METHODS[method].run(data, form, spend).solution
         finally:
             for name, original in originals.items():
-                setattr(spending, name, original)
+                setattr(Spend, name, original)
         return np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
 
     return mechanism

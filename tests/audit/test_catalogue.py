@@ -172,7 +172,7 @@ PROVEN_BY = {
     "shuffling": "local/400 shuffled",
     "noise": "noise/",
 }
-NO_MECHANISMS = {"post-processing", "composition", "what-leaks-all-the-same"}
+NO_MECHANISMS = {"the-gate", "the-bound", "post-processing", "composition", "what-leaks-all-the-same"}
 
 
 def proofs() -> Any:
