@@ -1,0 +1,146 @@
+"""Neighbours, from raw rows to what gets noise: no statistic moves by more than its noise is scaled to.
+
+Rows are as wild as files can hold them. Whole fits run on two neighbouring sets of rows, with the noise replaced by a
+script: the second run is answered as the first was, as in adaptive composition. What is public must be equal, and every
+statistic may differ in one row only, by at most the declared length, in exact integers.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorveil as tv
+from tensorveil.mechanisms import spend as spending
+from tensorveil.mechanisms.names import BY_UNIT
+from tensorveil.noise import Noisy
+from tensorveil.noise.adding import bounded_steps
+
+CASES = [
+    (unit, method, delta)
+    for unit in ("value", "entry")
+    for method in BY_UNIT[unit]
+    if method != "auto"
+    for delta in (0.0, 1e-6)
+]
+SCALES = [(1.0, 5.0), (-1.0, 1.0), (0.0, 1e-60), (-1e60, 1e60), (1e6, 1e6 + 1), (-3.0, -2.9)]
+
+
+class Script:
+    """Stands in for the noise: keeps what it is given, and answers as an earlier run was answered."""
+
+    def __init__(self, earlier: Any = None) -> None:
+        self.earlier, self.seen = earlier, []
+
+    def answer(self, ints: Any, sensitivity: Any, law: str) -> Any:
+        self.seen.append((np.asarray(ints).copy(), Fraction(sensitivity), law))
+        return self.seen[-1][0] if self.earlier is None else self.earlier.seen[len(self.seen) - 1][0]
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        for law in ("laplace", "gaussian", "norm"):
+
+            def mechanism(ints: Any, grid: Any, steps: Any, _: Any, __: Any, law: str = law) -> Noisy:
+                return Noisy(values=grid.values(self.answer(ints, steps, law)), variance=1e-6, source_secure=False)
+
+            patch.setattr(spending, f"{law}_mechanism", mechanism)
+        patch.setattr(spending, "bounded_values_mechanism", self.values)
+
+    def values(self, values: Any, bounds: Any, _: Any, *, epsilon: Any = None, mu: Any = None) -> Noisy:
+        steps = bounded_steps(epsilon or mu)
+        width = (bounds[1] - bounds[0]) / steps
+        places = np.rint((np.asarray(values) - bounds[0]) / width).astype(np.int64)
+        assert places.min(initial=0) >= 0
+        assert places.max(initial=0) <= steps
+        return Noisy(
+            values=bounds[0] + width * self.answer(places, steps, "values"), variance=1e-6, source_secure=False
+        )
+
+
+def draw_case(seed: int, unit: str) -> tuple[Any, ...]:
+    """Return shape, bounds and two neighbouring sets of rows; some rows break every rule where that is allowed."""
+    rng = np.random.default_rng(seed)
+    shape = [(3, 4), (4, 3, 2), (2, 3, 2, 2)][rng.integers(3)]
+    low, high = SCALES[rng.integers(len(SCALES))]
+    cells = rng.permutation(np.argwhere(np.ones(shape))).astype(float)[: rng.integers(2, 2 * max(shape))]
+    values = draw_values(rng, low, high, len(cells))
+    if unit == "value":
+        other = values.copy()
+        other[rng.integers(len(other))] = draw_values(rng, low, high, 1)[0]
+        order = rng.permutation(len(cells))
+        return shape, (low, high), (cells, values), (cells[order], other[order])
+    wild = rng.random(cells.shape) < 0.05
+    cells[wild] = rng.choice([-1, 0.5, 99, np.nan, 2.0**40, 1.0], wild.sum())
+    cells = np.vstack([cells, cells[: rng.integers(len(cells))]])  # some cells twice
+    values = np.append(values, draw_values(rng, low, high, len(cells) - len(values)))
+    values[rng.random(len(values)) < 0.05] = np.nan
+    kept = np.arange(len(cells)) != rng.integers(len(cells))
+    return shape, (low, high), (cells, values), (cells[kept], values[kept])
+
+
+def draw_values(rng: np.random.Generator, low: float, high: float, n: int) -> Any:
+    """Values inside, at, and far beyond the bounds, infinities, zeros of both signs and subnormal numbers."""
+    some = np.array([low, high, 0.5 * (low + high), np.inf, -np.inf, 1e300, -0.0, 5e-324, np.nextafter(high, np.inf)])
+    return np.where(rng.random(n) < 0.5, rng.choice(some, n), low + (high - low) * rng.random(n))
+
+
+def run(unit: str, method: str, delta: float, case: Any, rows: Any, script: Script, seed: int) -> Any:
+    shape, bounds = case[:2]
+    kind, rank = (tv.PrivateTucker, 2) if seed % 3 == 0 else (tv.PrivateCP, 2)
+    promise: dict[str, Any] = {"epsilon": 1.5, "delta": delta, "unit": unit, "bounds": bounds, "shape": shape}
+    more: dict[str, Any] = {"method": method, "noise_seed": 0, "random_state": seed, "sweeps": 2, "restarts": 1}
+    with pytest.MonkeyPatch.context() as patch:
+        script.install(patch)
+        return kind(rank, threads=1, **promise, **more).fit(*rows)
+
+
+def check_moves(first: Script, second: Script) -> float:
+    """Check every statistic; return the largest move, as a share of what its noise is scaled to."""
+    worst = 0.0
+    assert len(first.seen) == len(second.seen)
+    for (one, most, law), (other, same, _) in zip(first.seen, second.seen, strict=True):
+        assert (one.shape, most) == (other.shape, same)
+        moved = [
+            [int(b) - int(a) for a, b in zip(*pair, strict=True)]
+            for pair in zip(*map(as_rows, (one, other)), strict=True)
+        ]
+        rows = [row for row in moved if any(row)]
+        assert len(rows) <= 1  # one row of a mode, one value, one sum
+        if law in ("laplace", "values"):
+            size = Fraction(sum(abs(number) for row in rows for number in row))
+            assert size <= most
+        else:
+            square = sum(number * number for row in rows for number in row)
+            assert square <= most**2
+            size = Fraction(square) / max(most, 1)
+        worst = max(worst, float(size / most))
+    return worst
+
+
+def as_rows(ints: Any) -> Any:
+    return ints.reshape(len(ints), -1)
+
+
+def check_neighbours(unit: str, method: str, delta: float, seeds: Any) -> None:
+    worst = 0.0
+    for seed in seeds:
+        case = draw_case(seed, unit)
+        first = Script()
+        fitted = run(unit, method, delta, case, case[2], first, seed)
+        second = Script(first)
+        other = run(unit, method, delta, case, case[3], second, seed)
+        worst = max(worst, check_moves(first, second))
+        assert fitted.guarantee_ == other.guarantee_
+        assert fitted.plan_ == other.plan_
+    assert worst > 0.1  # or nothing was tried
+
+
+@pytest.mark.parametrize(("unit", "method", "delta"), CASES)
+def test_nothing_moves_by_more_than_declared(unit: str, method: str, delta: float) -> None:
+    check_neighbours(unit, method, delta, range(12))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "method", "delta"), CASES)
+def test_nothing_moves_by_more_than_declared_in_thousands_of_cases(unit: str, method: str, delta: float) -> None:
+    check_neighbours(unit, method, delta, range(1000, 3000))
