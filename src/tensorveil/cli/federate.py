@@ -59,6 +59,7 @@ class PromiseOptions:
 
     epsilon: float
     delta: float
+    accept_delta: bool
     bounds: tuple[float, float]
     protect: str
     trust: str
@@ -76,6 +77,7 @@ class PromiseOptions:
         return Promise(
             epsilon=self.epsilon,
             delta=self.delta,
+            accept_delta=self.accept_delta,
             bounds=self.bounds,
             trust=self.trust,
             colluding=self.colluding,
@@ -93,6 +95,7 @@ def promise_options(function: Function) -> Function:
     options = [
         click.option("--epsilon", type=float, required=True, help="How much may be learned about any one user."),
         click.option("--delta", type=float, required=True, help="Far below 1 / users."),
+        click.option("--accept-delta", is_flag=True, help="Allow a delta that promises next to nothing."),
         click.option("--bounds", type=float, nargs=2, required=True, metavar="LOW HIGH", help="Where values can lie."),
         click.option("--protect", default="user", show_default=True, help="The mode whose slices are protected."),
         click.option(

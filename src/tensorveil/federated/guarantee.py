@@ -8,6 +8,7 @@ from tensorveil.completion.slices import JOINT
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.trust import charged_mu
 from tensorveil.privacy import Gaussian, Guarantee, NonPrivate, Part, Unit
+from tensorveil.rounds import Recipe
 
 __all__ = ["guarantee_of"]
 
@@ -54,15 +55,16 @@ def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
         bounds=recipe.bounds,
         mechanism=MECHANISMS[trust.kind],
         conditions=_conditions(agreement),
+        against=trust.against,
+        among=recipe.most_users if isinstance(recipe, Recipe) else None,
     )
 
 
 def _conditions(agreement: Agreement) -> tuple[str, ...]:
-    """Say whom the guarantee holds against and what it rests on; a person's own predictions are for that person."""
+    """Say what the guarantee rests on; a person's own predictions are for that person."""
     trust, whose = agreement.trust, agreement.recipe.protect
     keys = ("no key is broken",) if trust.kind == "secure" else ()
     return (
-        f"it holds against {trust.against}",
         f"each {whose} is at one client only, which is trusted",
         *keys,
         JOINT,

@@ -9,6 +9,8 @@ from typing import Any
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.identity import make_identity, public_hex
 from tensorveil.federated.trust import Trust, plan_epsilon
+from tensorveil.privacy import Unit
+from tensorveil.privacy.delta import check_delta
 from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
 
@@ -24,6 +26,7 @@ def agree(
     clients: Sequence[str],
     shape: Sequence[int],
     bounds: tuple[float, float],
+    accept_delta: bool = False,
     **recipe: Any,
 ) -> Agreement:
     """Make an agreement that promises (epsilon, delta) under a trust model.
@@ -39,6 +42,8 @@ def agree(
     shape, bounds
         Declared sizes of the modes, and where values can lie. Both are public, and stand in the agreement and the
         release: they must be written down from what everybody knows, never read off a tensor of private entries.
+    accept_delta
+        Insist on a delta that is no smaller than one in the declared number of users.
     recipe
         The other parameters of `tensorveil.rounds.Recipe`: modes, protect, rank, ...
 
@@ -47,6 +52,8 @@ def agree(
     planned = Recipe(
         epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, shape=tuple(shape), bounds=bounds, **recipe
     )
+    unit = Unit.slice(planned.protect)
+    check_delta(delta, unit, among=planned.most_users, accepted=accept_delta)
     return Agreement.make(recipe=planned, trust=trust, epsilon=epsilon, server=server, clients=tuple(clients))
 
 

@@ -19,6 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.learning.samples import Samples
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Composed, Gaussian, Guarantee, Unit, gaussian_mu, split_gaussian
+from tensorveil.privacy.delta import check_delta
 from tensorveil.rounds import Round, State, describe_parts, draw_noise
 
 __all__ = ["Learned", "LearningRounds", "learn_in_rounds"]
@@ -51,6 +52,7 @@ class LearningRounds(ABC):
 
     def __post_init__(self) -> None:
         _ = self.mu
+        check_delta(self.delta, Unit.slice(self.protect), among=None)
         if isinstance(self.most_users, bool) or not isinstance(self.most_users, int) or self.most_users < 1:
             raise InputError(f"most_users must be at least 1; got {self.most_users!r}. Declare an upper bound.")
 
@@ -241,6 +243,7 @@ def _promise(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
         bounds=None,
         mechanism=recipe.label,
         conditions=(TRUSTED,),
+        against="anyone who sees the classifier and the noisy sums",
     )
 
 

@@ -272,6 +272,7 @@ class LocalMechanism(ABC):
             mechanism=self.label,
             notes=self._notes(),
             conditions=self._conditions(),
+            against="whoever receives the report",
         )
 
     def _statistic(self) -> str:

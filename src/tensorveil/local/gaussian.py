@@ -17,6 +17,7 @@ from tensorveil.local.contract import LocalMechanism
 from tensorveil.local.requirements import Requirements
 from tensorveil.noise import NoiseSource, rounded_gaussian, rounded_gaussian_variance, sqrt_up
 from tensorveil.privacy import Event, Gaussian, Unit, gaussian_mu
+from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.exact import exactly, probability
 
 STEPS = 1 << 20  # in the declared range of an entry
@@ -54,6 +55,7 @@ class ExactGaussian(BallMechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", probability("delta", self.delta))
         super().__post_init__()
+        check_delta(self.delta, Unit.parse(self.unit), among=None)
         if self.unit != Unit.tensor() and self.bounds is None:
             raise InputError(f"unit {str(self.unit)!r} needs bounds of the entries. Try bounds=(-1, 1).")
         _ = self.mu

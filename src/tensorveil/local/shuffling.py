@@ -6,6 +6,7 @@ import math
 
 from tensorveil.errors import InputError
 from tensorveil.privacy import Approximate, Guarantee, Part, Pure, Unit
+from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.exact import positive, probability
 
 PROOF = "docs/guarantees.md#shuffling"
@@ -61,6 +62,7 @@ def shuffle(report: Guarantee, users: int, delta: float) -> Guarantee:
         raise InputError(
             "report must promise a pure epsilon for unit 'tensor', without differ; try PrivUnit or Hybrid."
         )
+    check_delta(delta, report.unit, among=users)
     epsilon = shuffled_epsilon(report.epsilon, users, delta)
     event = Approximate(epsilon, delta)
     part = Part(name="shuffled reports", statistic=f"{users} reports by {report.mechanism}", event=event)

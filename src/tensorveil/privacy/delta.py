@@ -23,7 +23,7 @@ _MANY = {
 }
 
 
-def check_delta(delta: float, unit: Unit, *, among: int | None, accepted: bool = False) -> float:
+def check_delta(delta: float, unit: Unit, *, among: int | None, accepted: bool | None = None) -> float:
     """Return delta, unless it is so large that it promises nothing.
 
     Parameters
@@ -36,7 +36,7 @@ def check_delta(delta: float, unit: Unit, *, among: int | None, accepted: bool =
         How many of these there are, or may well be, as a public number: entries in unit value, the longest mode of the
         declared shape in unit entry, the declared size of the protected mode in unit slice. None if none is known.
     accepted
-        Whether the user insists. The guarantee's sentence then says what such a delta means.
+        Whether the user insists; the guarantee's sentence then says what such a delta means. None where nobody can.
 
     >>> check_delta(1e-6, Unit.slice("user"), among=6040)
     1e-06
@@ -45,9 +45,9 @@ def check_delta(delta: float, unit: Unit, *, among: int | None, accepted: bool =
     if accepted or not is_large(delta, among):
         return delta
     rule = f"at most {LARGEST:g}" if among is None or delta > LARGEST else f"below one in the number of {_name(unit)}"
+    insist = "" if accepted is None else "; to promise this little all the same, add accept_delta=True"
     raise InputError(
-        f"delta must be {rule}: with probability delta anything may be revealed. Try delta=1e-6 or less; to promise "
-        "this little all the same, add accept_delta=True."
+        f"delta must be {rule}: with probability delta anything may be revealed. Try delta=1e-6 or less{insist}."
     )
 
 

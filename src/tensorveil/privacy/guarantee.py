@@ -214,15 +214,15 @@ class Guarantee:
                 f"but no proof is known ({self.proof}); do not publish this release."
             )
         words = f"{self._opening()}: {self._numbers()} for {self.unit.protects}{self._rest()}."
-        return " ".join([words, *self._public(), "Proven.", *self._warnings()])
+        against = [f"Holds against {self.against}."] if self.against else []
+        return " ".join([words, *self._public(), *against, "Proven.", *self._warnings()])
 
     def _opening(self) -> str:
         if self.epsilon <= 1 and is_negligible(self.delta, self.among):
-            who = f"What {self.against} can learn is" if self.against else "Anyone who sees this release learns"
-            return f"{who} almost the same whether or not {self.unit.sentence}"
+            return f"Anyone who sees this release learns almost the same whether or not {self.unit.sentence}"
         plus = f", plus a probability of {show_at_least(self.delta)}," if self.delta else ""
         outcome = f"no outcome of this release is more than {show_odds(self.epsilon)} times as likely{plus}"
-        return f"To {self.against or 'anyone who sees it'}, {outcome} whether or not {self.unit.sentence}"
+        return f"To anyone who sees it, {outcome} whether or not {self.unit.sentence}"
 
     def _numbers(self) -> str:
         pair = f"(epsilon = {show_at_least(self.epsilon)}, delta = {show_at_least(self.delta)})"

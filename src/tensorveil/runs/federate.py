@@ -61,6 +61,8 @@ class Promise:
         The mode whose slices are protected.
     model, rank, sweeps
         The form of the model: "cp" or "tucker"; None leaves rank and sweeps to the recipe.
+    accept_delta
+        Insist on a delta that is no smaller than one in the declared number of users.
     """
 
     epsilon: float
@@ -74,6 +76,7 @@ class Promise:
     model: str = "cp"
     rank: Any = None
     sweeps: int | None = None
+    accept_delta: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +236,7 @@ def agree_on(
         modes=modes,
         protect=promise.protect,
         bounds=promise.bounds,
+        accept_delta=promise.accept_delta,
         **{name: setting for name, setting in form.items() if setting is not None},
     )
 

@@ -155,13 +155,13 @@ def test_the_sentence_names_what_is_protected_what_is_public_and_against_whom() 
     public = ["positions and labels of user, film", "the number of entries"]
     told = {"about": "values of column 'rating'", "public": public, "against": "the server and any one client"}
     assert str(guarantee(**told)) == (
-        "What the server and any one client can learn is almost the same whether or not any single value in the data "
-        "was different: (epsilon = 1, delta = 0) differential privacy for single values (protected: values of column "
+        "Anyone who sees this release learns almost the same whether or not any single value in the data was "
+        "different: (epsilon = 1, delta = 0) differential privacy for single values (protected: values of column "
         "'rating'; values lie between 1 and 5). Public: positions and labels of user, film; the number of entries. "
-        "Proven."
+        "Holds against the server and any one client. Proven."
     )
     strong = str(guarantee(**told, event=Pure(5.0)))
-    assert strong.startswith("To the server and any one client, no outcome of this release is more than 149 times")
+    assert strong.startswith("To anyone who sees it, no outcome of this release is more than 149 times")
     assert str(guarantee(event=Pure(5.0))).startswith("To anyone who sees it, no outcome of this release is more than")
     assert "Public: positions and labels; the shape." in str(guarantee(public=["the shape"]))
     assert "Public" not in str(guarantee(unit=Unit.entry()))
