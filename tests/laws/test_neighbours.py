@@ -31,7 +31,8 @@ class Script:
     """Stands in for the noise: keeps what it is given, and answers as an earlier run was answered."""
 
     def __init__(self, earlier: Any = None) -> None:
-        self.earlier, self.seen = earlier, []
+        self.earlier = earlier
+        self.seen: list[tuple[Any, Fraction, str]] = []
 
     def answer(self, ints: Any, sensitivity: Any, law: str) -> Any:
         self.seen.append((np.asarray(ints).copy(), Fraction(sensitivity), law))

@@ -7,6 +7,8 @@ batch is all of them, so that one draw of noise serves as many entries as possib
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
@@ -40,7 +42,7 @@ def step_rows(before: Array, sums: RowSums) -> Array:
     expected = sums.variance * np.trace(sums.second, axis1=1, axis2=2) + rank * sums.noise
     # The share of the squared gradients that is not error, over all rows: a step of this length does the least harm.
     # What error alone reaches by chance, within three standard deviations, does not count as signal.
-    chance = 1.0 + 3.0 * np.sqrt(2.0 / gradient.size)
+    chance = 1.0 + 3.0 * math.sqrt(2.0 / gradient.size)
     signal = max(1.0 - chance * float(np.sum(expected)) / max(float(np.sum(gradient**2)), 1e-300), 0.0)
     moved: Array = before - _RATE * signal * gradient / np.where(largest > _NOTHING, largest, np.inf)[:, None]
     return moved

@@ -24,14 +24,9 @@ from tensorveil.noise.gaussian import (
 )
 from tensorveil.noise.grid import (
     Grid,
-    contribution_sensitivity,
-    exact_sum,
-    rounded_sensitivity,
     snap,
-    snap_and_sum,
     sqrt_up,
     stochastic_round,
-    sum_groups,
 )
 from tensorveil.noise.laplace import discrete_laplace, discrete_laplace_variance
 from tensorveil.noise.norm import norm_laplace, norm_laplace_variance
@@ -46,12 +41,10 @@ __all__ = [
     "bernoulli_exp",
     "bounded_steps",
     "bounded_values_mechanism",
-    "contribution_sensitivity",
     "discrete_gaussian",
     "discrete_gaussian_variance",
     "discrete_laplace",
     "discrete_laplace_variance",
-    "exact_sum",
     "gaussian_mechanism",
     "laplace_mechanism",
     "norm_laplace",
@@ -59,11 +52,8 @@ __all__ = [
     "norm_mechanism",
     "rounded_gaussian",
     "rounded_gaussian_variance",
-    "rounded_sensitivity",
     "snap",
-    "snap_and_sum",
     "sqrt_up",
     "stochastic_round",
-    "sum_groups",
     "uniform_below",
 ]
