@@ -107,14 +107,11 @@ def check_moves(first: Script, second: Script) -> float:
         ]
         rows = [row for row in moved if any(row)]
         assert len(rows) <= 1  # one row of a mode, one value, one sum
-        if law in ("laplace", "values"):
-            size = Fraction(sum(abs(number) for row in rows for number in row))
-            assert size <= most
-        else:
-            square = sum(number * number for row in rows for number in row)
-            assert square <= most**2
-            size = Fraction(square) / max(most, 1)
-        worst = max(worst, float(size / most))
+        numbers = [abs(number) for row in rows for number in row]
+        # Laplace noise is scaled to the sum of absolute values, other noise to the length.
+        square = sum(numbers) ** 2 if law in ("laplace", "values") else sum(number**2 for number in numbers)
+        assert square <= most**2
+        worst = max(worst, float(square / most**2))
     return worst
 
 
