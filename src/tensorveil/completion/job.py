@@ -103,5 +103,5 @@ def prove(promise: Promise, job: Job[ReleasedModel], released: Released[Released
         among=promise.declared.among,
         about=promise.declared.about,
         public=promise.declared.public,
-        against="anyone who sees the release",
+        against="everyone but the owner of the data, whatever else they know",
     )
