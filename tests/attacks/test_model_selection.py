@@ -47,6 +47,14 @@ def test_no_private_estimator_has_a_score_that_others_could_choose_by(estimator:
     assert fitted.__sklearn_tags__().estimator_type == "regressor"
 
 
+@pytest.mark.parametrize("estimator", [tv.UserLevelCP, tv.UserLevelTucker, tv.UserLevelMatrix])
+def test_estimators_for_whole_users_say_why_they_have_none(estimator: Any) -> None:
+    promise: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "unit": "slice:user", "bounds": (0, 1), "shape": (3, 7)}
+    private = estimator(1, **promise)
+    with pytest.raises(tv.InputError, match=r"no score.*choose_privately"):
+        cross_val_score(private, CELLS, FIRST, cv=folds())
+
+
 def choose(values: Any, **changes: Any) -> Any:
     """Choose between a fit that is all noise and one that is nearly exact, by the first value among others."""
     candidates = [tv.PrivateCP(1, epsilon=epsilon, **PROMISE) for epsilon in (0.001, 0.999)]
