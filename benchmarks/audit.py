@@ -25,6 +25,7 @@ FAMILIES = {
     "noise/": "Noise mechanisms",
     "statistic/": "Noisy statistics of private completion",
     "completion/": "Methods of private completion, whole runs on 2 x 2 matrices",
+    "selection/": "Private selection: errors of models on held-out entries",
     "users/": "Rounds of user-level fits",
     "one run/": "Private completion, one run with canaries",
     "local/": "Local mechanisms",

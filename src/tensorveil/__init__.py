@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UserLevelCP,
         UserLevelMatrix,
         UserLevelTucker,
+        choose_privately,
     )
     from tensorveil.errors import (
         DataNotFoundError,
@@ -62,6 +63,7 @@ _HOMES = {
         "UserLevelCP",
         "UserLevelMatrix",
         "UserLevelTucker",
+        "choose_privately",
     ),
     "tensorveil.errors": (
         "DataNotFoundError",
@@ -112,6 +114,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "UserLevelCP",
     "UserLevelMatrix",
     "UserLevelTucker",
+    "choose_privately",
     "csvd_qr",
     "from_tensorly",
     "list_datasets",

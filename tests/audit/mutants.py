@@ -17,14 +17,17 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP
 from tensorveil.kernels import bounding
+from tensorveil.mechanisms import comparison
 from tensorveil.mechanisms import input as input_method
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.models import CPModel
 from tensorveil.noise import Grid, SeededSource, snap
 from tensorveil.privacy import gate, gaussian_mu
 from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solution, value_neighbours
+from tensorveil_evidence.subjects.selection import draw_errors
 from tensorveil_evidence.subjects.subject import source
 
 spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
@@ -117,18 +120,39 @@ def l2_for_laplace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Spend, "_add", add)
 
 
+class Unclipped:
+    """numpy, but for `clip`, which changes nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return (lambda values, *_: values) if name == "clip" else getattr(np, name)
+
+
 def no_clip(patch: pytest.MonkeyPatch) -> None:
     """Values are used as they come, whatever bounds were declared: neither the gate nor the sums cut them."""
-
-    class Numpy:
-        def __getattr__(self, name: str) -> Any:
-            return (lambda values, *_: values) if name == "clip" else getattr(np, name)
 
     def add_rows(rows: Any, times: Any, groups: Any, per_unit: float, limit: int, out: Any) -> None:
         np.add.at(out, groups, np.rint(rows * times[:, None] * per_unit).astype(np.int64))
 
-    patch.setattr(gate, "np", Numpy())
+    patch.setattr(gate, "np", Unclipped())
     patch.setattr(bounding, "add_bounded_rows", add_rows)
+
+
+def errors_without_noise(patch: pytest.MonkeyPatch) -> None:
+    """How the errors of two models differ is told as it is; how large they are gets noise."""
+
+    def linear(self: Any, weights: Any, values: Any, limit: float, groups: Any, n_groups: int) -> Any:
+        noisy = original(self, weights, values, limit, groups, n_groups)
+        noisy.values[...] = np.sum(weights * values[:, None], axis=0)
+        return noisy
+
+    original = Spend.linear
+    patch.setattr(Spend, "linear", linear)
+
+
+def errors_not_clipped(patch: pytest.MonkeyPatch) -> None:
+    """Models predict what they like, and errors count in full."""
+    no_clip(patch)
+    patch.setattr(comparison, "np", Unclipped())
 
 
 def forgotten_factor(patch: pytest.MonkeyPatch) -> None:
@@ -260,6 +284,12 @@ def wrong_delta(values: Any, rng: np.random.Generator, n: int) -> Any:
     return spend.sums(np.tile(values, n), LOW, HIGH, np.repeat(np.arange(n), len(values)), n).values
 
 
+def errors_of_a_wild_model(data: Any, rng: np.random.Generator) -> Any:
+    """Errors of models one of which predicts numbers far outside the bounds."""
+    models = [CPModel(factors=(np.zeros((2, 1)),) * 2, offset=offset, bounds=None) for offset in (1.0, 50.0)]
+    return np.array(comparison.compare_models(data, models, Spend(source=source(rng), epsilon=1.0)).mean_squares)
+
+
 def bulk(name: str, kind: Any, claim: Any, break_it: Any, neighbours: Any = VALUES, samples: int = 40_000) -> Any:
     """A mutant of one statistic, drawn in bulk; ``kind`` may also be a mechanism of its own."""
     mechanism = statistic(kind, claim) if isinstance(kind, str) else kind
@@ -301,6 +331,14 @@ MUTANTS = [
     Mutant(
         name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
         claim=PURE, break_it=no_clip, samples=400, batched=False,
+    ),
+    Mutant(
+        name="errors without noise", mechanism=draw_errors(PURE), neighbours=value_neighbours()[0], claim=PURE,
+        break_it=errors_without_noise, samples=2_000, batched=False,
+    ),
+    Mutant(
+        name="errors that are not clipped", mechanism=errors_of_a_wild_model, neighbours=entry_neighbours()[0],
+        claim=PURE, break_it=errors_not_clipped, samples=1_000, batched=False,
     ),
     run("passes that are not counted", "margins", TWO_MU, count_not_multiplied, samples=1_200),
     run("a center that is not charged", "output", TWO, center_without_charge, with_model=True),

@@ -27,6 +27,7 @@ COSTLY = {
 COSTLY |= {name for name in SUBJECTS if name.startswith("completion/gradient, tucker") or name.endswith(", delta")}
 QUICK = {
     "completion/": 40,
+    "selection/": 2_000,
     "one run/": 2_000,
     "users/whole fit": 60,
     "learning/averaged parameters, whole run": 40,
@@ -154,6 +155,7 @@ PROVEN_BY = {
     "output": "one run/PrivateCP output",
     "gradient": "one run/PrivateCP gradient",
     "entry": "statistic/bounded rows",
+    "selection": "selection/errors",
     "slice": "users/",
     "federated": "federated/",
     "parts-of-noise": "federated/parts of noise",

@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from tensorveil.kernels import bounding
 from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.comparison import compare_models
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import Noisy, SeededSource
 from tensorveil.privacy.gate import PrivateEntries, PrivateValues
 from tensorveil.privacy.private import Private
@@ -164,6 +166,58 @@ def test_the_entry_bound_is_nearly_reached() -> None:
     columns, values = np.array([[0, 1], [0, 1]], dtype=np.int32), np.array([3.0, 3.0])
     data, smaller = entries_at(columns, values, (2, 2)), entries_at(columns[:, :1], values[:1], (2, 2))
     assert worst_ratio("gram", data, smaller, False, False) >= 0.9
+
+
+def draw_models(shape: Any, seed: int, count: int) -> Any:
+    """Models as noise makes them: some predict within the bounds, some far outside, CP and Tucker."""
+    rng = np.random.default_rng(seed)
+    models: list[Any] = []
+    for _ in range(count):
+        factors = tuple(rng.standard_normal((size, 2)) * rng.choice([0.1, 1.0, 100.0]) for size in shape)
+        facts: dict[str, Any] = {"factors": factors, "offset": float(rng.uniform(-2, 4)), "bounds": BOUNDS}
+        core = rng.standard_normal((2,) * len(shape))
+        models.append(TuckerModel(core=core, **facts) if rng.random() < 0.5 else CPModel(**facts))
+    return models
+
+
+def worst_ratio_of_errors(models: Any, data: Any, neighbour: Any, *, pure: bool) -> Any:
+    """As `worst_ratio`, for the errors of models on held-out entries."""
+    spend = Spend(source=SeededSource(0), epsilon=1.0) if pure else Spend(source=SeededSource(0), mu=1.0)
+    spies: list[Spy] = []
+    for each in (data, neighbour):
+        with pytest.MonkeyPatch.context() as patch:
+            spies.append(Spy(spies[0] if spies else None))
+            spies[-1].install(patch)
+            compare_models(each, models, spend)
+    ratios = []
+    for (a, sensitivity, norm), (b, other, _) in zip(spies[0].calls, spies[1].calls, strict=True):
+        assert sensitivity == other, "sensitivity must not depend on what is private"
+        ratios.append(moved(a, b, norm) / float(sensitivity))
+    return max(ratios)
+
+
+@pytest.mark.parametrize("pure", [True, False], ids=["pure", "gaussian"])
+@settings(max_examples=30)
+@given(data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]), seed=st.integers(0, 10**6))
+def test_held_out_errors_never_move_more_than_declared(pure: bool, data: Any, where: Any, to: Any, seed: int) -> None:
+    models = draw_models(data.shape, seed, 1 + seed % 4)
+    values, at = data.values.reveal().copy(), where % data.n_entries
+    values[at] = to
+    changed = dataclasses.replace(data, values=Private(values))
+    assert worst_ratio_of_errors(models, data, changed, pure=pure) <= 1.0 + 1e-12
+    kept = np.arange(data.n_entries) != at
+    whole = entries_at(data.columns, data.values.reveal(), data.shape)
+    smaller = entries_at(data.columns[:, kept], data.values.reveal()[kept], data.shape)
+    assert worst_ratio_of_errors(models, whole, smaller, pure=pure) <= 1.0 + 1e-12
+
+
+def test_the_bound_on_held_out_errors_is_nearly_reached() -> None:
+    models = [CPModel(factors=(np.zeros((2, 1)),) * 2, offset=bound, bounds=BOUNDS) for bound in BOUNDS]
+    columns, low, high = np.array([[0, 1], [0, 1]], dtype=np.int32), np.array([-1.0, 3.0]), np.array([3.0, 3.0])
+    pair = values_at(columns, low, (2, 2)), values_at(columns, high, (2, 2))
+    assert worst_ratio_of_errors(models, *pair, pure=False) >= 0.9
+    fewer = entries_at(columns, high, (2, 2)), entries_at(columns[:, :1], high[:1], (2, 2))
+    assert worst_ratio_of_errors(models, *fewer, pure=False) >= 0.9
 
 
 @pytest.mark.parametrize("mutant", ["half the sensitivity", "no bound"])

@@ -5,17 +5,21 @@ from tensorveil.completion.matrix import LowRankMatrix
 from tensorveil.completion.private_cp import PrivateCP
 from tensorveil.completion.private_matrix import PrivateLowRankMatrix
 from tensorveil.completion.private_tucker import PrivateTucker
+from tensorveil.completion.selection import Chosen, Selection, choose_privately
 from tensorveil.completion.tucker import Tucker
 from tensorveil.completion.user_level import UserLevelCP, UserLevelMatrix, UserLevelTucker
 
 __all__ = [
     "CP",
+    "Chosen",
     "LowRankMatrix",
     "PrivateCP",
     "PrivateLowRankMatrix",
     "PrivateTucker",
+    "Selection",
     "Tucker",
     "UserLevelCP",
     "UserLevelMatrix",
     "UserLevelTucker",
+    "choose_privately",
 ]

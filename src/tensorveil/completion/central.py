@@ -99,7 +99,7 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             plan=chosen,
             promise=promise,
             form=form,
-            spend=_spend(promise.budget, chosen.noise, source),
+            spend=spend_budget(promise.budget, chosen.noise, source),
             build=self._model,
         )
 
@@ -120,7 +120,7 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         )  # fmt: skip
 
 
-def _spend(budget: Budget, noise: str, source: NoiseSource) -> Spend:
+def spend_budget(budget: Budget, noise: str, source: NoiseSource) -> Spend:
     """Return what may be spent: a pure epsilon for Laplace noise, or the exact mu for Gaussian noise."""
     if noise == "laplace":
         return Spend(source=source, epsilon=budget.epsilon)

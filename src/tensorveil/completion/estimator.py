@@ -59,14 +59,13 @@ class Predictor(Fitted[Model], Generic[Model]):
         return self._fitted().predict(coords.coords if isinstance(coords, ObservedTensor) else coords)
 
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
-        """Return the root mean squared error on a tensor, or on coordinates and values."""
+        """Return the root mean squared error on a tensor, or on coordinates and values.
+
+        If these data are private, so is the result: it is a diagnostic and no part of a release, and to choose a
+        private model by it voids the model's guarantee. `choose_privately` compares under noise.
+        """
         observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
         return GAUSSIAN.error_over(self.predict, observed.entries)
-
-    def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
-        """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
-        observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
-        return GAUSSIAN.score(self.predict(observed), observed.values)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -158,6 +157,11 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         self.n_features_in_ = observed.order
         self.model_ = self._model(solution, observed)
         return self
+
+    def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
+        """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
+        observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
+        return GAUSSIAN.score(self.predict(observed), observed.values)
 
     def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
         """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import uuid
-from pathlib import Path
-from typing import Any, Generic, Self
+from typing import Any, Generic, NoReturn, Self
 
 import numpy as np
 
+from tensorveil.completion.charging import charge_release, confirm_release
 from tensorveil.completion.estimator import Fitted, as_tensor
 from tensorveil.completion.job import Job, Promise, ReleasedModel, prove
 from tensorveil.completion.private_settings import PrivateSettings
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource, SecureSource, SeededSource
-from tensorveil.privacy import Budget, Event, Guarantee, Ledger, Unit
+from tensorveil.privacy import Budget, Event, Guarantee, Unit
 from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.gate import declare, reading_rules
 from tensorveil.tensor import ObservedTensor
+
+NO_SCORE = (
+    "private estimators have no score: it would be computed from private data without noise, and a model that is "
+    "chosen by it keeps no guarantee. Compare settings with tensorveil.choose_privately, which is charged."
+)
 
 
 class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[ReleasedModel]):
@@ -57,6 +61,14 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """How many entries were fitted, where this is public: in unit "value"; otherwise None."""
         return self.plan_.n_entries
 
+    @property
+    def score(self) -> NoReturn:
+        """Not there: whoever chooses by a score of private data, as a grid search does, publishes what it tells.
+
+        This is no AttributeError. scikit-learn would catch it, and advise to name a scorer instead.
+        """
+        raise InputError(NO_SCORE)
+
     def _choose(self, promise: Promise, source: NoiseSource) -> Job[ReleasedModel]:
         """Settle what will run, from public facts alone."""
         raise NotImplementedError
@@ -70,27 +82,18 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         return int(np.random.default_rng(self.random_state).integers(2**62))
 
     def _charge(self, event: Event, unit: Unit, *, secure: bool) -> None:
-        """Charge the ledger and name the release; a crash after this may lose the release, but never the charge.
+        """Charge the ledger and name the release.
 
         A fit that is refused leaves an earlier one as it was. One that is charged drops it first, so that no model is
         ever taken for what another charge has paid for.
         """
-        release_id = str(uuid.uuid4())
-        if self.ledger is not None:
-            if not secure:
-                raise InputError(
-                    "noise_seed must be None with a ledger: seeded noise protects nothing and is not charged."
-                )
-            self._open_ledger().charge(event, self.purpose, release_id, delta=self.delta or None, unit=unit)
+        release_id = charge_release(
+            self.ledger, event, purpose=self.purpose, delta=self.delta, unit=unit, secure=secure
+        )
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.release_id_ = release_id
 
-    def _open_ledger(self) -> Ledger:
-        assert self.ledger is not None
-        return self.ledger if isinstance(self.ledger, Ledger) else Ledger.open(Path(self.ledger))
-
     def confirm(self) -> None:
         """Note in the ledger that the release was written."""
-        if self.ledger is not None:
-            self._open_ledger().confirm(self.release_id_)
+        confirm_release(self.ledger, self.release_id_)

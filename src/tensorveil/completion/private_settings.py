@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensorveil.completion.charging import AnyLedger
 from tensorveil.completion.params import Params
-from tensorveil.privacy import Ledger, Unit
+from tensorveil.privacy import Unit
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,7 +46,7 @@ class PrivateSettings(Params):
     shape: Sequence[int] | None
     accept_delta: bool = False
     method: str = "auto"
-    ledger: str | os.PathLike[str] | Ledger | None = None
+    ledger: AnyLedger = None
     purpose: str = "private completion"
     threads: int | None = None
     random_state: Any = None

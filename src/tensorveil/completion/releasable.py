@@ -16,7 +16,7 @@ FittedModel = CPModel | TuckerModel | SharedModel
 
 
 class Releasable(Protocol):
-    """What can be released: a fitted private estimator, or the outcome of a federated run."""
+    """What can be released: a fitted private estimator, a private selection, or the outcome of a federated run."""
 
     @property
     def model_(self) -> Any:

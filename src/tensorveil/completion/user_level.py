@@ -54,7 +54,10 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         return self._fitted().predict_for(entries, coords)
 
     def rmse_for(self, entries: ObservedTensor, tensor: ObservedTensor) -> float:
-        """Return the error on a tensor when everybody is served from their own entries."""
+        """Return the error on a tensor when everybody is served from their own entries.
+
+        It is computed from private data: a diagnostic and no part of a release. To choose by it voids the guarantee.
+        """
         return rmse(self.predict_for(entries, tensor), tensor.values)
 
 

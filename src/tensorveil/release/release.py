@@ -34,7 +34,8 @@ def write_release(
     Parameters
     ----------
     fitted
-        A fitted `PrivateCP`, `PrivateTucker` or `PrivateLowRankMatrix`, or the outcome of a federated run.
+        A fitted `PrivateCP`, `PrivateTucker` or `PrivateLowRankMatrix`, what `choose_privately` found, or the outcome
+        of a federated run.
     folder
         The folder to make. It appears whole or not at all, and nothing is ever overwritten.
     fill

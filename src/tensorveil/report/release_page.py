@@ -214,8 +214,9 @@ def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Sectio
         "measured on the data; looking costs no budget."
     )
     if explorer is None:
-        reason = "was not given" if guarantee.unit.kind == "value" else "is private in its unit"
-        why = f"There is none for this release: the planner needs the number of entries, which {reason}."
+        public = guarantee.unit.kind == "value"
+        private = "the planner needs the number of entries, which is private in its unit"
+        why = f"There is none for this release: {'its budget was not planned as a whole' if public else private}."
         return Section(name="budget-explorer", title="Budget explorer", lead=why, blocks=())
     return Section(name="budget-explorer", title="Budget explorer", lead=lead, blocks=explorer_blocks(explorer))
 

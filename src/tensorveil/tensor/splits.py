@@ -5,6 +5,7 @@ random_split   entries at random: how well missing cells are filled in. The usua
 slice_split    whole indices of a mode: how well new users, items or sensors are served (cold start).
 time_split     the latest part of an ordered mode: how well the future is predicted.
 k_fold         random_split k times, every entry held out once: figures with an error bar.
+cell_split     entries by a rule that looks at their cell alone: adding or removing one moves no other.
 """
 
 from __future__ import annotations
@@ -42,6 +43,19 @@ def random_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Ra
     mask = np.zeros(tensor.n_entries, bool)
     mask[picked] = True
     return _by_mask(tensor, mask)
+
+
+def cell_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: RandomState = None) -> Split:
+    """Hold out about a share of all cells, whether they have entries or not. A part may be empty.
+
+    Which part an entry belongs to follows from its coordinates and the seed: not from other entries, nor their order.
+    """
+    _check_fraction(fraction)
+    mixed = np.full(tensor.n_entries, np.random.default_rng(random_state).integers(2**64, dtype=np.uint64))
+    for column in tensor.columns:
+        mixed = _mix_bits(mixed ^ column.astype(np.uint64))
+    held = mixed < np.uint64(fraction * 2**64)
+    return Split(tensor.take(~held, may_be_empty=True), tensor.take(held, may_be_empty=True))
 
 
 def slice_split(
@@ -102,6 +116,13 @@ def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None)
     fold = np.arange(tensor.n_entries) % k
     np.random.default_rng(random_state).shuffle(fold)
     return (_by_mask(tensor, fold == part) for part in range(k))
+
+
+def _mix_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread every bit over the whole word, one to one; products wrap around."""
+    for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
+        words = (words ^ (words >> np.uint64(31))) * np.uint64(factor)
+    return words ^ (words >> np.uint64(29))
 
 
 def _check_fraction(fraction: float) -> None:

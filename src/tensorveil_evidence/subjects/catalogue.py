@@ -13,6 +13,7 @@ from tensorveil_evidence.subjects.noise import noise_subjects
 from tensorveil_evidence.subjects.people import people_subjects
 from tensorveil_evidence.subjects.published_completion import published_completion_subjects
 from tensorveil_evidence.subjects.published_local import published_local_subjects
+from tensorveil_evidence.subjects.selection import selection_subjects
 from tensorveil_evidence.subjects.statistics import statistic_subjects
 from tensorveil_evidence.subjects.training import training_subjects
 from tensorveil_evidence.subjects.users import user_subjects
@@ -21,6 +22,7 @@ FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
     noise_subjects,
     statistic_subjects,
     method_subjects,
+    selection_subjects,
     training_subjects,
     user_subjects,
     people_subjects,

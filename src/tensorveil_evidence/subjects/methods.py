@@ -23,7 +23,7 @@ from tensorveil_evidence.subjects.subject import BlackBox, source
 
 Array = NDArray[Any]
 
-_BOUNDS = (-1.0, 3.0)
+BOUNDS = (-1.0, 3.0)
 _EPSILON, _MU = 2.0, 2.0
 
 
@@ -50,11 +50,11 @@ def method_subjects() -> Iterator[BlackBox]:
 
 def value_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
     """Return a 2 x 2 matrix with every value at a bound, and its neighbour with one value at the other."""
-    low, high = _BOUNDS
+    low, high = BOUNDS
     columns = np.ascontiguousarray(np.argwhere(np.ones((2, 2))).T.astype(np.int32))
 
     def data(values: list[float]) -> PrivateValues:
-        return PrivateValues(columns=columns, values=Private(np.array(values)), shape=(2, 2), bounds=_BOUNDS)
+        return PrivateValues(columns=columns, values=Private(np.array(values)), shape=(2, 2), bounds=BOUNDS)
 
     return [(data([low, high, high, low]), data([high, high, high, low]))]
 
@@ -62,11 +62,11 @@ def value_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
 def entry_neighbours() -> list[tuple[PrivateEntries, PrivateEntries]]:
     """Return three entries of a 2 x 2 matrix, and the same without the one that had a row to itself."""
     columns = np.array([[0, 0, 1], [0, 1, 1]], dtype=np.int32)
-    values = np.array([_BOUNDS[1], _BOUNDS[0], _BOUNDS[1]])
+    values = np.array([BOUNDS[1], BOUNDS[0], BOUNDS[1]])
 
     def data(kept: slice) -> PrivateEntries:
         chosen = np.ascontiguousarray(columns[:, kept])
-        return PrivateEntries(columns=Private(chosen), values=Private(values[kept]), shape=(2, 2), bounds=_BOUNDS)
+        return PrivateEntries(columns=Private(chosen), values=Private(values[kept]), shape=(2, 2), bounds=BOUNDS)
 
     return [(data(slice(None)), data(slice(2)))]
 
