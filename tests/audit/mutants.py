@@ -175,7 +175,7 @@ def forgotten_factor(patch: pytest.MonkeyPatch) -> None:
 
 def count_not_multiplied(patch: pytest.MonkeyPatch) -> None:
     """Every step spends all of the budget."""
-    patch.setattr(Spend, "split", lambda self, *shares: (self,) * len(shares))
+    patch.setattr(Spend, "split", lambda self, *shares: tuple(dataclasses.replace(self) for _ in shares))
 
 
 def center_without_charge(patch: pytest.MonkeyPatch) -> None:

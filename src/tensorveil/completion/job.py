@@ -88,6 +88,8 @@ class Job(Protocol[ReleasedModel]):
 def prove(promise: Promise, job: Job[ReleasedModel], released: Released[ReleasedModel], *, secure: bool) -> Guarantee:
     """Return the guarantee of what a job has released."""
     assert all(isinstance(part.event, Pure | Gaussian) for part in released.parts)
+    if not released.parts:
+        raise RuntimeError(f"{job.method.name} lists no part of what it spent. Each purchase must be in its outcome.")
     return Guarantee.prove(
         unit=promise.unit,
         event=Composed(part.event for part in released.parts),

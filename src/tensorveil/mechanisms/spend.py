@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -33,11 +33,22 @@ _FINEST = 28
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """A part of the budget: a pure epsilon (Laplace and norm-shaped noise) or a mu (Gaussian noise)."""
+    """A part of the budget: a pure epsilon (Laplace and norm-shaped noise) or a mu (Gaussian noise).
+
+    It is spent once: on one statistic, or by being cut into parts. So whatever a mechanism buys composes to no more than
+    what it was given, even if it forgets to list a part.
+    """
 
     source: NoiseSource
     epsilon: float | None = None
     mu: float | None = None
+    _used: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def _spend_on(self, what: str) -> None:
+        """Note what this is spent on; refuse to spend it again, which would cost more than was promised."""
+        if self._used:
+            raise RuntimeError(f"this part of the budget was spent on {self._used[0]} already. Split it before.")
+        self._used.append(what)
 
     @property
     def event(self) -> Event:
@@ -62,6 +73,7 @@ class Spend:
 
     def split(self, *shares: float) -> tuple[Spend, ...]:
         """Cut into parts that compose to no more than the whole."""
+        self._spend_on("its parts")
         if self.epsilon is not None:
             return tuple(Spend(source=self.source, epsilon=e) for e in split_pure(self.epsilon, shares))
         return tuple(Spend(source=self.source, mu=m) for m in split_gaussian(self._parameter, shares))
@@ -75,6 +87,7 @@ class Spend:
 
         Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#input).
         """
+        self._spend_on("values")
         if self.epsilon is not None:
             return bounded_values_mechanism(values, bounds, self.source, epsilon=self._exact)
         return bounded_values_mechanism(values, bounds, self.source, mu=self._exact)
@@ -115,6 +128,7 @@ class Spend:
         """
         from tensorveil.kernels.bounding import add_bounded_rows
 
+        self._spend_on("a sum")
         dimension = rows.shape[1]
         grid = Grid(math.ldexp(1.0, -self._fineness(moves)))
         limit = math.ceil(grid.steps(1) + sqrt_up(dimension) / 2) + 2

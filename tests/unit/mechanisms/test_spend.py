@@ -1,6 +1,6 @@
 """Sums keep to what their noise is scaled to, whatever comes in."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -48,7 +48,7 @@ def test_no_number_moves_a_sum_by_more_than_declared(epsilon: float, values: Any
         changed, watch = values.copy(), spy(epsilon)
         changed[0] = other
         for numbers in (values, changed):
-            watch.sums(numbers, low, high, np.zeros(len(numbers), dtype=np.int64), 1)
+            replace(watch).sums(numbers, low, high, np.zeros(len(numbers), dtype=np.int64), 1)
         (first, most), (second, same) = watch.seen
         assert most == same
         assert abs(int(first[0, 0]) - int(second[0, 0])) <= most
@@ -68,3 +68,17 @@ def test_no_row_is_longer_than_declared(rows: Any) -> None:
     watch.bounded_rows(rows, np.arange(len(rows)), len(rows), longest=1.5)
     (ints, most), *_ = watch.seen
     assert all(sum(int(n) ** 2 for n in row) <= most**2 for row in ints)
+
+
+@pytest.mark.parametrize("first", ["sums", "split"])
+@pytest.mark.parametrize("second", ["sums", "split", "values"])
+def test_a_spend_is_spent_once(first: str, second: str) -> None:
+    spend = Spend(source=SeededSource(0), epsilon=1.0)
+    buy = {
+        "sums": lambda: spend.sums(np.ones(1), 0.0, 2.0, np.zeros(1, dtype=np.int64), 1),
+        "split": lambda: spend.split(0.5, 0.5),
+        "values": lambda: spend.values(np.ones(1), (0.0, 2.0)),
+    }
+    buy[first]()
+    with pytest.raises(RuntimeError, match="already"):
+        buy[second]()
