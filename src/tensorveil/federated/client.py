@@ -194,7 +194,7 @@ class Client:
             self._keep_inbox(asked, me, memory)
         state = read_state(self.agreement.recipe, wire.text(asked, "state"), asked.round)
         memory.begin(asked.run)
-        self._charge()
+        self._charge(memory)
         memory.once(f"sum-{asked.round}")
         total = self.contribution(state)
         if trust.kind != "aggregator" and trust.noise:
@@ -237,14 +237,18 @@ class Client:
         content = memory.recall("peers")
         return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
 
-    def _charge(self) -> None:
-        """Charge the client's own ledger before anything is said about its data; local noise requires one."""
+    def _charge(self, memory: Home) -> None:
+        """Charge the client's own ledger before anything is said about its data; local noise requires one.
+
+        A charge covers the answers that this memory keeps from being given twice. Without the memory they could be
+        given again, so a new one is charged anew.
+        """
         local = self.agreement.trust.kind == "local"
         if self.not_private or (self.ledger is None and not local):
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
-        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
+        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}, {memory.name_once()}"
         # Looked up in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
             purpose = f"federated run, {self.agreement.trust.kind}"
