@@ -211,13 +211,20 @@ class Client:
         Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show,
         of whatever kind; running out of memory is one. Recipes leave single users or records out who make it fail, so
         what arrives here are failures of the state. An interrupt is the owner's wish, and no answer.
+
+        A server leaves out sums that are larger than the declared number of users could make them. That there are more
+        must not show either, so each number is cut to that size, which takes no two sums further apart.
         """
+        recipe = self.agreement.recipe
+        this = recipe.rounds[state.round]
         try:
             with np.errstate(all="ignore"):
-                return self.agreement.recipe.contribute(state, self.data())
+                found = recipe.contribute(state, self.data())
         except Exception as error:  # its text might quote data
             log.error("the sum of a round could not be computed (%s); zeros are sent", type(error).__name__)
-            return np.zeros(self.agreement.recipe.rounds[state.round].size, dtype=np.int64)
+            return np.zeros(this.size, dtype=np.int64)
+        most = this.largest * recipe.most_users
+        return np.clip(found, -most, most)
 
     def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
         """Open all shares of all peers before anything is said about data: without them no mask could be removed."""
