@@ -68,6 +68,7 @@ class PromiseOptions:
     rank: int | tuple[int, ...] | str | None
     sweeps: int | None
     noise_off: bool
+    accept_delta: bool
 
     def promise(self) -> Promise:
         """Return the facts that an agreement is made from."""
@@ -85,6 +86,7 @@ class PromiseOptions:
             model=self.model,
             rank=self.rank,
             sweeps=self.sweeps,
+            accept_delta=self.accept_delta,
         )
 
 
@@ -93,6 +95,7 @@ def promise_options(function: Function) -> Function:
     options = [
         click.option("--epsilon", type=float, required=True, help="How much may be learned about any one user."),
         click.option("--delta", type=float, required=True, help="Far below 1 / users."),
+        click.option("--accept-delta", is_flag=True, help="Allow a delta that promises next to nothing."),
         click.option("--bounds", type=float, nargs=2, required=True, metavar="LOW HIGH", help="Where values can lie."),
         click.option("--protect", default="user", show_default=True, help="The mode whose slices are protected."),
         click.option(

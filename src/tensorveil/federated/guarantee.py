@@ -54,6 +54,7 @@ def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
         bounds=recipe.bounds,
         mechanism=MECHANISMS[trust.kind],
         conditions=_conditions(agreement),
+        among=recipe.most_users,
     )
 
 

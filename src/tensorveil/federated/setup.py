@@ -24,6 +24,7 @@ def agree(
     clients: Sequence[str],
     shape: Sequence[int],
     bounds: tuple[float, float],
+    accept_delta: bool = False,
     **recipe: Any,
 ) -> Agreement:
     """Make an agreement that promises (epsilon, delta) under a trust model.
@@ -39,6 +40,8 @@ def agree(
     shape, bounds
         Declared sizes of the modes, and where values can lie. Both are public, and stand in the agreement and the
         release: they must be written down from what everybody knows, never read off a tensor of private entries.
+    accept_delta
+        True insists on a delta above 0.01, or no smaller than one in the declared number of users.
     recipe
         The other parameters of `tensorveil.rounds.Recipe`: modes, protect, rank, ...
 
@@ -47,7 +50,14 @@ def agree(
     planned = Recipe(
         epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, shape=tuple(shape), bounds=bounds, **recipe
     )
-    return Agreement.make(recipe=planned, trust=trust, epsilon=epsilon, server=server, clients=tuple(clients))
+    return Agreement.make(
+        recipe=planned,
+        trust=trust,
+        epsilon=epsilon,
+        server=server,
+        clients=tuple(clients),
+        accept_delta=accept_delta,
+    )
 
 
 def make_parties(folder: Path, clients: int) -> tuple[str, list[str]]:

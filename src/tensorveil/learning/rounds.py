@@ -19,6 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.learning.samples import Samples
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Composed, Gaussian, Guarantee, Unit, gaussian_mu, split_gaussian
+from tensorveil.privacy.delta import check_delta
 from tensorveil.rounds import Round, State, describe_parts, draw_noise
 
 __all__ = ["Learned", "LearningRounds", "learn_in_rounds"]
@@ -37,7 +38,7 @@ class LearningRounds(ABC):
     epsilon, delta
         The budget of all rounds together, for one unit (`protect`); delta must be above 0.
     most_users
-        The largest possible number of units, because sums must fit into 64 bits.
+        The largest possible number of units: sums must fit into 64 bits, and delta stay below one in so many.
     """
 
     epsilon: float
@@ -199,8 +200,12 @@ class Learned:
     guarantee: Guarantee | None
 
 
-def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: NoiseSource | None) -> Learned:
+def learn_in_rounds(
+    recipe: LearningRounds, groups: Iterable[Samples], source: NoiseSource | None, *, accept_delta: bool = False
+) -> Learned:
     """Run all rounds in one trusted place; without a source no noise is added, and nothing is promised.
+
+    A delta above 0.01, or no smaller than one in ``most_users``, is refused unless ``accept_delta`` insists on it.
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#learning-in-rounds).
 
@@ -214,6 +219,8 @@ def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: N
     >>> learn_in_rounds(recipe, [group], SecureSource()).guarantee.private
     True
     """
+    if source is not None:
+        check_delta(recipe.delta, Unit.slice(recipe.protect), among=recipe.most_users, accepted=accept_delta)
     everyone = tuple(groups)
     state = recipe.start()
     for this in recipe.rounds:
@@ -241,6 +248,7 @@ def _promise(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
         bounds=None,
         mechanism=recipe.label,
         conditions=(TRUSTED,),
+        among=recipe.most_users,
     )
 
 

@@ -63,6 +63,8 @@ class Promise:
         The mode whose slices are protected.
     model, rank, sweeps
         The form of the model: "cp" or "tucker"; None leaves rank and sweeps to the recipe.
+    accept_delta
+        Whether to insist on a delta that promises next to nothing.
     """
 
     epsilon: float
@@ -76,6 +78,7 @@ class Promise:
     model: str = "cp"
     rank: Any = None
     sweeps: int | None = None
+    accept_delta: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +238,7 @@ def agree_on(
         modes=modes,
         protect=promise.protect,
         bounds=promise.bounds,
+        accept_delta=promise.accept_delta,
         **{name: setting for name, setting in form.items() if setting is not None},
     )
 
