@@ -32,7 +32,7 @@ def agree(folder: Path, trust: Any) -> Any:
     recipe = ClassMoments(
         epsilon=plan_epsilon(EPSILON, DELTA, trust),
         delta=DELTA,
-        most_users=1 << 20,
+        most_users=1 << 16,
         directions=Directions(basis=Basis.dct((2,), 1)),
         classes=CLASSES,
         products=False,

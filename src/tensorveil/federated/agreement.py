@@ -19,7 +19,8 @@ from tensorveil.errors import InputError
 from tensorveil.federated.identity import normal_key
 from tensorveil.federated.recipes import RoundsRecipe, make_recipe, name_of
 from tensorveil.federated.trust import Trust, charged_mu
-from tensorveil.privacy import Composed, Event, Gaussian, epsilon_for
+from tensorveil.privacy import Composed, Event, Gaussian, Unit, epsilon_for
+from tensorveil.privacy.delta import check_delta
 from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Agreement"]
@@ -74,9 +75,18 @@ class Agreement:
 
     @classmethod
     def make(
-        cls, *, recipe: RoundsRecipe, trust: Trust, epsilon: float, server: str, clients: tuple[str, ...]
+        cls,
+        *,
+        recipe: RoundsRecipe,
+        trust: Trust,
+        epsilon: float,
+        server: str,
+        clients: tuple[str, ...],
+        accept_delta: bool = False,
     ) -> Agreement:
-        """Make a new agreement."""
+        """Make a new agreement; ``accept_delta`` insists on a delta that promises next to nothing."""
+        if trust.noise:
+            check_delta(recipe.delta, Unit.slice(recipe.protect), among=recipe.most_users, accepted=accept_delta)
         return cls(
             recipe=recipe, trust=trust, epsilon=epsilon, server=server, clients=clients, nonce=secrets.token_hex(16)
         )

@@ -194,7 +194,7 @@ class Client:
             self._keep_inbox(asked, me, memory)
         state = read_state(self.agreement.recipe, wire.text(asked, "state"), asked.round)
         memory.begin(asked.run)
-        self._charge()
+        self._charge(memory)
         memory.once(f"sum-{asked.round}")
         total = self.contribution(state)
         if trust.kind != "aggregator" and trust.noise:
@@ -211,13 +211,20 @@ class Client:
         Whether a computation fails may depend on the data, and a lying server chooses the state: no failure may show,
         of whatever kind; running out of memory is one. Recipes leave single users or records out who make it fail, so
         what arrives here are failures of the state. An interrupt is the owner's wish, and no answer.
+
+        A server leaves out sums that are larger than the declared number of users could make them. That there are more
+        must not show either, so each number is cut to that size, which takes no two sums further apart.
         """
+        recipe = self.agreement.recipe
+        this = recipe.rounds[state.round]
         try:
             with np.errstate(all="ignore"):
-                return self.agreement.recipe.contribute(state, self.data())
+                found = recipe.contribute(state, self.data())
         except Exception as error:  # its text might quote data
             log.error("the sum of a round could not be computed (%s); zeros are sent", type(error).__name__)
-            return np.zeros(self.agreement.recipe.rounds[state.round].size, dtype=np.int64)
+            return np.zeros(this.size, dtype=np.int64)
+        most = this.largest * recipe.most_users
+        return np.clip(found, -most, most)
 
     def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
         """Open all shares of all peers before anything is said about data: without them no mask could be removed."""
@@ -237,14 +244,18 @@ class Client:
         content = memory.recall("peers")
         return [content[k * length : (k + 1) * length] for k in range(self.agreement.trust.clients)]
 
-    def _charge(self) -> None:
-        """Charge the client's own ledger before anything is said about its data; local noise requires one."""
+    def _charge(self, memory: Home) -> None:
+        """Charge the client's own ledger before anything is said about its data; local noise requires one.
+
+        A charge covers the answers that this memory keeps from being given twice. Without the memory they could be
+        given again, so a new one is charged anew.
+        """
         local = self.agreement.trust.kind == "local"
         if self.not_private or (self.ledger is None and not local):
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
-        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}"
+        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}, {memory.name_once()}"
         # Looked up in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
             purpose = f"federated run, {self.agreement.trust.kind}"

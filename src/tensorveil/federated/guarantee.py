@@ -8,7 +8,6 @@ from tensorveil.completion.slices import JOINT
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.trust import charged_mu
 from tensorveil.privacy import Gaussian, Guarantee, NonPrivate, Part, Unit
-from tensorveil.rounds import Recipe
 
 __all__ = ["guarantee_of"]
 
@@ -56,7 +55,7 @@ def guarantee_of(agreement: Agreement, *, secure_noise: bool) -> Guarantee:
         mechanism=MECHANISMS[trust.kind],
         conditions=_conditions(agreement),
         against=trust.against,
-        among=recipe.most_users if isinstance(recipe, Recipe) else None,
+        among=recipe.most_users,
     )
 
 

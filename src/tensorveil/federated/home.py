@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -64,6 +65,11 @@ class Home:
         """Bind the agreement to the first run that asks for data; refuse every other one from then on."""
         if not self.mark("begun", run) and (self.folder / "begun").read_text(encoding="ascii") != run:
             raise RefusedError("the agreement was used up by another run")
+
+    def name_once(self) -> str:
+        """Return a name that only this memory has: made at first use, and gone with it."""
+        self.mark("name", secrets.token_hex(16))
+        return (self.folder / "name").read_text(encoding="ascii")
 
     def was_begun(self) -> bool:
         """Tell whether data have been asked for."""

@@ -9,8 +9,6 @@ from typing import Any
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.identity import make_identity, public_hex
 from tensorveil.federated.trust import Trust, plan_epsilon
-from tensorveil.privacy import Unit
-from tensorveil.privacy.delta import check_delta
 from tensorveil.rounds import Recipe
 from tensorveil.tensor import ObservedTensor
 
@@ -43,7 +41,7 @@ def agree(
         Declared sizes of the modes, and where values can lie. Both are public, and stand in the agreement and the
         release: they must be written down from what everybody knows, never read off a tensor of private entries.
     accept_delta
-        Insist on a delta that is no smaller than one in the declared number of users.
+        True insists on a delta above 0.01, or no smaller than one in the declared number of users.
     recipe
         The other parameters of `tensorveil.rounds.Recipe`: modes, protect, rank, ...
 
@@ -52,9 +50,14 @@ def agree(
     planned = Recipe(
         epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, shape=tuple(shape), bounds=bounds, **recipe
     )
-    unit = Unit.slice(planned.protect)
-    check_delta(delta, unit, among=planned.most_users, accepted=accept_delta)
-    return Agreement.make(recipe=planned, trust=trust, epsilon=epsilon, server=server, clients=tuple(clients))
+    return Agreement.make(
+        recipe=planned,
+        trust=trust,
+        epsilon=epsilon,
+        server=server,
+        clients=tuple(clients),
+        accept_delta=accept_delta,
+    )
 
 
 def make_parties(folder: Path, clients: int) -> tuple[str, list[str]]:

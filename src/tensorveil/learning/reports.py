@@ -17,12 +17,13 @@ from tensorveil.learning.encoding import Directions
 from tensorveil.learning.samples import Samples
 from tensorveil.local import LocalMechanism, PrivUnit
 from tensorveil.noise import NoiseSource
-from tensorveil.privacy import Guarantee
+from tensorveil.privacy import Guarantee, Unit
 
 __all__ = ["Reports", "learn_from_directions", "report"]
 
 Array = NDArray[Any]
 LABELS = "classes are public"
+FEATURES = "what is reported of a tensor is computed from it alone, by a public map"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,9 +49,9 @@ def report(
     samples
         The records; their classes are not protected.
     mechanism
-        A proven local mechanism, for tensors of the shape that ``encode`` returns.
+        A proven local mechanism, for tensors of the shape that ``encode`` returns; with ``encode``, of unit tensor.
     encode
-        A public map of tensors, applied to each on its own: features of a public network, `Directions`.
+        A public map of tensors, which must look at each on its own: features of a public network, `Directions`.
     source
         The secure source by default. A seeded one is for studies and tests, and protects nothing.
 
@@ -62,13 +63,19 @@ def report(
     >>> report(data, Hybrid(shape=(3,), epsilon=1.0, unit="tensor", bounds=(-1, 1))).guarantee.epsilon
     1.0
     """
+    if encode is not None and Unit.parse(mechanism.unit) != Unit.tensor():
+        raise InputError(
+            "mechanism must have unit 'tensor', without differ, if tensors are encoded: an entry is part of every "
+            "feature. Try PrivUnit or Hybrid, or leave encode out."
+        )
     rows = samples.x if encode is None else encode(samples.x)
     if len(rows) != len(samples):
         raise InputError("encode must return one tensor for every tensor.")
     promise = mechanism.guarantee(source=source)
+    more = (LABELS,) if encode is None else (FEATURES, LABELS)
     return Reports(
         samples=samples.with_x(mechanism.perturb(rows, source=source)),
-        guarantee=replace(promise, conditions=(*promise.conditions, LABELS)),
+        guarantee=replace(promise, conditions=(*promise.conditions, *more)),
         mechanism=mechanism,
     )
 

@@ -38,7 +38,7 @@ class LearningRounds(ABC):
     epsilon, delta
         The budget of all rounds together, for one unit (`protect`); delta must be above 0.
     most_users
-        The largest possible number of units, because sums must fit into 64 bits.
+        The largest possible number of units: sums must fit into 64 bits, and delta stay below one in so many.
     """
 
     epsilon: float
@@ -52,7 +52,6 @@ class LearningRounds(ABC):
 
     def __post_init__(self) -> None:
         _ = self.mu
-        check_delta(self.delta, Unit.slice(self.protect), among=None)
         if isinstance(self.most_users, bool) or not isinstance(self.most_users, int) or self.most_users < 1:
             raise InputError(f"most_users must be at least 1; got {self.most_users!r}. Declare an upper bound.")
 
@@ -201,8 +200,12 @@ class Learned:
     guarantee: Guarantee | None
 
 
-def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: NoiseSource | None) -> Learned:
+def learn_in_rounds(
+    recipe: LearningRounds, groups: Iterable[Samples], source: NoiseSource | None, *, accept_delta: bool = False
+) -> Learned:
     """Run all rounds in one trusted place; without a source no noise is added, and nothing is promised.
+
+    A delta above 0.01, or no smaller than one in ``most_users``, is refused unless ``accept_delta`` insists on it.
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#learning-in-rounds).
 
@@ -216,6 +219,8 @@ def learn_in_rounds(recipe: LearningRounds, groups: Iterable[Samples], source: N
     >>> learn_in_rounds(recipe, [group], SecureSource()).guarantee.private
     True
     """
+    if source is not None:
+        check_delta(recipe.delta, Unit.slice(recipe.protect), among=recipe.most_users, accepted=accept_delta)
     everyone = tuple(groups)
     state = recipe.start()
     for this in recipe.rounds:
@@ -244,6 +249,7 @@ def _promise(recipe: LearningRounds, source: NoiseSource) -> Guarantee:
         mechanism=recipe.label,
         conditions=(TRUSTED,),
         against="anyone who sees the classifier and the noisy sums",
+        among=recipe.most_users,
     )
 
 

@@ -81,5 +81,9 @@ def shuffle(report: Guarantee, users: int, delta: float) -> Guarantee:
             f"Each report alone, as the shuffler sees it, has epsilon {report.epsilon:g}.",
             "Anyone who controls other users' reports can remove them; then only the number of honest users counts.",
         ),
-        conditions=(*report.conditions, "a trusted shuffler removes names, times and order of the reports"),
+        conditions=(
+            *report.conditions,
+            "each owner sends one report",
+            "a trusted shuffler removes names, times and order of the reports",
+        ),
     )

@@ -35,8 +35,8 @@ _FINEST = 28
 class Spend:
     """A part of the budget: a pure epsilon (Laplace and norm-shaped noise) or a mu (Gaussian noise).
 
-    It is spent once: on one statistic, or by being cut into parts. So whatever a mechanism buys composes to no more than
-    what it was given, even if it forgets to list a part.
+    It is spent once: on one statistic, or by being cut into parts. So whatever a mechanism buys composes to no more
+    than what it was given, even if it forgets to list a part.
     """
 
     source: NoiseSource

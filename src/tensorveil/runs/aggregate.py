@@ -140,10 +140,13 @@ def _check_groups(groups: Sequence[_Group]) -> None:
 
 
 def _group(reports: Sequence[Path]) -> list[_Group]:
-    """Sort report files by mechanism."""
+    """Sort report files by mechanism; refuse a file that is named twice, whose owners would count twice."""
     found: dict[str, list[Path]] = {}
     for path in reports:
         found.setdefault(_read_description(path), []).append(path)
+    # By the file and not by its content: short reports of different owners may well be equal.
+    if len({(path.stat().st_dev, path.stat().st_ino) for path in reports}) < len(reports):
+        raise InputError("reports must be different files, because each owner counts once. Name each file once.")
     groups = []
     for key, paths in found.items():
         settings = json.loads(key)
@@ -161,8 +164,12 @@ def _read_description(path: Path) -> str:
         facts = json.loads(beside.read_text(encoding="utf-8"))
         if facts["format"] != FORMAT:
             raise InputError(f"{beside.name} was written in another format. Try to upgrade tensorveil.")
-        if not Guarantee.from_json(facts["guarantee"]).private:
+        promised = Guarantee.from_json(facts["guarantee"])
+        if not promised.private:
             raise InputError(f"{beside.name} says that its reports are not private. They are not aggregated.")
+        kept = mechanism_from_json(facts["mechanism"]).guarantee()
+        if any(getattr(kept, name) != getattr(promised, name) for name in ("unit", "epsilon", "delta", "event")):
+            raise InputError(f"{beside.name} promises other than its mechanism keeps: one of them was changed.")
         return json.dumps(facts["mechanism"] | {"owners": facts["owners"]}, sort_keys=True)
     except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
         raise InputError(f"{beside.name} is damaged, or was not written by this program.") from None

@@ -25,6 +25,7 @@ from tensorveil.release.folder import check_folder
 from tensorveil.release.release import write_release
 from tensorveil.rounds import Recipe
 from tensorveil.runs.reading import Reading, read_privately
+from tensorveil.tensor import ObservedTensor
 
 __all__ = [
     "Agreed",
@@ -36,6 +37,7 @@ __all__ = [
     "TookPart",
     "make_agreement",
     "make_key",
+    "read_group",
     "release_outcome",
     "serve_agreement",
     "take_part",
@@ -62,7 +64,7 @@ class Promise:
     model, rank, sweeps
         The form of the model: "cp" or "tucker"; None leaves rank and sweeps to the recipe.
     accept_delta
-        Insist on a delta that is no smaller than one in the declared number of users.
+        Whether to insist on a delta that promises next to nothing.
     """
 
     epsilon: float
@@ -271,10 +273,7 @@ def take_part(run: ClientRun) -> TookPart:
     load_identity(run.home)
     if run.noise_off and agreement.trust.noise:
         raise InputError("noise_off: the agreement adds noise. Leave it out.")
-    if not isinstance(agreement.recipe, Recipe):
-        raise InputError("the agreement is about something else than completion. Take part from Python: Client.")
-    recipe = agreement.recipe
-    data = read_privately(run.reading, Unit.slice(recipe.protect), recipe.bounds, recipe.shape)
+    data = read_group(agreement, run.reading)
     from tensorveil.federated.flower.client_app import work
 
     client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger, not_private=run.noise_off)
@@ -286,6 +285,14 @@ def take_part(run: ClientRun) -> TookPart:
             client.forget()
             raise
     return TookPart(agreement=agreement.digest, finished=client.finished, log=log)
+
+
+def read_group(agreement: Agreement, reading: Reading) -> ObservedTensor:
+    """Read a client's users by the gate's rules: no row keeps the others from being read."""
+    recipe = agreement.recipe
+    if not isinstance(recipe, Recipe):
+        raise InputError("the agreement is about something else than completion. Take part from Python: Client.")
+    return read_privately(reading, Unit.slice(recipe.protect), recipe.bounds, recipe.shape)
 
 
 def release_outcome(outcome: Outcome, folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -37,11 +38,12 @@ from tensorveil.runs.federate import (
     gather_facts,
     keep_log,
     log_rounds,
+    read_group,
     release_outcome,
 )
 from tensorveil.runs.reading import Reading, read_privately
-from tensorveil.tensor import ObservedTensor, load_dataset, read
-from tensorveil.tensor.splits import random_split
+from tensorveil.tensor import ObservedTensor, load_dataset
+from tensorveil.tensor.splits import cell_split
 
 __all__ = ["Simulation", "simulate_federation"]
 
@@ -66,7 +68,7 @@ class Simulation:
     processes, ray
         Whether a server and clients are separate processes, or clients are workers of Flower's simulation engine.
     held_out, seed
-        A share of the entries to judge by, and the seed of this split.
+        A share of the entries to judge by, and the seed of this split, which no entry changes for any other.
     compare
         Whether to run centrally too.
     ledger
@@ -99,7 +101,7 @@ def simulate_federation(run: Simulation) -> FederatedRelease:
     tensor = _read(run)
     held_out = None
     if run.held_out:
-        tensor, held_out = random_split(tensor, run.held_out, random_state=run.seed)
+        tensor, held_out = cell_split(tensor, run.held_out, run.seed)
     with _make_workdir(run.workdir) as folder:
         agreement = _make_agreement(run, tensor, folder)
         for k, group in enumerate(split_users(tensor, tensor.axis(run.promise.protect), run.clients)):
@@ -170,7 +172,7 @@ def _make_client(folder: Path, k: int) -> Client:
     return Client(
         agreement=agreement,
         home=home,
-        data=lambda: read(home / DATA),
+        data=lambda: read_group(agreement, Reading(file=home / DATA)),
         ledger=_own_ledger(agreement, home),
         not_private=not agreement.trust.noise,
     )
@@ -255,6 +257,8 @@ def _judge(
 
 
 def _measure_error(model: Any, tensor: ObservedTensor, held_out: ObservedTensor) -> float:
+    if not held_out.n_entries:
+        return math.nan
     errors = model.predict_for(tensor, held_out) - held_out.values
     return float(np.sqrt(np.mean(errors**2)))
 

@@ -2,6 +2,8 @@
 
 random_split   entries at random: how well missing cells are filled in. The usual figure, and the
                kindest: every slice is seen in training.
+cell_split     the same by a coin of each cell's own: one entry more moves no other to the other part. For
+               data whose entries or users are private, and for nothing else as good as random_split.
 slice_split    whole indices of a mode: how well new users, items or sensors are served (cold start).
 time_split     the latest part of an ordered mode: how well the future is predicted.
 k_fold         random_split k times, every entry held out once: figures with an error bar.
@@ -49,6 +51,7 @@ def cell_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Rand
     """Hold out about a share of all cells, whether they have entries or not. A part may be empty.
 
     Which part an entry belongs to follows from its coordinates and the seed: not from other entries, nor their order.
+    So a fit of the first part is as private as one of the whole, which cannot be said of `random_split`.
     """
     _check_fraction(fraction)
     mixed = np.full(tensor.n_entries, np.random.default_rng(random_state).integers(2**64, dtype=np.uint64))

@@ -80,7 +80,7 @@ def federated_subjects() -> Iterator[BlackBox]:
 def _recipe(trust: Trust, classes: int) -> ClassMoments:
     epsilon = plan_epsilon(_EPSILON, _DELTA, trust)
     return ClassMoments(
-        epsilon=epsilon, delta=_DELTA, most_users=1 << 20, directions=_DIRECTIONS, classes=classes, products=False
+        epsilon=epsilon, delta=_DELTA, most_users=1 << 16, directions=_DIRECTIONS, classes=classes, products=False
     )
 
 

@@ -74,7 +74,7 @@ def test_no_row_is_longer_than_declared(rows: Any) -> None:
 @pytest.mark.parametrize("second", ["sums", "split", "values"])
 def test_a_spend_is_spent_once(first: str, second: str) -> None:
     spend = Spend(source=SeededSource(0), epsilon=1.0)
-    buy = {
+    buy: dict[str, Any] = {
         "sums": lambda: spend.sums(np.ones(1), 0.0, 2.0, np.zeros(1, dtype=np.int64), 1),
         "split": lambda: spend.split(0.5, 0.5),
         "values": lambda: spend.values(np.ones(1), (0.0, 2.0)),

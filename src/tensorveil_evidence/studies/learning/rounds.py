@@ -47,6 +47,7 @@ from tensorveil_evidence.studies.learning.names import (
 from tensorveil_evidence.studies.study import NOT_PRIVATE, PROVEN, Row
 
 USERS: Final = 3
+MOST_RECORDS: Final = 60_000  # in the largest of the datasets
 CLIP: Final = 1.0  # of every parameter, as in table 4 of Yuan et al.
 WIDTH: Final = 2 * CLIP / USERS  # by which one user, replaced, moves an average
 BATCH: Final = 256
@@ -170,8 +171,8 @@ class Case:
         common: dict[str, Any] = {"epsilon": budget, "delta": DELTA}
         if method == DESCENT:
             recipe = PrivateGradients(
-                **common, most_users=10**6, network=self.small, records=len(self.train), steps=self.steps, clip=1.0,
-                rate=self.descent,
+                **common, most_users=MOST_RECORDS, network=self.small, records=len(self.train), steps=self.steps,
+                clip=1.0, rate=self.descent,
             )  # fmt: skip
             return recipe, self.small_rows
         classes = self.train.classes
@@ -181,7 +182,7 @@ class Case:
                 **common, most_users=USERS, users=USERS, directions=directions, classes=classes
             ), rows  # fmt: skip
         return ClassMoments(
-            **common, most_users=10**6, directions=self.directions, classes=classes, products=self.products
+            **common, most_users=MOST_RECORDS, directions=self.directions, classes=classes, products=self.products
         ), self.told_rows  # fmt: skip
 
 
