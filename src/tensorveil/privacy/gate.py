@@ -190,6 +190,12 @@ def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
         return
     if any(mode.labels is not None for mode in tensor.modes):
         raise InputError(f'unit="{unit.kind}" needs indices: {READ_OFF}')
+    if tensor.origin.chosen:
+        raise InputError(
+            f'entries that were chosen among others cannot be fitted for unit="{unit.kind}": with one more of those, '
+            "others would have been chosen. Fit all of them, or hold some out with random_split(tensor, 0.1, "
+            "exact=False), which decides on every entry by itself."
+        )
     if unit.kind == "entry" and tensor.origin.duplicates not in ("error", "keep"):
         raise InputError(
             'duplicates must not be merged for unit="entry": one record more could change another. Build the tensor '

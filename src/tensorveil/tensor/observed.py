@@ -269,6 +269,10 @@ class ObservedTensor:
         """By which rules the tensor was built."""
         return self._origin
 
+    def with_origin(self, **facts: Any) -> ObservedTensor:
+        """Return the same entries, with further facts of `Origin` about how they came about."""
+        return self._like(self._columns, self._values, self._bounds, replace(self._origin, **facts))
+
     def __len__(self) -> int:
         return self.n_entries
 

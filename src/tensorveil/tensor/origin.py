@@ -21,9 +21,13 @@ class Origin:
         The name of the column that the values come from, if they come from a table.
     value_named
         Whether that column was named, or called "value"; not if the last column was taken for want of a name.
+    chosen
+        Whether the entries were chosen among others by a rule that looks at all of them, so that one entry more may
+        change which of the others are here.
     """
 
     duplicates: Duplicates = "error"
     out_of_bounds: OutOfBounds = "error"
     value: str | None = None
     value_named: bool = True
+    chosen: bool = False

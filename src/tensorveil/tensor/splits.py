@@ -5,6 +5,10 @@ random_split   entries at random: how well missing cells are filled in. The usua
 slice_split    whole indices of a mode: how well new users, items or sensors are served (cold start).
 time_split     the latest part of an ordered mode: how well the future is predicted.
 k_fold         random_split k times, every entry held out once: figures with an error bar.
+
+Most splits look at all entries: one entry more changes which of the others are held out, so a private fit of a part
+would protect nobody in the whole. `Origin.chosen` says so, and units entry and slice refuse such parts. With
+exact=False, random_split decides on every entry by its own coordinates.
 """
 
 from __future__ import annotations
@@ -28,8 +32,14 @@ class Split(NamedTuple):
     held_out: ObservedTensor
 
 
-def random_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: RandomState = None) -> Split:
+def random_split(
+    tensor: ObservedTensor, fraction: float = 0.2, random_state: RandomState = None, *, exact: bool = True
+) -> Split:
     """Hold out a share of the entries, drawn uniformly.
+
+    With ``exact=False`` every entry is held out, or not, by a draw that follows from the seed and the entry's own
+    coordinates. The share is then only about the one that was asked for, and either part may be empty; but no entry has
+    a say in what becomes of another, as private fits in units "entry" and "slice" need it.
 
     >>> tensor = ObservedTensor([[i, j] for i in range(10) for j in range(10)], range(100))
     >>> train, held_out = random_split(tensor, 0.2, random_state=0)
@@ -37,11 +47,14 @@ def random_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Ra
     (80, 20, (10, 10))
     """
     _check_fraction(fraction)
+    rng = np.random.default_rng(random_state)
+    if not exact:
+        held = _draw_by_coordinates(tensor.columns, rng) < fraction
+        return Split(tensor.take(~held, may_be_empty=True), tensor.take(held, may_be_empty=True))
     count = round(fraction * tensor.n_entries)
-    picked = np.random.default_rng(random_state).permutation(tensor.n_entries)[:count]
     mask = np.zeros(tensor.n_entries, bool)
-    mask[picked] = True
-    return _by_mask(tensor, mask)
+    mask[rng.permutation(tensor.n_entries)[:count]] = True
+    return _by_mask(tensor, mask, chosen=True)
 
 
 def slice_split(
@@ -68,7 +81,7 @@ def slice_split(
             raise InputError("indices must be integers within the size of the mode. Encode labels first.")
     held = np.zeros(tensor.shape[axis], bool)
     held[chosen] = True
-    return _by_mask(tensor, held[column])
+    return _by_mask(tensor, held[column], chosen=fraction is not None)
 
 
 def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -> Split:
@@ -90,7 +103,7 @@ def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -
     best = 1 + int(np.argmin(np.abs(held_if[1:] - fraction * tensor.n_entries)))
     held = np.zeros(size, bool)
     held[order[present[best] :]] = True
-    return _by_mask(tensor, held[tensor.columns[axis]])
+    return _by_mask(tensor, held[tensor.columns[axis]], chosen=True)
 
 
 def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None) -> Iterator[Split]:
@@ -101,7 +114,7 @@ def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None)
         raise InputError("k must not exceed the number of entries. Try a smaller k.")
     fold = np.arange(tensor.n_entries) % k
     np.random.default_rng(random_state).shuffle(fold)
-    return (_by_mask(tensor, fold == part) for part in range(k))
+    return (_by_mask(tensor, fold == part, chosen=True) for part in range(k))
 
 
 def _check_fraction(fraction: float) -> None:
@@ -109,7 +122,20 @@ def _check_fraction(fraction: float) -> None:
         raise InputError(f"fraction must lie between 0 and 1; got {fraction!r}. Try fraction=0.2.")
 
 
-def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_]) -> Split:
+def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_], *, chosen: bool) -> Split:
     if held.all() or not held.any():
         raise InputError("the split must leave entries in both parts. Choose another fraction or indices.")
-    return Split(tensor.take(~held), tensor.take(held))
+    parts = Split(tensor.take(~held), tensor.take(held))
+    return Split(*(part.with_origin(chosen=True) for part in parts)) if chosen else parts
+
+
+def _draw_by_coordinates(columns: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return a number in [0, 1) per entry: a function of one seed and of the entry's own coordinates."""
+    state = np.full(columns.shape[1], rng.integers(2**64, dtype=np.uint64))
+    for column in columns:
+        # The steps of splitmix64 (Steele, Lea and Flood 2014), which spread every bit over all others.
+        state = (state + np.uint64(0x9E3779B97F4A7C15)) ^ column.astype(np.uint64)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state = state ^ (state >> np.uint64(31))
+    return np.asarray((state >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
