@@ -43,8 +43,13 @@ _SMALLEST, _LARGEST, _NARROWEST = 1e-70, 1e70, 2.0**-40
 MOST_ENTRIES: Final = 1 << 33
 
 READ_OFF = (
-    "labels are numbered by those that occur, so that every index would tell who is in the data. Number the rows by a "
-    "public list, from 0, and declare its length in shape; with_modes(['user', 'film']) drops a tensor's labels."
+    "labels are numbered by those that occur, so that every index would tell who is in the data, also after the labels "
+    "are dropped. Number the rows by a public list: indices from 0, or modes=[Mode('user', everyone), ...] when the "
+    "table is read; and declare its length in shape."
+)
+LABELLED = (
+    "labels are not released in this unit. If they are a public list, and not those that occur, drop them: "
+    "with_modes(['user', 'film'])."
 )
 
 
@@ -188,8 +193,10 @@ def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
     if unit.kind == "value":
         _check_value_rules(tensor)
         return
-    if any(mode.labels is not None for mode in tensor.modes):
+    if tensor.origin.numbered:
         raise InputError(f'unit="{unit.kind}" needs indices: {READ_OFF}')
+    if any(mode.labels is not None for mode in tensor.modes):
+        raise InputError(f'unit="{unit.kind}" needs indices: {LABELLED}')
     if tensor.origin.chosen:
         raise InputError(
             f'entries that were chosen among others cannot be fitted for unit="{unit.kind}": with one more of those, '

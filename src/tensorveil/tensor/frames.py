@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tensorveil.tensor import checks
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.origin import Origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,7 +108,8 @@ def table_to_tensor(
         if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
             raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
         columns = [_to_floats(_read_leniently(table.column(axis))) - index_base for axis in range(len(names))]
-        return ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
+        tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
+        return tensor if stored is None else tensor.with_origin(stored.origin.then(tensor.origin))
     table = _without_nulls(table, names, value, options)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
@@ -124,7 +127,13 @@ def table_to_tensor(
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), value)
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
-    return ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
+    tensor = ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
+    numbered = any(
+        mode.labels is not None and not (isinstance(asked, Mode) and asked.labels is not None)
+        for mode, asked in zip(encoded, given, strict=True)
+    )
+    earlier = Origin() if stored is None else stored.origin
+    return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered)))
 
 
 def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -222,7 +231,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> Any:
 
 
 class StoredDescription:
-    """What our own tables say about themselves: modes, labels, shape and bounds."""
+    """What our own tables say about themselves: modes, labels, shape, bounds, and how they came about."""
 
     def __init__(self, text: bytes) -> None:
         try:
@@ -233,6 +242,7 @@ class StoredDescription:
                 for name, packed in zip(facts["modes"], facts["labels"], strict=True)
             ]
             self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
+            self.origin = Origin.from_json(facts.get("origin", {}))
         except (ValueError, KeyError, TypeError):
             self.modes = []
         if not self.modes:
@@ -285,6 +295,7 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
         "labels": [None if mode.labels is None else _pack_labels(mode.labels) for mode in tensor.modes],
         "shape": tensor.shape,
         "bounds": tensor.bounds,
+        "origin": tensor.origin.to_json(),
     }
     table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])
     return table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.origin import Origin
 
 RandomState = int | np.random.Generator | None
 
@@ -126,7 +127,8 @@ def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_], *, chosen: bool) -
     if held.all() or not held.any():
         raise InputError("the split must leave entries in both parts. Choose another fraction or indices.")
     parts = Split(tensor.take(~held), tensor.take(held))
-    return Split(*(part.with_origin(chosen=True) for part in parts)) if chosen else parts
+    origin = tensor.origin.then(Origin(chosen=chosen))
+    return Split(*(part.with_origin(origin) for part in parts))
 
 
 def _draw_by_coordinates(columns: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.float64]:
