@@ -167,6 +167,7 @@ def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shap
     limits = check_bounds(bounds)
     check_origin(tensor, unit)
     if unit.kind == "value":
+        _check_missing_value(tensor, limits)
         if shape is not None and tuple(shape) != tensor.shape:
             raise InputError("shape must be the shape of the tensor that is fitted.")
         return Declared(
@@ -251,6 +252,16 @@ def _check_value_rules(tensor: ObservedTensor) -> None:
         raise InputError(
             "duplicates='keep' is for units entry and slice; in unit value a cell has one value. Merge its entries: "
             "try duplicates='mean'."
+        )
+
+
+def _check_missing_value(tensor: ObservedTensor, bounds: tuple[float, float]) -> None:
+    """Refuse tensors in which a value within the bounds would have counted as missing."""
+    marker = tensor.origin.missing_value
+    if marker is not None and bounds[0] <= marker <= bounds[1]:
+        raise InputError(
+            'the number that marks missing cells must lie outside the bounds for unit="value": which cells have a '
+            "value is public, and a value of this number would have none. Mark missing cells by NaN or by a mask."
         )
 
 

@@ -23,6 +23,8 @@ class Origin:
         The name of the column that the values come from, if they come from a table.
     value_named
         Whether that column was named, or called "value"; not if the last column was taken for want of a name.
+    missing_value
+        The number that marked the missing cells of a dense array, unless NaN or a mask did.
     numbered
         Whether a mode's indices number the labels that occur, so that one label more may change all indices. It stays
         so when the labels are dropped.
@@ -35,6 +37,7 @@ class Origin:
     out_of_bounds: OutOfBounds = "error"
     value: str | None = None
     value_named: bool = True
+    missing_value: float | None = None
     numbered: bool = False
     chosen: bool = False
 
@@ -43,8 +46,9 @@ class Origin:
 
         What has been merged, dropped, numbered or chosen cannot be undone.
 
-        >>> Origin(duplicates="mean").then(Origin(duplicates="keep", chosen=True))
-        Origin(duplicates='mean', out_of_bounds='error', value=None, value_named=True, numbered=False, chosen=True)
+        >>> both = Origin(duplicates="mean").then(Origin(duplicates="keep", chosen=True))
+        >>> both.duplicates, both.chosen
+        ('mean', True)
         """
         merged = self.duplicates not in ("error", "keep")
         return Origin(
@@ -52,6 +56,7 @@ class Origin:
             out_of_bounds="drop" if self.out_of_bounds == "drop" else later.out_of_bounds,
             value=self.value if later.value is None else later.value,
             value_named=self.value_named and later.value_named,
+            missing_value=self.missing_value if later.missing_value is None else later.missing_value,
             numbered=self.numbered or later.numbered,
             chosen=self.chosen or later.chosen,
         )
