@@ -107,7 +107,7 @@ def table_to_tensor(
     if options.get("out_of_range") == "drop":
         if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
             raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
-        columns = [_to_floats(_read_leniently(table.column(axis))) - index_base for axis in range(len(names))]
+        columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
         tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
         return tensor if stored is None else tensor.with_origin(stored.origin.then(tensor.origin))
     table = _without_nulls(table, names, value, options)
@@ -152,6 +152,8 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
         return column.cast(pa.float64())
+    if kinds.is_binary(column.type) or kinds.is_large_binary(column.type):  # a field somewhere is no text
+        column = pa.chunked_array([[_decode(field) for field in column.to_pylist()]], pa.large_string())
     if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
         return pa.chunked_array([pa.nulls(len(column), pa.float64())])
     text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
@@ -163,6 +165,14 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.coalesce(decimal, hexadecimal.cast(pa.float64(), safe=False))
 
 
+def _decode(field: bytes | None) -> str | None:
+    """Return the text of a field, unless it is none."""
+    try:
+        return None if field is None else field.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 _HEXADECIMAL = r"^0[xX][0-9a-fA-F]{1,16}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity|nan)$"
 
@@ -171,6 +181,11 @@ def _is_string_view(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind))
+
+
+def read_floats(column: pa.ChunkedArray) -> Any:
+    """Return a column as float64, NaN where there is no number; what a field becomes depends on this field alone."""
+    return _to_floats(_read_leniently(column))
 
 
 def _to_floats(column: pa.ChunkedArray) -> Any:
