@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from tensorveil.tensor import (
         Mode,
         ObservedTensor,
+        cell_split,
         list_datasets,
         load_dataset,
         paper_problem,
@@ -82,6 +83,7 @@ _HOMES = {
         "ObservedTensor",
         "list_datasets",
         "load_dataset",
+        "cell_split",
         "paper_problem",
         "random_split",
         "read",
@@ -114,6 +116,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "UserLevelCP",
     "UserLevelMatrix",
     "UserLevelTucker",
+    "cell_split",
     "choose_privately",
     "csvd_qr",
     "from_tensorly",

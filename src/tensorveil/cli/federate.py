@@ -310,7 +310,7 @@ def client(
 @click.option("--processes", is_flag=True, help="A server and clients as separate processes, over Flower.")
 @click.option("--ray", is_flag=True, help="Clients as workers of Flower's simulation engine (extra: simulation).")
 @click.option("--private-shape", callback=split_shape, metavar="SIZE,SIZE,...", help="FILE: declared sizes.")
-@click.option("--held-out", type=click.FloatRange(0, 1, max_open=True), help="Share of entries to judge by.")
+@click.option("--held-out", type=click.FloatRange(0, 1, max_open=True), help="About what share of entries to judge by.")
 @click.option("--compare", is_flag=True, help="Also run centrally, and compare. Diagnostics: do not publish.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the held-out split. Noise has none.")
 @click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Ledger to charge (not for local).")

@@ -10,6 +10,7 @@ from tensorveil.cli.common import (
     ReadingOptions,
     common_options,
     console,
+    mark_private,
     print_json,
     reading_options,
     split_ranks,
@@ -73,6 +74,7 @@ def plan(
         model=model,
         rank=rank,
     )
+    mark_private()
     found = plan_budgets(run)
     if as_json:
         print_json(found.to_json())

@@ -43,8 +43,13 @@ _SMALLEST, _LARGEST, _NARROWEST = 1e-70, 1e70, 2.0**-40
 MOST_ENTRIES: Final = 1 << 33
 
 READ_OFF = (
-    "labels are numbered by those that occur, so that every index would tell who is in the data. Number the rows by a "
-    "public list, from 0, and declare its length in shape; with_modes(['user', 'film']) drops a tensor's labels."
+    "labels are numbered by those that occur, so that every index would tell who is in the data, also after the labels "
+    "are dropped. Number the rows by a public list: indices from 0, or modes=[Mode('user', everyone), ...] when the "
+    "table is read; and declare its length in shape."
+)
+LABELLED = (
+    "labels are not released in this unit. If they are a public list, and not those that occur, drop them: "
+    "with_modes(['user', 'film'])."
 )
 
 
@@ -162,6 +167,7 @@ def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shap
     limits = check_bounds(bounds)
     check_origin(tensor, unit)
     if unit.kind == "value":
+        _check_missing_value(tensor, limits)
         if shape is not None and tuple(shape) != tensor.shape:
             raise InputError("shape must be the shape of the tensor that is fitted.")
         return Declared(
@@ -188,8 +194,16 @@ def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
     if unit.kind == "value":
         _check_value_rules(tensor)
         return
-    if any(mode.labels is not None for mode in tensor.modes):
+    if tensor.origin.numbered:
         raise InputError(f'unit="{unit.kind}" needs indices: {READ_OFF}')
+    if any(mode.labels is not None for mode in tensor.modes):
+        raise InputError(f'unit="{unit.kind}" needs indices: {LABELLED}')
+    if tensor.origin.chosen:
+        raise InputError(
+            f'entries that were chosen among others cannot be fitted for unit="{unit.kind}": with one more of those, '
+            "others would have been chosen. Fit all of them, or hold some out with cell_split(tensor, 0.1), "
+            "which decides on every entry by itself."
+        )
     if unit.kind == "entry" and tensor.origin.duplicates not in ("error", "keep"):
         raise InputError(
             'duplicates must not be merged for unit="entry": one record more could change another. Build the tensor '
@@ -238,6 +252,16 @@ def _check_value_rules(tensor: ObservedTensor) -> None:
         raise InputError(
             "duplicates='keep' is for units entry and slice; in unit value a cell has one value. Merge its entries: "
             "try duplicates='mean'."
+        )
+
+
+def _check_missing_value(tensor: ObservedTensor, bounds: tuple[float, float]) -> None:
+    """Refuse tensors in which a value within the bounds would have counted as missing."""
+    marker = tensor.origin.missing_value
+    if marker is not None and bounds[0] <= marker <= bounds[1]:
+        raise InputError(
+            'the number that marks missing cells must lie outside the bounds for unit="value": which cells have a '
+            "value is public, and a value of this number would have none. Mark missing cells by NaN or by a mask."
         )
 
 

@@ -15,7 +15,7 @@ from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.privacy import Budget, Unit
 from tensorveil.release.result import make_plain
 from tensorveil.runs.estimators import DEFAULT_RANK
-from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.runs.reading import Reading, read_privately
 
 __all__ = ["ASSUMED", "PlanRun", "Planned", "plan_budgets"]
 
@@ -129,9 +129,9 @@ def _plan_ranks(model: str, rank: Any, shape: tuple[int, ...]) -> tuple[int, ...
 
 
 def _public_facts(run: PlanRun) -> tuple[tuple[int, ...], int]:
-    """Return shape and number of entries; of a file's values nothing is used."""
+    """Return shape and number of entries; of a file's values nothing is used, and none is refused."""
     if run.reading is not None:
-        tensor = read_tensor(run.reading)
+        tensor = read_privately(run.reading, Unit.value(), run.bounds, None)
         return tensor.shape, tensor.n_entries
     if run.shape is None or run.entries is None:
         raise InputError("shape and entries must be given where there is no file. Try shape=(943, 1682).")

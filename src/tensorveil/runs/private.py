@@ -113,8 +113,6 @@ def release_privately(run: PrivateRun) -> Released:
             "at=FILE is not for this unit: the list of cells would be published, and which cells are of interest may "
             "tell which entries there are. Release the model, and predict at these cells from it."
         )
-    tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape)
-    fill = choose_cells(filling, tensor, private=unit)
     before = getattr(estimator, "release_id_", None)
 
     def is_charged() -> bool:
@@ -124,6 +122,8 @@ def release_privately(run: PrivateRun) -> Released:
 
     with note_charges(is_charged), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape)
+        fill = choose_cells(filling, tensor, private=unit)
         estimator.fit(tensor)
         write_release(estimator, run.output, fill=fill, report=run.report)
         if run.diagnostics is not None:

@@ -68,7 +68,8 @@ class Simulation:
     processes, ray
         Whether a server and clients are separate processes, or clients are workers of Flower's simulation engine.
     held_out, seed
-        A share of the entries to judge by, and the seed of this split, which no entry changes for any other.
+        About which share of the entries to judge by, and the seed of this split. Every entry is held out, or not, by
+        its own coordinates, so that the release protects the users of all data.
     compare
         Whether to run centrally too.
     ledger
@@ -242,7 +243,7 @@ def _judge(
     run: Simulation, agreement: Agreement, tensor: ObservedTensor, held_out: ObservedTensor | None
 ) -> dict[str, float]:
     """Return errors on held-out entries: of the release, and of a central run at the same budget."""
-    if held_out is None:
+    if held_out is None or not held_out.n_entries:
         return {}
     model: Any = load_release(run.output)[0]
     found = {"RMSE": _measure_error(model, tensor, held_out)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,10 @@ def dense_to_tensor(array: ArrayLike, mask: ArrayLike | None, missing: float, **
         raise InputError("array must hold at least one observed cell; mask or missing leaves none.")
     for axis, column in enumerate(np.nonzero(observed)):
         columns[axis] = column
-    return ObservedTensor.from_columns(columns, cells[observed], cells.shape, **options)
+    tensor = ObservedTensor.from_columns(columns, cells[observed], cells.shape, **options)
+    if mask is not None or math.isnan(missing):
+        return tensor
+    return tensor.with_origin(replace(tensor.origin, missing_value=float(missing)))
 
 
 def _observed_cells(cells: NDArray[Any], mask: ArrayLike | None, missing: float) -> NDArray[np.bool_]:

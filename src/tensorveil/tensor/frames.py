@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tensorveil.tensor import checks
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.origin import Origin
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,8 +107,9 @@ def table_to_tensor(
     if options.get("out_of_range") == "drop":
         if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
             raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
-        columns = [_to_floats(_read_leniently(table.column(axis))) - index_base for axis in range(len(names))]
-        return ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
+        columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
+        tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
+        return tensor if stored is None else tensor.with_origin(stored.origin.then(tensor.origin))
     table = _without_nulls(table, names, value, options)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
@@ -124,7 +127,13 @@ def table_to_tensor(
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), value)
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
-    return ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
+    tensor = ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
+    numbered = any(
+        mode.labels is not None and not (isinstance(asked, Mode) and asked.labels is not None)
+        for mode, asked in zip(encoded, given, strict=True)
+    )
+    earlier = Origin() if stored is None else stored.origin
+    return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered)))
 
 
 def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -143,6 +152,8 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
         return column.cast(pa.float64())
+    if kinds.is_binary(column.type) or kinds.is_large_binary(column.type):  # a field somewhere is no text
+        column = pa.chunked_array([[_decode(field) for field in column.to_pylist()]], pa.large_string())
     if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
         return pa.chunked_array([pa.nulls(len(column), pa.float64())])
     text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
@@ -154,6 +165,14 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.coalesce(decimal, hexadecimal.cast(pa.float64(), safe=False))
 
 
+def _decode(field: bytes | None) -> str | None:
+    """Return the text of a field, unless it is none."""
+    try:
+        return None if field is None else field.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 _HEXADECIMAL = r"^0[xX][0-9a-fA-F]{1,16}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity|nan)$"
 
@@ -162,6 +181,11 @@ def _is_string_view(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind))
+
+
+def read_floats(column: pa.ChunkedArray) -> Any:
+    """Return a column as float64, NaN where there is no number; what a field becomes depends on this field alone."""
+    return _to_floats(_read_leniently(column))
 
 
 def _to_floats(column: pa.ChunkedArray) -> Any:
@@ -222,7 +246,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> Any:
 
 
 class StoredDescription:
-    """What our own tables say about themselves: modes, labels, shape and bounds."""
+    """What our own tables say about themselves: modes, labels, shape, bounds, and how they came about."""
 
     def __init__(self, text: bytes) -> None:
         try:
@@ -233,6 +257,7 @@ class StoredDescription:
                 for name, packed in zip(facts["modes"], facts["labels"], strict=True)
             ]
             self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
+            self.origin = Origin.from_json(facts.get("origin", {}))
         except (ValueError, KeyError, TypeError):
             self.modes = []
         if not self.modes:
@@ -285,6 +310,7 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
         "labels": [None if mode.labels is None else _pack_labels(mode.labels) for mode in tensor.modes],
         "shape": tensor.shape,
         "bounds": tensor.bounds,
+        "origin": tensor.origin.to_json(),
     }
     table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])
     return table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ from tensorveil.errors import InputError
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray
 
 KEY_BITS = 63
+_ROOM = 40  # sums of fewer than 2**40 numbers are that much larger than the largest of them, in powers of two
 PARALLEL_SORT = 1 << 20
 KeyArray = NDArray[np.int64]
 
@@ -115,7 +117,10 @@ def _merge_values(values: FloatArray, starts: NDArray[np.intp], policy: Duplicat
     ends = np.append(starts[1:], len(values))
     if policy == "last":
         return np.asarray(values[ends - 1])
-    total = np.add.reduceat(values, starts, dtype=np.float64)
+    # Smaller by a power of two, which changes no digit, no sum leaves the range of floats: two infinities of opposite
+    # sign would be no number, and a warning would tell.
+    total = np.add.reduceat(np.ldexp(values.astype(np.float64), -_ROOM), starts)
     if policy == "mean":
         total /= ends - starts
-    return total.astype(values.dtype)
+    largest = math.ldexp(float(np.finfo(values.dtype).max), -_ROOM)
+    return np.asarray(np.ldexp(np.clip(total, -largest, largest), _ROOM), dtype=values.dtype)

@@ -269,6 +269,10 @@ class ObservedTensor:
         """By which rules the tensor was built."""
         return self._origin
 
+    def with_origin(self, origin: Origin) -> ObservedTensor:
+        """Return the same entries, of which something else is known about how they came about."""
+        return self._like(self._columns, self._values, self._bounds, origin)
+
     def __len__(self) -> int:
         return self.n_entries
 
@@ -306,7 +310,7 @@ class ObservedTensor:
         checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
         limits = checks.as_bounds(bounds)
         columns, values = _apply_bounds(self._columns, self._values, limits, out_of_bounds)
-        return self._like(columns, values, limits, replace(self._origin, out_of_bounds=out_of_bounds))
+        return self._like(columns, values, limits, self._origin.then(Origin(out_of_bounds=out_of_bounds)))
 
     def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
         """Return the same entries with other names or labels."""

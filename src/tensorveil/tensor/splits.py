@@ -2,12 +2,13 @@
 
 random_split   entries at random: how well missing cells are filled in. The usual figure, and the
                kindest: every slice is seen in training.
-cell_split     the same by a coin of each cell's own: one entry more moves no other to the other part. For
-               data whose entries or users are private, and for nothing else as good as random_split.
 slice_split    whole indices of a mode: how well new users, items or sensors are served (cold start).
 time_split     the latest part of an ordered mode: how well the future is predicted.
 k_fold         random_split k times, every entry held out once: figures with an error bar.
 cell_split     entries by a rule that looks at their cell alone: adding or removing one moves no other.
+
+All other splits look at all entries: one entry more changes which of the others are held out, so a private fit of a
+part would protect nobody in the whole. `Origin.chosen` says so, and units entry and slice refuse such parts.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.origin import Origin
 
 RandomState = int | np.random.Generator | None
 
@@ -41,10 +43,9 @@ def random_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Ra
     """
     _check_fraction(fraction)
     count = round(fraction * tensor.n_entries)
-    picked = np.random.default_rng(random_state).permutation(tensor.n_entries)[:count]
     mask = np.zeros(tensor.n_entries, bool)
-    mask[picked] = True
-    return _by_mask(tensor, mask)
+    mask[np.random.default_rng(random_state).permutation(tensor.n_entries)[:count]] = True
+    return _by_mask(tensor, mask, chosen=True)
 
 
 def cell_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: RandomState = None) -> Split:
@@ -85,7 +86,7 @@ def slice_split(
             raise InputError("indices must be integers within the size of the mode. Encode labels first.")
     held = np.zeros(tensor.shape[axis], bool)
     held[chosen] = True
-    return _by_mask(tensor, held[column])
+    return _by_mask(tensor, held[column], chosen=fraction is not None)
 
 
 def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -> Split:
@@ -107,7 +108,7 @@ def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -
     best = 1 + int(np.argmin(np.abs(held_if[1:] - fraction * tensor.n_entries)))
     held = np.zeros(size, bool)
     held[order[present[best] :]] = True
-    return _by_mask(tensor, held[tensor.columns[axis]])
+    return _by_mask(tensor, held[tensor.columns[axis]], chosen=True)
 
 
 def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None) -> Iterator[Split]:
@@ -118,7 +119,7 @@ def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None)
         raise InputError("k must not exceed the number of entries. Try a smaller k.")
     fold = np.arange(tensor.n_entries) % k
     np.random.default_rng(random_state).shuffle(fold)
-    return (_by_mask(tensor, fold == part) for part in range(k))
+    return (_by_mask(tensor, fold == part, chosen=True) for part in range(k))
 
 
 def _mix_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -133,7 +134,9 @@ def _check_fraction(fraction: float) -> None:
         raise InputError(f"fraction must lie between 0 and 1; got {fraction!r}. Try fraction=0.2.")
 
 
-def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_]) -> Split:
+def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_], *, chosen: bool) -> Split:
     if held.all() or not held.any():
         raise InputError("the split must leave entries in both parts. Choose another fraction or indices.")
-    return Split(tensor.take(~held), tensor.take(held))
+    parts = Split(tensor.take(~held), tensor.take(held))
+    origin = tensor.origin.then(Origin(chosen=chosen))
+    return Split(*(part.with_origin(origin) for part in parts))

@@ -65,7 +65,7 @@ def test_unit_entry_refuses_labels() -> None:
     tensor = tv.ObservedTensor(
         [[0, 0], [1, 1]], [0.0, 1.0], shape=(2, 2), modes=[tv.Mode("user", ["ann", "bob"]), tv.Mode("film", ["x", "y"])]
     )
-    with pytest.raises(tv.InputError, match="needs indices: labels are numbered by those that occur"):
+    with pytest.raises(tv.InputError, match="needs indices: labels are not released"):
         make(unit="entry", shape=(2, 2), rank=1).fit(tensor)
     private = make(unit="entry", shape=(2, 2), rank=1).fit(tensor.with_modes(["user", "film"]))
     assert [mode.labels for mode in private.model_.modes] == [None, None]

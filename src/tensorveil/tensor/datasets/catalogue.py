@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,9 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
         if option not in known:
             has = f"its options are {', '.join(known)}" if known else "it has no options"
             raise InputError(f"dataset {name!r} has no option {option!r}; {has}.")
-    return entry.load(_source(entry, folder), **options)
+    tensor = entry.load(_source(entry, folder), **options)
+    # Everybody knows who is in a published dataset, and what is missing: its numbering and its positions are public.
+    return tensor.with_origin(replace(tensor.origin, numbered=False, missing_value=None))
 
 
 def load_side_data(name: str, *, folder: str | Path | None = None) -> Mapping[str, NDArray[Any]]:

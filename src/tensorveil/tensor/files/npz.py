@@ -1,7 +1,7 @@
 """NumPy's .npz archives without pickled objects: the project's own file, which keeps a whole tensor, and dense arrays.
 
-Members of a tensor's file: `about` (UTF-8 JSON: version, shape, bounds, modes), `index_0` ... (smallest unsigned type),
-`values`, and per labelled mode `labels_k`, or `labels_k_text` with `labels_k_ends` for strings.
+Members of a tensor's file: `about` (UTF-8 JSON: version, shape, bounds, modes, origin), `index_0` ... (smallest
+unsigned type), `values`, and per labelled mode `labels_k`, or `labels_k_text` with `labels_k_ends` for strings.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
 from tensorveil.tensor.files.npy import check_numeric
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.origin import Origin
 
 VERSION = 1
 
@@ -33,6 +35,7 @@ def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
         "shape": tensor.shape,
         "bounds": tensor.bounds,
         "modes": [mode.name for mode in tensor.modes],
+        "origin": tensor.origin.to_json(),
     }
     members: dict[str, NDArray[Any]] = {
         "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
@@ -68,7 +71,11 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     if layout.modes is not None:
         facts["modes"] = layout.modes
     facts |= {key: item for key, item in options.items() if key not in facts or item is not None}
-    return ObservedTensor.from_columns(facts.pop("columns"), facts.pop("values"), **facts)
+    origin = facts.pop("origin")
+    if layout.value is not None:  # there is one column of values, which was looked at if it is named
+        origin = replace(origin, value_named=True)
+    tensor = ObservedTensor.from_columns(facts.pop("columns"), facts.pop("values"), **facts)
+    return tensor.with_origin(origin.then(tensor.origin))
 
 
 def _read_members(path: Path) -> dict[str, Any]:
@@ -88,6 +95,7 @@ def _read_members(path: Path) -> dict[str, Any]:
             "shape": about["shape"],
             "bounds": about["bounds"],
             "modes": modes,
+            "origin": Origin.from_json(about.get("origin", {})),
         }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.tensor.files.file_format import Format, Layout
@@ -15,6 +18,10 @@ from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+BLOCK = 1 << 24
+LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
 
 
 def is_gzip(path: Path) -> bool:
@@ -30,16 +37,73 @@ def open_for_writing(path: Path, name: str) -> Any:
     return path.open("wb")
 
 
-def _load(path: Path, delimiter: str, *, header: bool, text: Collection[str], nulls: Sequence[str] | None) -> pa.Table:
-    """Load an Arrow table; ``nulls`` are the fields that count as missing, by default those that Arrow knows."""
+def cut_lines(file: Any) -> Iterator[bytes]:
+    """Yield a file in blocks of whole lines."""
+    rest = b""
+    while chunk := file.read(BLOCK):
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            yield rest + chunk[:cut]
+            rest = b""
+        rest += chunk[cut:]
+    if rest:
+        yield rest
+
+
+def keep_sound_lines(block: bytes, delimiter: str | None = None) -> bytes:
+    """Return the lines that can be read by themselves; ``delimiter`` is that of tables, whose fields may be quoted.
+
+    An open quote would swallow the lines behind it, and a line that is too long, or no text, would end the reading of
+    all. What is no text becomes a letter that is in no number.
+    """
+    if not block.isascii():
+        block = block.decode(errors="replace").encode()
+    ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+    longest = int(np.diff(ends, prepend=-1, append=len(block)).max())
+    quoted = delimiter is not None and b'"' in block
+    if longest <= LONGEST_LINE and not quoted:
+        return block
+    sound = re.compile(_sound_line(delimiter or ",")) if quoted else re.compile(rb"[^\r\n]*[\r\n]*")
+    lines = (line for line in block.splitlines(keepends=True) if len(line) <= LONGEST_LINE)
+    return b"".join(line for line in lines if sound.fullmatch(line))
+
+
+def _sound_line(delimiter: str) -> bytes:
+    """Return the pattern of a line in which every quote that opens a field is closed; others are letters."""
+    cut = re.escape(delimiter.encode())
+    rest = rb"[^%b\r\n]*" % cut
+    field = rb'(?:"(?:[^"\r\n]|"")*"(?!")%b|[^"%b\r\n]%b|)' % (rest, cut, rest)
+    return rb"%b(?:%b%b)*[\r\n]*" % (field, cut, field)
+
+
+def _load(
+    path: Path,
+    delimiter: str,
+    *,
+    header: bool,
+    text: Collection[str],
+    nulls: Sequence[str] | None,
+    by_line: bool = False,
+) -> pa.Table:
+    """Load an Arrow table.
+
+    ``nulls`` are the fields that count as missing, by default those that Arrow knows. With ``by_line`` every line is
+    read by itself: one that is no row of the table is left out, whatever it holds, and changes no other. Only a header
+    says how long rows are: without one the first row would decide on all others, so they must be equally long.
+    """
     import pyarrow as pa
     from pyarrow import csv
 
     with pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None) as stream:
+        content = stream
+        if by_line:
+            content = pa.BufferReader(b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream)))
         return csv.read_csv(
-            stream,
+            content,
             read_options=csv.ReadOptions(autogenerate_column_names=not header),
-            parse_options=csv.ParseOptions(delimiter=delimiter),
+            parse_options=csv.ParseOptions(
+                delimiter=delimiter, invalid_row_handler=(lambda _: "skip") if by_line and header else None
+            ),
             convert_options=csv.ConvertOptions(
                 column_types={name: pa.string() for name in text}, null_values=nulls, strings_can_be_null=True
             ),
@@ -53,7 +117,8 @@ def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, 
     table = None
     # Arrow's own message quotes the line at fault.
     with suppress(pa.ArrowException, OSError, EOFError, UnicodeError):
-        table = _load(path, delimiter, header=layout.header, text=(), nulls=[""])
+        drops = options.get("out_of_range") == "drop"
+        table = _load(path, delimiter, header=layout.header, text=(), nulls=[""], by_line=drops)
     if table is None:
         raise InputError(
             "path must be a well-formed CSV or TSV file with the same number of fields in every line. "

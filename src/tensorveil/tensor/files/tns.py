@@ -8,17 +8,17 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.files.text import is_gzip, open_for_writing
+from tensorveil.tensor.files.text import BLOCK, cut_lines, is_gzip, keep_sound_lines, open_for_writing
+from tensorveil.tensor.frames import read_floats
 from tensorveil.tensor.observed import ObservedTensor
 
-BLOCK = 1 << 24
 TABS = bytes.maketrans(b"\t\r", b"  ")
 
 
@@ -26,17 +26,16 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     """Parse the file in blocks of lines, so that memory holds the arrays and one block of text."""
     base = 1 if layout.index_base is None else layout.index_base
     drops = options.get("out_of_range") == "drop"
+    if drops:
+        return _read_by_line(path, base, layout, options)
     columns: list[list[Any]] = []
     values: list[Any] = []
     for table in _tables(path):
         if not columns:
             columns = [[] for _ in range(table.num_columns - 1)]
         for axis, parts in enumerate(columns):
-            column = table.column(axis).to_numpy()
-            parts.append(column - base if drops else _indices(column, axis, base))
+            parts.append(_indices(table.column(axis).to_numpy(), axis, base))
         values.append(table.column(len(columns)).to_numpy())
-    if drops:
-        return ObservedTensor.from_columns(*_join(columns, values, options), modes=layout.modes, **options)
     if not values:
         raise InputError("path must hold at least one entry; got an empty input. Check the file.")
     packed = np.empty((len(columns), sum(map(len, values))), np.int32)
@@ -46,47 +45,36 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     return ObservedTensor.from_columns(packed, np.concatenate(values), modes=layout.modes, **options)
 
 
-def _join(columns: list[list[Any]], values: list[Any], options: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Return all blocks as arrays; a file without entries has as many columns as the declared shape has sizes."""
-    if not values:
-        return [np.empty(0, np.int64)] * len(options.get("shape") or ()), np.empty(0)
-    return [np.concatenate(parts) for parts in columns], np.concatenate(values)
+def _read_by_line(path: Path, base: int, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
+    """Read every line by itself: one that has no index for every declared size, and a number, is left out."""
+    width = len(checks.check_shape(options.get("shape") or ())) + 1
+    blocks = [np.stack([read_floats(column) for column in table.columns]) for table in _tables(path, width)]
+    *columns, values = np.concatenate([np.empty((width, 0)), *blocks], axis=1)
+    columns = [column - base for column in columns]
+    return ObservedTensor.from_columns(columns, values, modes=layout.modes, **options)
 
 
-def _tables(path: Path) -> Iterator[Any]:
-    """Yield the file's blocks as Arrow tables."""
-    width: int | None = None
+def _tables(path: Path, declared: int | None = None) -> Iterator[Any]:
+    """Yield the file's blocks as Arrow tables; with a declared width as text, without the lines that have another."""
+    width = declared
     damaged = False
     try:
         with gzip.open(path, "rb") if is_gzip(path) else path.open("rb") as file:
-            for block in _clean_blocks(file):
+            for lines in cut_lines(file):
+                if not (block := _clean(lines if declared is None else keep_sound_lines(lines))):
+                    continue
                 if width is None:
                     width = block.split(b"\n", 1)[0].count(b" ") + 1
                     checks.check_order(width - 1, "path")
-                yield _parse(block, width)
+                yield _parse(block, width, by_line=declared is not None)
     except (OSError, EOFError, zlib.error):
         damaged = True
     if damaged:
         raise InputError("path must be a readable .tns file. The file is damaged or cut short.")
 
 
-def _clean_blocks(file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
-    """Yield whole lines with single blanks between the fields; comments and empty lines are removed."""
-    rest = b""
-    while chunk := file.read(BLOCK):
-        cut = chunk.rfind(b"\n") + 1
-        if not cut:
-            rest += chunk
-            continue
-        block, rest = _clean(rest + chunk[:cut]), chunk[cut:]
-        if block:
-            yield block
-    if last := _clean(rest):
-        yield last
-
-
 def _clean(block: bytes) -> bytes:
-    """Remove comments and superfluous blanks; plain files pass through untouched, after a few fast checks."""
+    """Remove comments, empty lines and superfluous blanks; plain files pass untouched, after a few fast checks."""
     if b"#" in block:
         block = re.sub(rb"#[^\n]*", b"", block)
     if b"\t" in block or b"\r" in block:
@@ -104,18 +92,22 @@ def _has_adjacent_blanks(block: bytes) -> bool:
     return bool((blank[1:] & blank[:-1]).any())
 
 
-def _parse(block: bytes, width: int) -> Any:
+def _parse(block: bytes, width: int, *, by_line: bool = False) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     names = [str(axis) for axis in range(width)]
     kinds = {name: pa.int64() for name in names[:-1]} | {names[-1]: pa.float64()}
+    if by_line:
+        kinds = {name: pa.string() for name in names}
     table = None
     with suppress(pa.ArrowException):  # Arrow's own message quotes the line at fault
         table = csv.read_csv(
             pa.BufferReader(block),
             read_options=csv.ReadOptions(column_names=names),
-            parse_options=csv.ParseOptions(delimiter=" ", quote_char=False),
+            parse_options=csv.ParseOptions(
+                delimiter=" ", quote_char=False, invalid_row_handler=(lambda _: "skip") if by_line else None
+            ),
             convert_options=csv.ConvertOptions(column_types=kinds, null_values=[]),
         )
     if table is None:
