@@ -130,7 +130,7 @@ def _whole(name: str, protect: str, make: Callable[[], LearningRounds], neighbou
     """Return the subject of all rounds, in which each begins with what the one before has found."""
 
     def mechanism(users: Users, rng: np.random.Generator) -> Array:
-        found = learn_in_rounds(make(), users, source(rng)).state
+        found = learn_in_rounds(make(), users, source(rng), accept_delta=True).state
         return np.concatenate([array.ravel() for array in found.arrays.values()])
 
     options = {"about": "whole runs", "batched": False, "samples": 200, "many": 4_000}
@@ -141,7 +141,7 @@ def _moments(records: Array, rng: np.random.Generator, n: int) -> Array:
     """Learn from n classes with the same records in each: what is summed of a class is one draw."""
     recipe = ClassMoments(**_BUDGET, most_users=1 << 20, directions=_DIRECTIONS, classes=max(n, 2))
     group = Samples(x=np.tile(records, (n, 1)), y=np.repeat(np.arange(n), len(records)), classes=max(n, 2))
-    return learn_in_rounds(recipe, [group], source(rng)).state["sums"].reshape(max(n, 2), -1)[:n]
+    return learn_in_rounds(recipe, [group], source(rng), accept_delta=True).state["sums"].reshape(max(n, 2), -1)[:n]
 
 
 def _moment_pairs() -> list[tuple[Any, Any]]:
