@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks import audit as audit_table
 
 from tensorveil.audit.subject import find_subjects, holds
 from tensorveil.errors import InputError
@@ -16,6 +17,7 @@ from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import __all__ as noise_names
 from tensorveil.rounds.plan import STAGES
+from tensorveil_evidence.studies.papers import claims
 from tensorveil_evidence.subjects.catalogue import list_subjects
 
 ROOT = Path(__file__).parents[2]
@@ -205,3 +207,8 @@ def test_subjects_are_found_by_name_beginning_and_pattern() -> None:
     assert all(s.name.endswith("gaussian") for s in find_subjects("completion/*gaussian", SUBJECTS))
     with pytest.raises(InputError, match="no subject"):
         find_subjects("nothing", SUBJECTS)
+
+
+def test_every_subject_has_a_place_in_the_tables() -> None:
+    for families in (claims.FAMILIES, audit_table.FAMILIES):
+        assert [subject.name for subject in SUBJECTS.values() if not subject.name.startswith(tuple(families))] == []

@@ -20,6 +20,7 @@ FAMILIES = {
     "noise/": "noise",
     "statistic/": "noisy statistics",
     "completion/": "completion, whole runs",
+    "selection/": "choices among settings",
     "users/": "rounds of user-level fits",
     "one run/": "completion, one run",
     "local/": "local mechanisms",
