@@ -100,7 +100,7 @@ def test_answers_need_somebodys_entries(tmp_path: Path, capsys: pytest.CaptureFi
         (["--delta", "0"], "--delta above 0"),
         (["--sweeps", "3"], "rounds follow from the budget"),
         (["--unit", "slice"], "slice:user"),
-        (["--unit", "slice:nobody"], "protect must name one of the modes"),
+        (["--unit", "slice:nobody"], "must name one of the modes"),
         (["--method", "gram"], "--method must be one of"),
         (["--solver", "sor", "--model", "matrix"], "--solver cannot be used"),
     ],

@@ -48,10 +48,16 @@ FLAGS = {
     "with a workdir": "with --workdir",
     "Leave plot out": "Leave --plot out",
     "this unit needs": "this --unit needs",
+    "protect must name": "--unit slice:MODE (or --protect) must name",
+    "Pass labels=True to encode labels.": "Leave --indices out to read labels.",
+    "with value=...": "with --value NAME",
+    "value must name a column": "--value must name a column",
+    "modes must name columns": "--modes must name columns",
     "diagnostics and output must": "--diagnostics and --output must",
 }
 # A message may begin with the parameter that it is about.
 PARAMETER = re.compile(r"^(at|data|entries|neighbours|output|plot|report): ")
+FOLDER = re.compile(r"^folder: ")
 # A setting is a word of its own; in "tensor:differ=3" it is a part of one.
 SETTING = re.compile(
     rf"(?<![\w:])({'|'.join(OPTIONS)})=(\([^()]*\)|\[[^\[\]]*\]|'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?(?:e-?\d+)?)"
@@ -62,7 +68,7 @@ def in_shell_words(message: str) -> str:
     """Rewrite settings such as rank=8 or duplicates='mean', and the parameter a message is about, as options."""
     for words, flag in FLAGS.items():
         message = message.replace(words, flag)
-    message = PARAMETER.sub(r"--\1: ", message)
+    message = PARAMETER.sub(r"--\1: ", FOLDER.sub("output: ", message))
     return SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {_argument(found[1], found[2])}", message)
 
 

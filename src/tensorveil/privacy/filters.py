@@ -166,10 +166,13 @@ def _refusal(
     """Return an error that says what was requested and what is left; both are public numbers."""
     left = balances(charged, composition, budget)[1]
     asked = _pair(epsilon, budget.delta if delta is None else delta)
+    remedy = "Ask for a smaller epsilon, or release nothing more."
+    if budget.delta == 0 and delta:
+        remedy = "This ledger has no delta at all: release with delta=0, or keep the data's budget in one that has."
     return BudgetExceededError(
         f"the charge would exceed the budget {budget}: by {composition}, as this ledger composes, it costs {asked}; "
         f"epsilon = {show_at_most(left.epsilon)}, delta = {show_at_most(left.delta)} is left. Nothing was charged. "
-        "Ask for a smaller epsilon, or release nothing more."
+        f"{remedy}"
     )
 
 

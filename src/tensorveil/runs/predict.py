@@ -16,7 +16,7 @@ from tensorveil.models.evaluate import predict_columns
 from tensorveil.release.cells import cells_table, read_cells
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.reading import Reading, read_tensor
-from tensorveil.tensor import Mode
+from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.files.formats import write_table
 
 __all__ = ["Predicted", "PredictionRun", "predict_cells"]
@@ -88,6 +88,10 @@ def _predict_for_people(run: PredictionRun) -> tuple[NDArray[np.int32], NDArray[
         )
     shared = SharedModel.load(run.model)
     names = [mode.name for mode in shared.modes]
-    own = read_tensor(Reading(file=run.entries, modes=names, indices=True, shape=shared.shape))
-    columns = read_cells(run.at, shared.modes, shared.shape)
+    own = read_tensor(Reading(file=run.entries, modes=names, indices=True))
+    # New people have indices of their own, beyond the declared number too.
+    people = max(own.shape[shared.protect], shared.shape[shared.protect])
+    shape = tuple(people if m == shared.protect else size for m, size in enumerate(shared.shape))
+    own = ObservedTensor.from_columns(own.columns, own.values, shape, modes=names)
+    columns = read_cells(run.at, shared.modes, shape)
     return columns, shared.predict_for(own, columns.T), shared.modes

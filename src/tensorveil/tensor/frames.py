@@ -63,7 +63,7 @@ def choose_columns(
         rest = [name for name in names if name not in chosen]
         value = VALUE if VALUE in rest else (rest or names)[-1]
     elif value not in names:
-        raise InputError(f"value must name a column of the frame; there is none called {value!r}.")
+        raise InputError(f"value must name a column of the frame; there is none called {value!r}. Check its spelling.")
     if modes is None:
         picked = [name for name in names if name != value]
     else:
@@ -72,7 +72,9 @@ def choose_columns(
         picked = [_name(mode) for mode in modes]
         for name in picked:
             if name not in names:
-                raise InputError(f"modes must name columns of the frame; there is none called {name!r}.")
+                raise InputError(
+                    f"modes must name columns of the frame; there is none called {name!r}. Check its spelling."
+                )
         if len(set(picked)) != len(picked) or value in picked:
             raise InputError("modes must name different columns, and not the value column.")
     checks.check_order(len(picked), "modes")
