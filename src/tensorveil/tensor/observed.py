@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.tensor import checks, keys
+from tensorveil.tensor import checks, keys, policies
 from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds, OutOfRange
 from tensorveil.tensor.entries import MemoryEntries
 from tensorveil.tensor.modes import Mode, check_modes, find_axis
@@ -69,7 +69,7 @@ class ObservedTensor:
     ) -> None:
         checks.check_choice("out_of_range", out_of_range, OutOfRange)
         if out_of_range == "drop":
-            columns, numbers = _keep_within(checks.split_columns(coords), values, shape)
+            columns, numbers = policies.keep_within(checks.split_columns(coords), values, shape)
         else:
             columns = checks.as_columns(coords)
             numbers = np.array(checks.as_values(values, columns.shape[1]))
@@ -100,7 +100,7 @@ class ObservedTensor:
         checks.check_choice("out_of_range", out_of_range, OutOfRange)
         tensor = object.__new__(cls)
         if out_of_range == "drop":
-            packed, numbers = _keep_within(columns, values, shape)
+            packed, numbers = policies.keep_within(columns, values, shape)
         else:
             packed = checks.pack_columns(columns)
             numbers = checks.as_values(values, packed.shape[1])
@@ -174,18 +174,18 @@ class ObservedTensor:
         checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
         limits = checks.as_bounds(bounds)
         if shape is None and modes is not None and not isinstance(modes, str | Mode):
-            shape = _shape_from_labels(modes, columns)
+            shape = policies.shape_from_labels(modes, columns)
         sizes = checks.as_shape(shape, columns)
         named = check_modes(modes, sizes)
         may_be_empty = out_of_range == "drop"
         if missing == "drop":
-            columns, values = _keep(columns, values, ~np.isnan(values), may_be_empty=may_be_empty)
+            columns, values = policies.keep_entries(columns, values, ~np.isnan(values), may_be_empty=may_be_empty)
         if limits is not None and out_of_bounds != "error":
-            values = _bring_infinities_back(values)
+            values = policies.bring_infinities_back(values)
         checks.check_finite(values)
         if duplicates != "keep":
             columns, values = keys.merge_duplicates(columns, values, sizes, duplicates)
-        columns, values = _apply_bounds(columns, values, limits, out_of_bounds, may_be_empty=may_be_empty)
+        columns, values = policies.apply_bounds(columns, values, limits, out_of_bounds, may_be_empty=may_be_empty)
         self._set(columns, values, sizes, limits, named, Origin(duplicates=duplicates, out_of_bounds=out_of_bounds))
 
     def _set(
@@ -291,7 +291,7 @@ class ObservedTensor:
         """Return the entries chosen by a boolean mask, by positions (each at most once) or by a slice; shape kept."""
         chosen: Any = index if isinstance(index, slice) else np.asarray(index)
         if not isinstance(chosen, slice):
-            _check_positions(chosen, self.n_entries)
+            policies.check_positions(chosen, self.n_entries)
         columns = np.ascontiguousarray(self._columns[:, chosen])
         if columns.shape[1] == 0 and not may_be_empty:
             raise InputError("index must choose at least one entry. To allow none, add may_be_empty=True.")
@@ -309,7 +309,7 @@ class ObservedTensor:
         """Return the same entries with other declared bounds (None: no bounds)."""
         checks.check_choice("out_of_bounds", out_of_bounds, OutOfBounds)
         limits = checks.as_bounds(bounds)
-        columns, values = _apply_bounds(self._columns, self._values, limits, out_of_bounds)
+        columns, values = policies.apply_bounds(self._columns, self._values, limits, out_of_bounds)
         return self._like(columns, values, limits, self._origin.then(Origin(out_of_bounds=out_of_bounds)))
 
     def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
@@ -380,82 +380,3 @@ class ObservedTensor:
         from tensorveil.tensor.files import write
 
         write(self, path, format)
-
-
-def _shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[int, ...] | None:
-    """Return the shape that labels, or else the largest indices, imply."""
-    if len(modes) != len(columns):
-        return None
-    sizes = columns.max(axis=1) + 1
-    return tuple(
-        len(mode.labels) if isinstance(mode, Mode) and mode.labels is not None else int(size)
-        for mode, size in zip(modes, sizes, strict=True)
-    )
-
-
-def _keep_within(
-    columns: Sequence[NDArray[Any]] | NDArray[Any], values: ArrayLike, shape: Sequence[int] | None
-) -> tuple[IntArray, FloatArray]:
-    """Return the entries whose coordinates lie within the shape."""
-    numbers = checks.as_values(values, len(columns[0]) if len(columns) else None)
-    packed, kept = checks.keep_rows_within(columns, shape)
-    return packed, numbers[kept]
-
-
-def _bring_infinities_back(values: FloatArray) -> FloatArray:
-    """Return values with infinities at the ends of the finite numbers, so that they can be merged and clipped."""
-    largest = np.finfo(values.dtype).max
-    with np.errstate(invalid="ignore"):
-        beyond = len(values) and (values.max() > largest or values.min() < -largest)
-    return np.clip(values, -largest, largest) if beyond else values
-
-
-def _keep(
-    columns: IntArray, values: FloatArray, mask: NDArray[np.bool_], *, may_be_empty: bool = False
-) -> tuple[IntArray, FloatArray]:
-    """Return the entries that a policy keeps; at least one must remain, unless none is allowed to."""
-    if mask.all():
-        return columns, values
-    if not mask.any() and not may_be_empty:
-        raise InputError("values must keep at least one entry; the 'drop' policy leaves none.")
-    return np.ascontiguousarray(columns[:, mask]), values[mask]
-
-
-def _apply_bounds(
-    columns: IntArray,
-    values: FloatArray,
-    bounds: tuple[float, float] | None,
-    policy: OutOfBounds,
-    *,
-    may_be_empty: bool = False,
-) -> tuple[IntArray, FloatArray]:
-    """Settle values outside the bounds by the policy."""
-    if bounds is None or checks.lie_inside(values, bounds):
-        return columns, values
-    if policy == "clip":
-        return columns, np.clip(values, *bounds)
-    if policy == "drop":
-        return _keep(columns, values, (values >= bounds[0]) & (values <= bounds[1]), may_be_empty=may_be_empty)
-    remedy = "Widen the bounds, or pass out_of_bounds='clip' or 'drop'."
-    checks.check_inside(values, bounds, remedy)
-    return columns, values
-
-
-def _check_positions(index: NDArray[Any], n_entries: int) -> None:
-    """Refuse all but a mask, or positions that are whole, in range and different: repeats would duplicate entries."""
-    if index.ndim != 1:
-        raise InputError("index must be a flat mask or a flat array of positions.")
-    if index.dtype == bool:
-        if len(index) != n_entries:
-            raise InputError("index, as a mask, must have one item per entry of the tensor.")
-        return
-    if index.size and index.dtype.kind not in "iu":
-        raise InputError("index must be a boolean mask or integer positions.")
-    if not index.size:
-        return
-    if index.min() < -n_entries or index.max() >= n_entries:
-        raise InputError("index must lie within the entries of the tensor.")
-    seen = np.zeros(n_entries, bool)
-    seen[index] = True
-    if np.count_nonzero(seen) != len(index):
-        raise InputError("index must not repeat a position: coordinates would be duplicated.")
