@@ -25,6 +25,7 @@ BAD = {
     "a field too few": b"0,0",
     "a broken line": b"0,0\r,x",
     "an endless line": b"0,0," + b"3" * 3_000_000,
+    "an endless part of a broken line": b"0,0,\r" + b"3" * 300_000,
     "a null": b"0,0,\x00",
     "fractions": b"0.5,0,3",
     "an index that is no number": b"x,0,3",
@@ -63,6 +64,14 @@ def test_every_line_is_read_by_itself(tmp_path: Path, which: str, place: int, en
     good = read(write(tmp_path / f"good.{ending}", GOOD))
     assert len(good) == len(GOOD)
     assert read(write(tmp_path / f"bad.{ending}", [*GOOD[:place], BAD[which], *GOOD[place:]])) == good
+
+
+@pytest.mark.parametrize("ending", ["csv", "tns"])
+def test_a_mark_of_byte_order_counts_wherever_it_is(tmp_path: Path, ending: str) -> None:
+    # Readers take the first one off: a line would be an entry only if no other is before it.
+    marked = b"\xef\xbb\xbf" + GOOD[0]
+    alone = read(write(tmp_path / f"alone.{ending}", [marked]))
+    assert read(write(tmp_path / f"behind.{ending}", [GOOD[1], marked])) == [[2, 1, 4], *alone]
 
 
 def test_quotes_that_are_closed_are_read(tmp_path: Path) -> None:
