@@ -74,6 +74,13 @@ def test_a_mark_of_byte_order_counts_wherever_it_is(tmp_path: Path, ending: str)
     assert read(write(tmp_path / f"behind.{ending}", [GOOD[1], marked])) == [[2, 1, 4], *alone]
 
 
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tns"])
+def test_the_only_line_does_not_show(tmp_path: Path, ending: str) -> None:
+    # Without it, a header is all there is, and no line end is behind it.
+    assert read(write(tmp_path / f"one.{ending}", GOOD[:1])) == [[1, 1, 4]]
+    assert read(write(tmp_path / f"none.{ending}", [])) == []
+
+
 def test_quotes_that_are_closed_are_read(tmp_path: Path) -> None:
     lines = [b'"1","2","4"', b'"2",1,"4"', b'3,"1",4', b'4,1,"a ""number"", or none"', b'5,1,4"']
     assert read(write(tmp_path / "quoted.csv", lines)) == [[1, 2, 4], [2, 1, 4], [3, 1, 4]]

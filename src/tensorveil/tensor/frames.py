@@ -40,7 +40,7 @@ def as_table(frame: Any) -> pa.Table:
             return pa.Table.from_pandas(frame, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         failed = True  # Arrow's own message quotes the data
     if failed:
         raise InputError(

@@ -100,7 +100,8 @@ def _load(
     with pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None) as stream:
         content = stream
         if by_line:
-            content = pa.BufferReader(b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream)))
+            lines = b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream))
+            content = pa.BufferReader(lines + b"\n")  # Arrow refuses an unended header, which would show
         return csv.read_csv(
             content,
             read_options=csv.ReadOptions(autogenerate_column_names=not header),
