@@ -25,6 +25,7 @@ BAD = {
     "a field too few": b"0,0",
     "a broken line": b"0,0\r,x",
     "an endless line": b"0,0," + b"3" * 3_000_000,
+    "an endless part of a broken line": b"0,0,\r" + b"3" * 300_000,
     "a null": b"0,0,\x00",
     "fractions": b"0.5,0,3",
     "an index that is no number": b"x,0,3",
@@ -65,6 +66,21 @@ def test_every_line_is_read_by_itself(tmp_path: Path, which: str, place: int, en
     assert read(write(tmp_path / f"bad.{ending}", [*GOOD[:place], BAD[which], *GOOD[place:]])) == good
 
 
+@pytest.mark.parametrize("ending", ["csv", "tns"])
+def test_a_mark_of_byte_order_counts_wherever_it_is(tmp_path: Path, ending: str) -> None:
+    # Readers take the first one off: a line would be an entry only if no other is before it.
+    marked = b"\xef\xbb\xbf" + GOOD[0]
+    assert read(write(tmp_path / f"before.{ending}", [marked, GOOD[1]])) == [[1, 1, 4], [2, 1, 4]]
+    assert read(write(tmp_path / f"behind.{ending}", [GOOD[1], marked])) == [[2, 1, 4], [1, 1, 4]]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tns"])
+def test_the_only_line_does_not_show(tmp_path: Path, ending: str) -> None:
+    # Without it, a header is all there is, and no line end is behind it.
+    assert read(write(tmp_path / f"one.{ending}", GOOD[:1])) == [[1, 1, 4]]
+    assert read(write(tmp_path / f"none.{ending}", [])) == []
+
+
 def test_quotes_that_are_closed_are_read(tmp_path: Path) -> None:
     lines = [b'"1","2","4"', b'"2",1,"4"', b'3,"1",4', b'4,1,"a ""number"", or none"', b'5,1,4"']
     assert read(write(tmp_path / "quoted.csv", lines)) == [[1, 2, 4], [2, 1, 4], [3, 1, 4]]
@@ -83,10 +99,15 @@ def test_the_command_says_the_same(tmp_path: Path, capfd: pytest.CaptureFixture[
     assert len(said) == 1
 
 
-def test_values_that_are_no_text_take_no_others_with_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", [b"\xff", b"x", b"", b"1e", b"nan"])
+@pytest.mark.parametrize("ending", ["csv", "tns"])
+def test_values_that_are_no_numbers_take_no_others_with_them(tmp_path: Path, ending: str, value: bytes) -> None:
     # In unit value too: positions are public, and the other values are there.
-    data = write(tmp_path / "ratings.csv", [*GOOD, b"0,0,\xff"])
-    tensor = tv.read(data, value="rating", bounds=(1, 5), missing="drop", out_of_bounds="clip")
+    if (ending, value) == ("tns", b""):
+        pytest.skip("a line without a value is no line of this format")
+    data = write(tmp_path / f"ratings.{ending}", [*GOOD, b"0,0," + value])
+    more: dict[str, Any] = {"value": "rating"} if ending == "csv" else {"index_base": 0}
+    tensor = tv.read(data, **more, bounds=(1, 5), missing="drop", out_of_bounds="clip")
     assert tensor.n_entries == len(GOOD)
 
 

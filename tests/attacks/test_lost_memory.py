@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tensorveil.federated.errors import AbandonedError
+from tensorveil.federated.errors import AbandonedError, RefusedError
+from tensorveil.federated.home import Home
 from tensorveil.federated.server import Settings, run_server
 from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust
@@ -40,6 +41,14 @@ def test_whoever_may_answer_again_pays_again(tmp_path: Path) -> None:
     with pytest.raises(AbandonedError, match="no client answered"):
         run()
     assert [len(Ledger.open(path).entries()) for path in ledgers] == [1, 1]
+
+
+def test_a_memory_without_a_name_of_its_own_answers_nothing(tmp_path: Path) -> None:
+    # A crash between making the file and writing it: all such memories would have one name, and one charge.
+    memory = Home.of(tmp_path, "digest")
+    (memory.folder / "name").touch()
+    with pytest.raises(RefusedError, match="damaged"):
+        memory.name_once()
 
 
 def test_all_rounds_of_one_run_are_one_charge(tmp_path: Path) -> None:

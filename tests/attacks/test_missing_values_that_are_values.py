@@ -40,6 +40,16 @@ def test_a_dense_file_too(tmp_path: Path) -> None:
         tv.PrivateCP(1, bounds=(0, 5), **PROMISE).fit(tensor)
 
 
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_a_sparse_matrix_too(value: float) -> None:
+    import scipy.sparse
+
+    tensor = tv.ObservedTensor.from_scipy(scipy.sparse.csr_array(ratings(value)))
+    with pytest.raises(tv.InputError, match="outside the bounds"):
+        tv.PrivateCP(1, bounds=(0, 5), **PROMISE).fit(tensor)
+    assert tv.PrivateCP(1, bounds=(1, 5), **PROMISE).fit(tensor).guarantee_.private
+
+
 def test_a_number_that_is_no_value_may_mark_missing_cells() -> None:
     for cells in (tv.ObservedTensor.from_dense(ratings(0.0), missing=0), tv.ObservedTensor.from_dense(ratings(np.nan))):
         assert tv.PrivateCP(1, bounds=(1, 5), **PROMISE).fit(cells).guarantee_.private

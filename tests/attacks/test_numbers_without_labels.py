@@ -7,6 +7,7 @@ bounds, make a tensor forget what was merged, left out, numbered or chosen.
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorveil as tv
@@ -39,6 +40,25 @@ def test_dropping_labels_does_not_make_a_numbering_public(tmp_path: Path, ending
             for estimator, promise in ((tv.PrivateCP, ENTRY), (tv.UserLevelCP, USERS)):
                 with pytest.raises(tv.InputError, match="public list"):
                     estimator(1, **promise).fit(nameless)
+
+
+@pytest.mark.parametrize("named", [{"value": "value"}, {"modes": ["user", "film"]}])
+def test_naming_columns_does_not_make_a_file_forget(tmp_path: Path, named: dict[str, Any]) -> None:
+    cells = tv.ObservedTensor([[i, j] for i in range(6) for j in range(6)], np.ones(36), modes=["user", "film"])
+    numbered, chosen = read(tmp_path, ROWS).with_modes(["user", "film"]), tv.random_split(cells, 0.3).train
+    for tensor, reason in ((numbered, "public list"), (chosen, "chosen among others")):
+        tensor.write(tmp_path / "tensor.parquet")
+        drop: dict[str, Any] = {"out_of_range": "drop", "shape": (9, 9)}
+        for rules in ({}, drop):
+            again = tv.read(tmp_path / "tensor.parquet", labels=False, **named, **rules)
+            with pytest.raises(tv.InputError, match=reason):
+                tv.PrivateCP(1, **ENTRY).fit(again)
+
+
+def test_labels_in_a_file_can_be_numbered_by_a_public_list(tmp_path: Path) -> None:
+    everyone = [tv.Mode("user", ["ann", "bob", "eve"]), tv.Mode("film", ["x", "y"])]
+    read(tmp_path, ROWS).write(tmp_path / "tensor.parquet")
+    fit_all(tv.read(tmp_path / "tensor.parquet", modes=everyone, value="value").with_modes(["user", "film"]))
 
 
 def test_a_public_list_of_labels_is_as_good_as_indices(tmp_path: Path) -> None:

@@ -69,7 +69,10 @@ class Home:
     def name_once(self) -> str:
         """Return a name that only this memory has: made at first use, and gone with it."""
         self.mark("name", secrets.token_hex(16))
-        return (self.folder / "name").read_text(encoding="ascii")
+        name = (self.folder / "name").read_text(encoding="ascii")
+        if len(name) != 32:  # cut short by a crash: other memories could have the same
+            raise RefusedError("the memory of the agreement is damaged")
+        return name
 
     def was_begun(self) -> bool:
         """Tell whether data have been asked for."""

@@ -261,7 +261,8 @@ def _check_missing_value(tensor: ObservedTensor, bounds: tuple[float, float]) ->
     if marker is not None and bounds[0] <= marker <= bounds[1]:
         raise InputError(
             'the number that marks missing cells must lie outside the bounds for unit="value": which cells have a '
-            "value is public, and a value of this number would have none. Mark missing cells by NaN or by a mask."
+            "value is public, and a value of this number would have none. Mark missing cells by NaN or by a mask; give "
+            "coordinates and values instead of a sparse matrix."
         )
 
 

@@ -62,7 +62,9 @@ def sparse_to_tensor(matrix: Any, **options: Any) -> ObservedTensor:
         raise InputError("matrix must store at least one entry; got an empty input.")
     columns = list(coo.coords) if hasattr(coo, "coords") else [coo.row, coo.col]
     packed = np.array(columns, np.int32)
-    return ObservedTensor.from_columns(packed, np.array(coo.data), coo.shape, **options)
+    tensor = ObservedTensor.from_columns(packed, np.array(coo.data), coo.shape, **options)
+    # Stored zeros are observed, but most ways to make a sparse matrix store none.
+    return tensor.with_origin(replace(tensor.origin, missing_value=0.0))
 
 
 def tensor_to_dense(tensor: ObservedTensor, fill: float, max_bytes: int) -> NDArray[Any]:

@@ -40,7 +40,7 @@ def as_table(frame: Any) -> pa.Table:
             return pa.Table.from_pandas(frame, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError):
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         failed = True  # Arrow's own message quotes the data
     if failed:
         raise InputError(
@@ -95,8 +95,9 @@ def table_to_tensor(
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor."""
-    stored = stored_description(table.schema) if modes is None and value is None else None
-    if stored is not None:
+    stored = stored_description(table.schema)
+    earlier = Origin() if stored is None else stored.origin_of(modes, value)
+    if stored is not None and modes is None and value is None:
         modes, options = stored.modes, stored.options | options
         value = stored.value
     named = value is not None or VALUE in table.column_names
@@ -111,7 +112,7 @@ def table_to_tensor(
             raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
         columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
         tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
-        return tensor if stored is None else tensor.with_origin(stored.origin.then(tensor.origin))
+        return tensor.with_origin(earlier.then(tensor.origin))
     table = _without_nulls(table, names, value, options)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
@@ -134,7 +135,6 @@ def table_to_tensor(
         mode.labels is not None and not (isinstance(asked, Mode) and asked.labels is not None)
         for mode, asked in zip(encoded, given, strict=True)
     )
-    earlier = Origin() if stored is None else stored.origin
     return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered)))
 
 
@@ -152,8 +152,10 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = column.cast(column.type.value_type)
     if kinds.is_integer(column.type) or kinds.is_floating(column.type):
         return column
-    if kinds.is_decimal(column.type) or kinds.is_boolean(column.type):
+    if kinds.is_boolean(column.type):
         return column.cast(pa.float64())
+    if kinds.is_decimal(column.type):
+        return _decimals_to_floats(column)
     if kinds.is_binary(column.type) or kinds.is_large_binary(column.type):  # a field somewhere is no text
         column = pa.chunked_array([[_decode(field) for field in column.to_pylist()]], pa.large_string())
     if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
@@ -165,6 +167,13 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
     hexadecimal = pc.if_else(pc.match_substring_regex(text, _HEXADECIMAL), text, None).cast(pa.int64())
     decimal = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None).cast(pa.float64())
     return pc.coalesce(decimal, hexadecimal.cast(pa.float64(), safe=False))
+
+
+def _decimals_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the nearest floats: by way of text, since a cast rounds by the digits of the longest number there is."""
+    import pyarrow as pa
+
+    return column.cast(pa.string()).cast(pa.float64())
 
 
 def _decode(field: bytes | None) -> str | None:
@@ -236,7 +245,9 @@ def _numbers(column: pa.ChunkedArray, name: str) -> Any:
     import pyarrow as pa
 
     types = pa.types
-    if types.is_decimal(column.type) or types.is_boolean(column.type):
+    if types.is_decimal(column.type):
+        column = _decimals_to_floats(column)
+    elif types.is_boolean(column.type):
         column = column.cast(pa.float64())
     if not (types.is_integer(column.type) or types.is_floating(column.type)):
         raise InputError(
@@ -263,7 +274,19 @@ class StoredDescription:
         except (ValueError, KeyError, TypeError):
             self.modes = []
         if not self.modes:
-            raise InputError("the table's tensorveil description is damaged. Pass modes and value to ignore it.")
+            raise InputError("the table's tensorveil description is damaged. Remove it from the schema's metadata.")
+
+    def origin_of(self, modes: Sequence[str | Mode] | None, value: str | None) -> Origin:
+        """Return how the entries came about, whatever columns are named now.
+
+        Only columns of labels can be numbered anew, by those that are given; indices stay what they are.
+        """
+        relabelled = (modes, value) != (None, None) and all(mode.labels is not None for mode in self.modes)
+        return replace(
+            self.origin,
+            numbered=self.origin.numbered and not relabelled,
+            value_named=self.origin.value_named or value is not None,
+        )
 
 
 def stored_description(schema: pa.Schema) -> StoredDescription | None:

@@ -131,7 +131,10 @@ class ObservedTensor:
 
     @classmethod
     def from_scipy(cls, matrix: Any, **options: Unpack[BuildOptions]) -> ObservedTensor:
-        """Return the stored entries of a scipy sparse matrix or array of any format; stored zeros are observed."""
+        """Return the stored entries of a scipy sparse matrix or array of any format; stored zeros are observed.
+
+        Private fits in unit "value" refuse it if 0 is within the bounds: most ways to make such a matrix drop zeros.
+        """
         from tensorveil.tensor.arrays import sparse_to_tensor
 
         return sparse_to_tensor(matrix, **options)

@@ -24,7 +24,7 @@ class Origin:
     value_named
         Whether that column was named, or called "value"; not if the last column was taken for want of a name.
     missing_value
-        The number that marked the missing cells of a dense array, unless NaN or a mask did.
+        The number that marked the missing cells of a dense array, unless NaN or a mask did; zero for sparse matrices.
     numbered
         Whether a mode's indices number the labels that occur, so that one label more may change all indices. It stays
         so when the labels are dropped.

@@ -54,18 +54,21 @@ def keep_sound_lines(block: bytes, delimiter: str | None = None) -> bytes:
     """Return the lines that can be read by themselves; ``delimiter`` is that of tables, whose fields may be quoted.
 
     An open quote would swallow the lines behind it, and a line that is too long, or no text, would end the reading of
-    all. What is no text becomes a letter that is in no number.
+    all. What is no text becomes a letter that is in no number. Byte order marks are taken off every line, since readers
+    take off the first. A line that is left out leaves its end behind, which may end an earlier part of it.
     """
     if not block.isascii():
-        block = block.decode(errors="replace").encode()
+        block = block.decode(errors="replace").replace("\ufeff", "").encode()
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
     longest = int(np.diff(ends, prepend=-1, append=len(block)).max())
     quoted = delimiter is not None and b'"' in block
     if longest <= LONGEST_LINE and not quoted:
         return block
     sound = re.compile(_sound_line(delimiter or ",")) if quoted else re.compile(rb"[^\r\n]*[\r\n]*")
-    lines = (line for line in block.splitlines(keepends=True) if len(line) <= LONGEST_LINE)
-    return b"".join(line for line in lines if sound.fullmatch(line))
+    return b"".join(
+        line if len(line) <= LONGEST_LINE and sound.fullmatch(line) else line[len(line.rstrip(b"\r\n")) :]
+        for line in block.splitlines(keepends=True)
+    )
 
 
 def _sound_line(delimiter: str) -> bytes:
@@ -97,7 +100,8 @@ def _load(
     with pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None) as stream:
         content = stream
         if by_line:
-            content = pa.BufferReader(b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream)))
+            lines = b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream))
+            content = pa.BufferReader(lines + b"\n")  # Arrow refuses an unended header, which would show
         return csv.read_csv(
             content,
             read_options=csv.ReadOptions(autogenerate_column_names=not header),

@@ -30,12 +30,14 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         return _read_by_line(path, base, layout, options)
     columns: list[list[Any]] = []
     values: list[Any] = []
-    for table in _tables(path):
+    as_text = options.get("missing") == "drop"  # then a value that is no number is none, and no reason to stop
+    for table in _tables(path, as_text=as_text):
         if not columns:
             columns = [[] for _ in range(table.num_columns - 1)]
         for axis, parts in enumerate(columns):
             parts.append(_indices(table.column(axis).to_numpy(), axis, base))
-        values.append(table.column(len(columns)).to_numpy())
+        numbers = table.column(len(columns))
+        values.append(read_floats(numbers) if as_text else numbers.to_numpy())
     if not values:
         raise InputError("path must hold at least one entry; got an empty input. Check the file.")
     packed = np.empty((len(columns), sum(map(len, values))), np.int32)
@@ -54,8 +56,11 @@ def _read_by_line(path: Path, base: int, layout: Layout, options: dict[str, Any]
     return ObservedTensor.from_columns(columns, values, modes=layout.modes, **options)
 
 
-def _tables(path: Path, declared: int | None = None) -> Iterator[Any]:
-    """Yield the file's blocks as Arrow tables; with a declared width as text, without the lines that have another."""
+def _tables(path: Path, declared: int | None = None, *, as_text: bool = False) -> Iterator[Any]:
+    """Yield the file's blocks as Arrow tables, values as numbers or as text.
+
+    With a declared width, all fields are text, and lines of another width are left out.
+    """
     width = declared
     damaged = False
     try:
@@ -66,7 +71,7 @@ def _tables(path: Path, declared: int | None = None) -> Iterator[Any]:
                 if width is None:
                     width = block.split(b"\n", 1)[0].count(b" ") + 1
                     checks.check_order(width - 1, "path")
-                yield _parse(block, width, by_line=declared is not None)
+                yield _parse(block, width, by_line=declared is not None, as_text=as_text)
     except (OSError, EOFError, zlib.error):
         damaged = True
     if damaged:
@@ -92,14 +97,16 @@ def _has_adjacent_blanks(block: bytes) -> bool:
     return bool((blank[1:] & blank[:-1]).any())
 
 
-def _parse(block: bytes, width: int, *, by_line: bool = False) -> Any:
+def _parse(block: bytes, width: int, *, by_line: bool, as_text: bool) -> Any:
     import pyarrow as pa
     from pyarrow import csv
 
     names = [str(axis) for axis in range(width)]
-    kinds = {name: pa.int64() for name in names[:-1]} | {names[-1]: pa.float64()}
+    kinds = {name: pa.int64() for name in names[:-1]} | {names[-1]: pa.string() if as_text else pa.float64()}
     if by_line:
         kinds = {name: pa.string() for name in names}
+    if as_text and not block.isascii():
+        block = block.decode(errors="replace").encode()
     table = None
     with suppress(pa.ArrowException):  # Arrow's own message quotes the line at fault
         table = csv.read_csv(
