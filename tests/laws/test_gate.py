@@ -4,6 +4,7 @@ Whole fits are compared byte by byte, with the same stream of noise on both side
 """
 
 import ast
+import decimal
 import itertools
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,22 @@ def test_what_a_field_becomes_depends_on_this_field_alone(tmp_path: Path) -> Non
     assert sum(map(len, alone.values())) > 20  # or nothing would be shown
     for one, other in itertools.combinations(rows, 2):
         assert read(one, other) == sorted(alone[one] + alone[other]), (one, other)
+
+
+@pytest.mark.parametrize("odd", ["Decimal('Infinity')", "Decimal('1E-90')", "'n/a'", "10**30", "None", "[1]", "b'x'"])
+@pytest.mark.parametrize("usual", ["3.5", "4", "Decimal('2.5')"])
+def test_a_field_of_a_frame_does_not_decide_on_the_others(odd: str, usual: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    rules: Any = reading_rules(Unit.entry(), BOUNDS, (5, 4))
+    words = {"Decimal": decimal.Decimal}
+
+    def read(*values: str) -> list[tuple[float, ...]]:
+        objects = pandas.Series([eval(value, words) for value in values], dtype=object)
+        frame = pandas.DataFrame({"user": range(len(values)), "film": 1, "value": objects})
+        tensor = tv.ObservedTensor.from_frame(frame, labels=False, **rules)
+        return sorted(map(tuple, np.column_stack([tensor.coords, tensor.values]).tolist()))
+
+    assert read(usual, usual) == [row for row in read(usual, usual, odd) if row[0] < 2]
 
 
 def test_a_value_that_is_no_number_is_left_out_in_unit_value_too(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import pytest
 import tensorveil as tv
 from tensorveil.mechanisms import spend as spending
 from tensorveil.mechanisms.names import BY_UNIT
-from tensorveil.noise import Noisy
+from tensorveil.noise import Noisy, SeededSource
 from tensorveil.noise.adding import bounded_steps
+from tensorveil.rounds import Recipe, draw_noise
 
 CASES = [
     (unit, method, delta)
@@ -149,3 +150,46 @@ def test_nothing_moves_by_more_than_declared(unit: str, method: str, delta: floa
 @pytest.mark.parametrize(("unit", "method", "delta"), CASES)
 def test_nothing_moves_by_more_than_declared_in_thousands_of_cases(unit: str, method: str, delta: float) -> None:
     check_neighbours(unit, method, delta, range(1000, 3000))
+
+
+def check_users(kind: str, seeds: Any) -> None:
+    """Check every round of user-level fits: a user more moves its sum by one bounded vector, and nobody else's."""
+    worst = 0.0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        shape = [(6, 4), (5, 4, 3), (4, 3, 3, 2)][rng.integers(3)]
+        low, high = [(1.0, 5.0), (-1.0, 1.0), (0.0, 1e-40), (-1e40, 1e40)][rng.integers(4)]
+        names = ("user", "film", "day", "hour")[: len(shape)]
+        n = int(rng.integers(2, 40))
+        cells = np.column_stack([rng.integers(0, size, n) for size in shape])
+        values = draw_values(rng, low, high, n)
+        rules: Any = {"bounds": (low, high), "duplicates": "keep", "missing": "drop", "out_of_bounds": "clip"}
+        rank: Any = 2 if kind == "cp" else (2,) * len(shape)
+        recipe = Recipe(
+            shape=shape, modes=names, protect="user", bounds=(low, high), epsilon=4.0, delta=1e-5, kind=kind, rank=rank,
+            sweeps=1,
+        )  # fmt: skip
+        gone = cells[:, 0] == cells[0, 0]
+        everybody, others = (
+            recipe.people(tv.ObservedTensor(cells[kept], values[kept], shape, out_of_range="drop", **rules))
+            for kept in (np.ones(n, bool), ~gone)
+        )
+        state, source = recipe.start(), SeededSource(seed)
+        for this in recipe.rounds:
+            one, other = (recipe.contribute(state, people, threads=1) for people in (everybody, others))
+            square = sum(int(number) ** 2 for number in one - other)
+            assert square <= this.limit**2
+            worst = max(worst, square / this.limit**2)
+            state = recipe.advance(state, one + draw_noise(this, source))
+    assert worst > 0.1
+
+
+@pytest.mark.parametrize("kind", ["cp", "tucker"])
+def test_no_user_moves_a_round_by_more_than_declared(kind: str) -> None:
+    check_users(kind, range(15))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cp", "tucker"])
+def test_no_user_moves_a_round_by_more_than_declared_in_thousands_of_cases(kind: str) -> None:
+    check_users(kind, range(1000, 3000))

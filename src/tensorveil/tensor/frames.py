@@ -26,8 +26,12 @@ VALUE = "value"
 METADATA = b"tensorveil"
 
 
-def as_table(frame: Any) -> pa.Table:
-    """Return any data frame as an Arrow table."""
+def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
+    """Return any data frame as an Arrow table.
+
+    ``lenient`` takes what stands in a column of several kinds as text, field by field, rather than refuse the frame for
+    one of them.
+    """
     import pyarrow as pa
 
     if isinstance(frame, pa.Table):
@@ -37,7 +41,7 @@ def as_table(frame: Any) -> pa.Table:
     failed = False
     try:
         if type(frame).__module__.split(".")[0] == "pandas":
-            return pa.Table.from_pandas(frame, preserve_index=False)
+            return pa.Table.from_pandas(_without_mixtures(frame) if lenient else frame, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
             return pa.table(frame)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -48,6 +52,20 @@ def as_table(frame: Any) -> pa.Table:
             "Convert the mixed column first."
         )
     raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
+
+
+def _without_mixtures(frame: Any) -> Any:
+    """Return a pandas frame whose columns of objects that Arrow cannot hold are text."""
+    import pyarrow as pa
+
+    mixed = {}
+    for name in frame.columns:
+        if frame[name].dtype == object:
+            try:
+                pa.array(frame[name], from_pandas=True)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                mixed[name] = [None if each is None else str(each) for each in frame[name]]
+    return frame.assign(**mixed) if mixed else frame
 
 
 def choose_columns(

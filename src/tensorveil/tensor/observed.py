@@ -158,7 +158,9 @@ class ObservedTensor:
         """
         from tensorveil.tensor.frames import as_table, table_to_tensor
 
-        return table_to_tensor(as_table(frame), modes, value, labels=labels, **options)
+        return table_to_tensor(
+            as_table(frame, lenient=options.get("missing") == "drop"), modes, value, labels=labels, **options
+        )
 
     def _build(
         self,
