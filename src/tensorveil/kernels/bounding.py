@@ -80,3 +80,25 @@ def add_bounded_rows(rows: Array, times: Array, groups: Array, per_unit: float, 
         at = groups[i]
         for k in range(d):
             out[at, k] += steps[k]
+
+
+@kernel()
+def add_pair_products(numbers: Array, groups: Array, counts: Array, per_unit: float, limit: int) -> int:
+    """Return the sum over groups of all products of two different numbers, over the group's count less one, as steps^2.
+
+    One number appears in its group only, in 2 a (sum of the others) / (count - 1), rounded down: changing it moves the
+    result by at most 4 limit^2 + 1. Groups so large that squares of their sums might wrap are left out; how large a
+    group is, is public.
+    """
+    sums, squares = np.zeros(len(counts), dtype=np.int64), np.zeros(len(counts), dtype=np.int64)
+    number, steps = np.empty(1), np.empty(1, dtype=np.int64)
+    for i in range(len(numbers)):
+        number[0] = numbers[i]
+        bound_whole(number, 1, per_unit, limit, steps)
+        sums[groups[i]] += steps[0]
+        squares[groups[i]] += steps[0] * steps[0]
+    total = np.int64(0)
+    for group in range(len(counts)):
+        if counts[group] > 1 and counts[group] * limit < MOST_STEPS:
+            total += (sums[group] * sums[group] - squares[group]) // (counts[group] - 1)
+    return total

@@ -33,10 +33,11 @@ class Form:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a mechanism releases, and what it spent on that."""
+    """What a mechanism releases, what it spent on that and, in words, what it found worth measuring: all private."""
 
     solution: Solution
     parts: tuple[Part, ...]
+    notes: tuple[str, ...] = ()
 
 
 def make_constant(shape: tuple[int, ...], form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:

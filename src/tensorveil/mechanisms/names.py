@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 BY_UNIT: Final[dict[str, tuple[str, ...]]] = {
-    "value": ("mean", "margins", "input", "margins+input", "output", "gradient"),
+    "value": ("mean", "margins", "tables", "input", "staged", "output", "gradient"),
     "entry": ("gram",),
     "slice": ("biases", "factors"),
 }

@@ -1,8 +1,9 @@
-"""Which mechanism to use: the error of each, predicted from public quantities alone.
+"""What to expect of each mechanism before anything is spent: a guess of its error, from public quantities alone.
 
 Nothing is known about the data but shape, number of entries, bounds, rank and budget, so a typical tensor is assumed:
 a standard deviation of a tenth of the bounds' width, of whose variance a quarter are biases, a third interactions, and
-the rest noise. Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add
+the rest noise. Real tensors differ; so "auto" does not choose by these guesses, but runs the mechanism that decides
+while it measures. They tell whether noise should be Laplace or Gaussian, and about how much a budget may buy. Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add
 to predictions: Bayesian shrinkage, which all decoders here do. Directions are found only where components stand out of
 the noise. Variances are shares of the values' variance.
 
@@ -18,14 +19,10 @@ from dataclasses import dataclass, replace
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.case import TYPICAL_SPREAD, Case
 from tensorveil.mechanisms.catalogue import COMPARED
-from tensorveil.mechanisms.mean import METHOD as CONSTANT
 from tensorveil.mechanisms.method import Expected
 from tensorveil.mechanisms.names import BY_UNIT
+from tensorveil.mechanisms.staged import METHOD as ADAPTIVE
 from tensorveil.privacy import Budget, Unit, gaussian_mu
-
-# A mechanism that promises to take less than this share off the error of a constant is not worth the risk that the data
-# are not typical.
-_WORTH = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +68,13 @@ def plan(
     unit: Unit,
     method: str = "auto",
 ) -> Plan:
-    """Predict the error of every mechanism and choose the best, unless ``method`` names one.
+    """Guess the error of every mechanism; "auto" is the one that adapts, unless ``method`` names another.
 
     >>> from tensorveil.privacy import Budget, Unit
     >>> facts = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (10, 10), "core": False}
-    >>> [plan(budget=Budget(epsilon=e, delta=0.0), unit=Unit.value(), **facts).method for e in (0.01, 1.0, 10.0)]
-    ['mean', 'margins', 'input']
+    >>> plans = [plan(budget=Budget(epsilon=e, delta=0.0), unit=Unit.value(), **facts) for e in (1.0, 10.0)]
+    >>> plans[0].method, [each.predictions[0].method for each in plans]
+    ('staged', ['margins', 'input'])
     """
     # Without a prediction to choose by, Gaussian noise is used where a delta allows it: it suits many numbers at once.
     usual = "laplace" if budget.delta == 0 else "gaussian"
@@ -95,9 +93,7 @@ def plan(
         key=lambda prediction: prediction.rmse,
     )
     by_name = {prediction.method: prediction for prediction in found}
-    constant = by_name[CONSTANT.name]
-    best = found[0] if found[0].rmse <= (1 - _WORTH) * constant.rmse else constant
-    wanted = best.method if method == "auto" else method
+    wanted = ADAPTIVE.name if method == "auto" else method
     noise = by_name[wanted].noise if wanted in by_name else usual
     return Plan(method=wanted, noise=noise, predictions=tuple(found), ranks=ranks, n_entries=n_entries)
 

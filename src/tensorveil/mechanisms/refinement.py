@@ -22,8 +22,8 @@ from tensorveil.mechanisms.design import (
     predict_entries,
     rebalance,
 )
-from tensorveil.mechanisms.input import allow_for_loss, fit_input, gain_of_input, predict_start_error
-from tensorveil.mechanisms.mean import private_spread
+from tensorveil.mechanisms.input import allow_for_loss, gain_of_input, predict_start_error, run_input
+from tensorveil.mechanisms.shape import private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import (
     SIGNAL,
@@ -34,18 +34,19 @@ from tensorveil.mechanisms.tradeoffs import (
     refinement_share,
     row_gain,
     shrinkage_error,
-    slope,
 )
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.privacy.private import Private
 from tensorveil.solvers.task import Solution
 
-_SPREAD_SHARE = 0.01
+_SHAPE_SHARE = 0.02
 # The design of the core has at most this many numbers; if it had more, the core stays as the start found it.
 _LARGEST_DESIGN = 200_000_000
 # Designs have unit mean square, unless a solver has switched everything off; then they can be as short as floats allow.
 _NOTHING = 1e-60
+# The share of the residuals' variance that steps are taken to be after.
+_MOVES = 0.5
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
 # A start that had less than the whole budget finds its components above this clarity; no later step finds those missed.
 _CLEAR = 3.0
@@ -88,10 +89,10 @@ def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: 
     share = refinement_share(gain, clarity(spend.noise, data.n_entries, data.shape, form.ranks, gain))
     move_core = form.core and data.n_entries * int(np.prod(form.ranks)) <= _LARGEST_DESIGN
     steps = sweeps * (len(data.shape) + move_core)
-    for_start, for_spread, *rest = spend.split(1 - share - _SPREAD_SHARE, _SPREAD_SHARE, *[share / steps] * steps)
-    start = fit_input(data, form, for_start)
-    target = _target(data, form, start.solution, for_spread, rest[0])
-    parts = [*start.parts, for_spread.part("second spread", "sum of squared residuals from the start")]
+    for_start, for_shape, *rest = spend.split(1 - share - _SHAPE_SHARE, _SHAPE_SHARE, *[share / steps] * steps)
+    start = run_input(data, form, for_start)
+    target = _target(data, form, start.solution, for_shape, rest[0])
+    parts = [*start.parts, for_shape.part("second shape", "histogram of the residuals from the start")]
     model = _Model.of(start.solution)
     turns = iter(rest)
     for sweep in range(sweeps):
@@ -139,23 +140,28 @@ class _Model:
         return total
 
 
-def _target(data: PrivateValues, form: Form, start: Solution, for_spread: Spend, step: Spend) -> Target:
+def _target(data: PrivateValues, form: Form, start: Solution, for_shape: Spend, step: Spend) -> Target:
     known = predict_entries(data.columns, start.core, start.factors, form.threads)
     known = known + _Model.of(start).biases_at(data.columns)
-    residual = data.values.reveal() - start.offset - known
-    spread = private_spread(data, start.offset + known, for_spread)
-    gains = [
+    shape = private_shape(data, start.offset + known, for_shape)
+    gain = sum(
         row_gain(step.noise, data.n_entries, size, rank, step.epsilon is not None)
         for size, rank in zip(data.shape, form.ranks, strict=True)
-    ]
-    spreads = best_spreads(sum(gains))
-    limit = min(spreads * spread, data.width)
+    )
+    moves = _MOVES * shape.variance
+
+    def explain(reach: float, kept: float) -> float:
+        return (moves * kept) ** 2 / (moves * kept + gain * reach**2)
+
+    interval = shape.best_interval(explain)
+    middle, limit = 0.5 * (interval.low + interval.high), 0.5 * (interval.high - interval.low)
+    residual = data.values.reveal() - start.offset - known
     return Target(
-        known=known,
-        residual=Private(np.clip(residual, -limit, limit)),
+        known=known + (middle - interval.shift) / interval.slope,
+        residual=Private(interval.clip(residual) - middle),
         limit=limit,
-        slope=slope(spreads),
-        variance=spread**2,
+        slope=interval.slope,
+        variance=shape.variance,
     )
 
 

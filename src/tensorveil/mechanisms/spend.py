@@ -29,6 +29,8 @@ Array = NDArray[Any]
 _LARGEST_NORM_DIMENSION = 1024
 # The longest contribution has at most 2**28 steps, so that sums of 2**33 of them fit into 64 bits.
 _FINEST = 28
+# Products of pairs are of values in so many steps: their noise is larger than what rounding adds by far.
+_PRODUCT_STEPS = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +121,37 @@ class Spend:
         Guarantee: this spend, for neighbours that add or remove one row (docs/guarantees.md#entry).
         """
         return self._sum(rows, np.ones(len(rows)), groups, n_groups, longest=longest, moves=1)
+
+    def counts(self, groups: Array, n_groups: int) -> Noisy:
+        """Count how many numbers fall into each group; the groups themselves are private.
+
+        Guarantee: this spend, for neighbours that differ in one number, which moves two counts by one each
+        (docs/guarantees.md#counts).
+        """
+        self._spend_on("counts")
+        grid = Grid(math.ldexp(1.0, -self._fineness(2)))
+        steps = int(grid.steps(1))
+        ints = np.bincount(groups, minlength=n_groups)[:n_groups].astype(np.int64) * steps
+        if self.epsilon is None:
+            return gaussian_mechanism(ints, grid, sqrt_up(2) * steps, self._exact, self.source)
+        return laplace_mechanism(ints, grid, 2 * steps, self._exact, self.source)
+
+    def pair_products(self, values: Array, limit: float, groups: Array, counts: Array) -> Noisy:
+        """Sum the products of all pairs of values of a group, over its count less one; values lie within the limit.
+
+        The result, over the number of entries in groups of two and more, is the variance of the groups' true means:
+        what values of one group do not share is left out. Groups and counts are public.
+
+        Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#pair-products).
+        """
+        from tensorveil.kernels.bounding import add_pair_products
+
+        self._spend_on("products of pairs")
+        per_unit, most = _PRODUCT_STEPS / limit, _PRODUCT_STEPS + 2
+        total = add_pair_products(np.asarray(values, dtype=np.float64), groups, counts, per_unit, most)
+        sensitivity = Fraction(4 * most * most + 1)
+        noisy = self._add(np.array([[total]], dtype=np.int64), Grid(1.0), sensitivity)
+        return replace(noisy, values=noisy.values[:, 0] / per_unit**2, variance=noisy.variance / per_unit**4)
 
     def _sum(self, rows: Array, times: Array, groups: Array, n_groups: int, *, longest: float, moves: int) -> Noisy:
         """Sum rows times numbers, each bounded to a length; a neighbour moves one of them by so many lengths.

@@ -1,0 +1,112 @@
+"""Real tensors for `benchmarks.real`: some are looked at while methods are designed, the others once, at the end.
+
+Bounds are what somebody who knows the subject, but not these data, would declare: values beyond them are clipped. Of
+the known cells a part, at most a certain number, is observed; of the others, some are held out. Nothing in the project
+was set, chosen or mended by the look of a tensor that is set aside.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+
+import tensorveil as tv
+
+MOST_OBSERVED, MOST_HELD_OUT = 150_000, 50_000
+_OBSERVED_SHARE = 0.7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Real:
+    """Where a tensor comes from, what it holds, and the bounds that are declared for it."""
+
+    name: str
+    load: Callable[[], tv.ObservedTensor]
+    kind: str  # "real", "counts" or "yes/no"
+    bounds: tuple[float, float]
+    aside: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Observed entries, and cells that are held out."""
+
+    train: tv.ObservedTensor
+    held: np.ndarray
+    truth: np.ndarray
+
+
+def _dataset(name: str, **options: object) -> Callable[[], tv.ObservedTensor]:
+    return partial(tv.load_dataset, name, **options)
+
+
+def _from_dense(array: np.ndarray) -> tv.ObservedTensor:
+    coords = np.stack(np.nonzero(np.isfinite(array)), axis=1)
+    return tv.ObservedTensor(coords, array.ravel(), shape=array.shape)
+
+
+def _relations(name: str, shape: tuple[int, int, int]) -> tv.ObservedTensor:
+    """Return head x tail x relation, 1 for every listed triple and 0 elsewhere."""
+    folder = Path(os.environ["TENSORVEIL_DATA"]) / "relational" / name
+    lines = [line.split("\t") for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]
+    heads, relations, tails = zip(*lines, strict=True)
+    places = {entity: i for i, entity in enumerate(sorted({*heads, *tails}))}
+    kinds = {relation: i for i, relation in enumerate(sorted(set(relations)))}
+    array = np.zeros(shape)
+    for head, relation, tail in lines:
+        array[places[head], places[tail], kinds[relation]] = 1.0
+    return _from_dense(array)
+
+
+def _crimes() -> tv.ObservedTensor:
+    """Return week x community x type, counts of reports in Chicago in 2022."""
+    import pyarrow.parquet as pq
+
+    folder = Path(os.environ["TENSORVEIL_DATA"]) / "tensor-chicago-crime-2022"
+    table = pq.read_table(folder / "crimes_2022.parquet").to_pandas()
+    table = table[table["community_area"].notna()]
+    day = table["date"].to_numpy().astype("datetime64[D]")
+    week = ((day - np.datetime64("2022-01-01")).astype(int) // 7).astype(int)
+    kind = np.unique(table["primary_type"].to_numpy().astype(str), return_inverse=True)[1]
+    array = np.zeros((week.max() + 1, 77, kind.max() + 1))
+    np.add.at(array, (week, table["community_area"].to_numpy().astype(int) - 1, kind), 1.0)
+    return _from_dense(array)
+
+
+TENSORS = (
+    Real(name="ratings", load=_dataset("ml-100k"), kind="real", bounds=(1, 5)),
+    Real(name="speeds", load=_dataset("guangzhou"), kind="real", bounds=(0, 100)),
+    Real(name="volumes", load=_dataset("portland"), kind="counts", bounds=(0, 1000)),
+    Real(name="trip minutes", load=_dataset("nyc-taxi-2023-01-means"), kind="real", bounds=(0, 180)),
+    Real(name="yellow trips", load=_dataset("nyc-yellow"), kind="counts", bounds=(0, 400)),
+    Real(name="bikes", load=_dataset("oslo-bike"), kind="counts", bounds=(0, 100)),
+    Real(name="serology", load=_dataset("covid19-serology"), kind="real", bounds=(-5, 5)),
+    Real(name="nations", load=partial(_relations, "nations", (14, 14, 55)), kind="yes/no", bounds=(0, 1)),
+    Real(name="umls", load=partial(_relations, "umls", (135, 135, 46)), kind="yes/no", bounds=(0, 1), aside=True),
+    Real(name="sea temperatures", load=_dataset("pacific"), kind="real", bounds=(0, 40), aside=True),
+    Real(name="crimes", load=_crimes, kind="counts", bounds=(0, 100), aside=True),
+    Real(name="fluorescence", load=_dataset("kinetic"), kind="real", bounds=(0, 3000), aside=True),
+    Real(name="hourly trips", load=_dataset("nyc-taxi"), kind="counts", bounds=(0, 400), aside=True),
+    Real(name="responses", load=_dataset("il2-response"), kind="real", bounds=(0, 1), aside=True),
+    Real(name="million ratings", load=_dataset("ml-1m"), kind="real", bounds=(1, 5), aside=True),
+)
+BY_NAME = {tensor.name: tensor for tensor in TENSORS}
+
+
+@lru_cache(maxsize=2)
+def load_problem(name: str) -> Problem:
+    """Observe a part of a tensor's known cells, and hold out others; always the same ones."""
+    real = BY_NAME[name]
+    known = real.load()
+    values = np.clip(np.asarray(known.values, dtype=float), *real.bounds)
+    order = np.random.default_rng(7).permutation(known.n_entries)
+    n = min(int(_OBSERVED_SHARE * known.n_entries), MOST_OBSERVED)
+    seen, held = order[:n], order[n : n + MOST_HELD_OUT]
+    coords = np.asarray(known.coords)
+    train = tv.ObservedTensor(coords[seen], values[seen], shape=known.shape)
+    return Problem(train=train, held=coords[held], truth=values[held])

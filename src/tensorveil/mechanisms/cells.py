@@ -1,0 +1,52 @@
+"""Tables: sums of values over the cells of some modes, which entries belong to a cell being public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorveil.mechanisms.allocation import Modes
+from tensorveil.mechanisms.data import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """The cells of a table: where each entry falls, and how many fall into each."""
+
+    modes: Modes
+    shape: tuple[int, ...]
+    index: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, columns: Array, shape: tuple[int, ...], modes: Modes) -> Cells:
+        """Number the cells of some modes, row by row."""
+        sizes = tuple(shape[mode] for mode in modes)
+        index = np.zeros(columns.shape[1], dtype=np.int64)
+        for mode, size in zip(modes, sizes, strict=True):
+            index = index * size + columns[mode]
+        counts = np.bincount(index, minlength=int(np.prod(sizes)))
+        return cls(modes=modes, shape=sizes, index=index, counts=counts.astype(np.float64))
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self.counts)
+
+    def sum(self, numbers: Array) -> Array:
+        """Sum numbers, one per entry, over cells."""
+        return np.bincount(self.index, numbers, minlength=self.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Noisy sums of values over cells; ``noise`` is the variance of the noise, one for all cells or one for each."""
+
+    cells: Cells
+    sums: Array
+    noise: Array | float
+
+    def less(self, numbers: Array) -> Table:
+        """Return the table of what is left when numbers, one per entry, are taken away."""
+        return Table(cells=self.cells, sums=self.sums - self.cells.sum(numbers), noise=self.noise)

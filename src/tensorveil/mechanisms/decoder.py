@@ -1,0 +1,245 @@
+"""One decoder for everything that was measured: tables and perturbed values, all linear in the tensor.
+
+The tensor is an offset, a bias per index of every mode, two-way effects of low rank, and the components of a CP or
+Tucker model. Each measured sum has noise of a known variance, to which the entries of its cell add what no effect
+explains. Effects are fitted in turn, each to what the others leave, as their posterior given the rest; variances of
+biases and relevances of components are estimated, so that evidence switches on what is there. Perturbed values see all
+effects: their sums over the cells of two modes are one more table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tensorveil.mechanisms.allocation import Modes
+from tensorveil.mechanisms.cells import Cells, Table
+from tensorveil.mechanisms.data import Array, Form, make_constant
+from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
+from tensorveil.solvers.task import Solution
+
+_ROUNDS = 12
+# Pairs start anew once biases have settled; in other rounds they go on from where they were.
+_FRESH, _FRESH_SWEEPS, _SWEEPS = (0, 4), 15, 3
+# Sums further away than this many standard deviations count as if they were here: Laplace noise has such, and a single
+# one would look like a component.
+_FAR = 3.0
+# Variances of biases are estimated from the third round on; at first each has this share of the variance.
+_SETTLED, _FIRST_PRIOR = 2, 0.1
+_LEAST_REST = 0.15
+# A component of a two-way effect below this share of the rest is left out of the model.
+_TRACE = 1e-4
+# Two-way effects widen a Tucker model's core to at most so many elements; beyond, the weakest are left out.
+_LARGEST_CORE = 1 << 15
+
+
+@dataclass(kw_only=True)
+class Effects:
+    """Offset, biases and two-way effects, with the variances that biases were found to have."""
+
+    offset: float
+    biases: list[Array]
+    pairs: dict[Modes, PairEffect] = field(default_factory=dict)
+    priors: list[float] | None = None
+    rest: float = 0.0
+
+    @classmethod
+    def constant(cls, shape: Sequence[int], offset: float) -> Effects:
+        """Return a constant."""
+        return cls(offset=offset, biases=[np.zeros(size) for size in shape])
+
+    def at(self, columns: Array) -> Array:
+        """Return the sum of all effects at coordinates."""
+        total = np.full(columns.shape[1], self.offset)
+        for bias, column in zip(self.biases, columns, strict=True):
+            total += bias[column]
+        for (one, other), pair in self.pairs.items():
+            total += pair.at(columns[one], columns[other])
+        return total
+
+
+def fit_effects(
+    columns: Array, tables: Sequence[Table], start: Effects, variance: float, rank: int, center: Array | None = None
+) -> Effects:
+    """Return effects fitted to tables. Post-processing only.
+
+    ``variance`` is that of the values around ``center``, if given; what effects explain of it is taken off. Otherwise
+    it is what no effect explains.
+    """
+    effects = replace(start, biases=[bias.copy() for bias in start.biases], pairs=dict(start.pairs))
+    fitted, rest = effects.at(columns), variance
+    priors = list(start.priors or [_FIRST_PRIOR * variance] * len(start.biases))
+    twos = sorted({table.cells.modes for table in tables if len(table.cells.modes) == 2})
+    for turn in range(_ROUNDS):
+        for mode, bias in enumerate(effects.biases):
+            pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
+            spread = 1.0 / (precision + 1.0 / priors[mode])
+            moved = (pull + precision * bias) * spread
+            if turn >= _SETTLED:  # MacKay's fixed point, as in the variational solver
+                determined = max(float(np.sum(1.0 - spread / priors[mode])), 1e-3)
+                priors[mode] = float(np.clip(np.sum(moved**2) / determined, 1e-8 * rest, 2.0 * rest))
+            fitted += (moved - bias)[columns[mode]]
+            effects.biases[mode] = moved
+        if center is not None:
+            rest = float(np.clip(variance - np.mean((fitted - center) ** 2), _LEAST_REST * variance, variance))
+        move = _find_offset(tables, fitted, rest)
+        effects.offset += move
+        fitted += move
+        for modes in twos:
+            effects.pairs[modes] = _fit_pair(columns, tables, modes, effects.pairs.get(modes), fitted, rest, rank, turn)
+    effects.priors, effects.rest = priors, rest
+    return effects
+
+
+def _weigh(table: Table, fitted: Array, rest: float) -> tuple[Array, Array]:
+    """Return, by cell, what is left of the sums, over its variance and times the count; and the precision of its mean."""
+    counts = table.cells.counts
+    variance = np.where(counts > 0, table.noise + counts * rest, np.inf)
+    left = table.sums - table.cells.sum(fitted)
+    return counts * left / variance, counts**2 / variance
+
+
+def _gather_mode(tables: Sequence[Table], mode: int, size: int, fitted: Array, rest: float) -> tuple[Array, Array]:
+    """Add up, by index of a mode, what tables that have this mode say."""
+    pull, precision = np.zeros(size), np.zeros(size)
+    for table in tables:
+        modes = table.cells.modes
+        if mode in modes:
+            others = tuple(axis for axis, each in enumerate(modes) if each != mode)
+            scores, precisions = _weigh(table, fitted, rest)
+            pull += scores.reshape(table.cells.shape).sum(axis=others)
+            precision += precisions.reshape(table.cells.shape).sum(axis=others)
+    return pull, precision
+
+
+def _find_offset(tables: Sequence[Table], fitted: Array, rest: float) -> float:
+    weighed = [_weigh(table, fitted, rest) for table in tables]
+    precision = sum(float(precisions.sum()) for _, precisions in weighed)
+    return sum(float(scores.sum()) for scores, _ in weighed) / precision if precision > 0 else 0.0
+
+
+def _fit_pair(
+    columns: Array,
+    tables: Sequence[Table],
+    modes: Modes,
+    before: PairEffect | None,
+    fitted: Array,
+    rest: float,
+    rank: int,
+    turn: int,
+) -> PairEffect:
+    """Fit one two-way effect to what the others leave, and put it into ``fitted``."""
+    score, precision = 0.0, 0.0
+    for table in tables:
+        if table.cells.modes == modes:
+            counts = table.cells.counts
+            variance = np.where(counts > 0, table.noise + counts * rest, 1.0)
+            far = _FAR * np.sqrt(variance)
+            left = np.clip(table.sums - table.cells.sum(fitted), -far, far)
+            score = score + (counts * left / variance).reshape(table.cells.shape)
+            precision = precision + (counts**2 / variance).reshape(table.cells.shape)
+    if before is not None:
+        score = score + precision * before.matrix
+    fresh = turn in _FRESH or before is None
+    assert isinstance(score, np.ndarray) and isinstance(precision, np.ndarray)
+    after = fit_pairs(precision, score, rank, _FRESH_SWEEPS if fresh else _SWEEPS, None if fresh else before)
+    one, other = columns[modes[0]], columns[modes[1]]
+    fitted += after.at(one, other)
+    if before is not None:
+        fitted -= before.at(one, other)
+    return after
+
+
+def gather_values(columns: Array, shape: tuple[int, ...], values: Array, noise: float, tables: Sequence[Modes]) -> list[Table]:
+    """Return tables of values that were perturbed one by one: noise adds up over the entries of a cell."""
+    gathered = []
+    for modes in tables:
+        cells = Cells.of(columns, shape, modes)
+        gathered.append(Table(cells=cells, sums=cells.sum(values), noise=cells.counts * noise))
+    return gathered
+
+
+def level(raw: Array, center: float, bounds: tuple[float, float]) -> float:
+    """Return what to add to predictions so that their mean, once they are clipped, is ``center``."""
+    low, high = bounds[0] - bounds[1], bounds[1] - bounds[0]
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        if float(np.mean(np.clip(raw + middle, *bounds))) < center:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def join(shape: tuple[int, ...], form: Form, effects: Effects, components: Solution | None) -> Solution:
+    """Return one model of everything: two-way effects become components that are constant along the other modes."""
+    solution = components if components is not None else make_constant(shape, form, 0.0)
+    found = solution.biases or [0.0] * len(shape)
+    biases = tuple(bias + more for bias, more in zip(effects.biases, found, strict=True))
+    solution = replace(solution, offset=solution.offset + effects.offset, biases=biases)
+    singles = _list_components(effects)
+    if not singles:
+        return solution
+    if solution.core is None:
+        return replace(solution, factors=_widen_factors(solution.factors, singles))
+    return _widen_core(solution, singles)
+
+
+_Single = tuple[Modes, Array, Array]
+
+
+def _list_components(effects: Effects) -> list[_Single]:
+    """Return the components of all two-way effects that are there, the strongest first."""
+    found = [
+        (strength, (modes, pair.left[:, k], pair.right[:, k]))
+        for modes, pair in effects.pairs.items()
+        for k, strength in enumerate(pair.strengths)
+        if strength > _TRACE * effects.rest
+    ]
+    return [single for _, single in sorted(found, key=lambda each: -each[0])]
+
+
+def _widen_factors(factors: Sequence[Array], singles: Sequence[_Single]) -> tuple[Array, ...]:
+    """Append components to the factors of a CP model."""
+    widened = []
+    for mode, factor in enumerate(factors):
+        columns = [
+            left if mode == modes[0] else right if mode == modes[1] else np.ones(len(factor))
+            for modes, left, right in singles
+        ]
+        widened.append(np.concatenate([factor, np.stack(columns, axis=1)], axis=1))
+    return tuple(widened)
+
+
+def _widen_core(solution: Solution, singles: Sequence[_Single]) -> Solution:
+    """Append components to a Tucker model: one element of the core each, and a column of ones where it is constant."""
+    assert solution.core is not None
+    singles = list(singles)
+    while singles and _core_size(solution.core.shape, singles) > max(_LARGEST_CORE, solution.core.size):
+        singles.pop()
+    if not singles:
+        return solution
+    order = solution.core.ndim
+    columns: list[list[Array]] = [[np.ones(len(factor))] for factor in solution.factors]
+    places = []
+    for modes, left, right in singles:
+        place = list(solution.core.shape)  # the column of ones stands first
+        for mode, column in zip(modes, (left, right), strict=True):
+            place[mode] += len(columns[mode])
+            columns[mode].append(column)
+        places.append(tuple(place))
+    core = np.zeros([rank + len(more) for rank, more in zip(solution.core.shape, columns, strict=True)])
+    core[tuple(slice(rank) for rank in solution.core.shape)] = solution.core
+    for place in places:
+        core[place] = 1.0
+    factors = tuple(
+        np.concatenate([solution.factors[mode], np.stack(columns[mode], axis=1)], axis=1) for mode in range(order)
+    )
+    return replace(solution, factors=factors, core=core)
+
+
+def _core_size(shape: tuple[int, ...], singles: Sequence[_Single]) -> int:
+    ranks = [rank + 1 + sum(mode in modes for modes, _, _ in singles) for mode, rank in enumerate(shape)]
+    return int(np.prod(ranks))

@@ -1,0 +1,127 @@
+"""A matrix of low rank from noisy cells of known precision: variational Bayes, which also finds the rank.
+
+The mean of cell (i, j) is u_i w_j' plus noise of a known variance, different from cell to cell. Rows have Gaussian
+posteriors; the precision of every component's prior is estimated on both sides, so that components which the cells do
+not support vanish (Nakajima and Sugiyama 2011 for the matrix case). Cells enter by matrix products only.
+
+Legend
+    I, J, R             rows, columns, components
+    precision           (I, J) one over the variance of a cell's mean, 0 where there is no entry
+    score               (I, J) precision times the cell's mean
+    left, right         (I, R), (J, R) means of the rows u and w
+    spread              (J, R, R) covariances of the rows w
+    alpha, beta         (R,) precisions of the priors of u and w
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tensorveil.mechanisms.data import Array
+
+_HELD = 2
+_EXTRA, _ITERATIONS = 4, 8
+# Rows and columns with hardly any entries count as if they had this share of the average precision when scaling.
+_LEAST_WEIGHT = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairEffect:
+    """A two-way effect, left right', and what its fit goes on from."""
+
+    left: Array
+    right: Array
+    spread: Array
+    alpha: Array
+    beta: Array
+
+    def at(self, rows: Array, columns: Array) -> Array:
+        """Return the effect at cells."""
+        if self.left.shape[1] == 1:
+            found: Array = self.left[rows, 0] * self.right[columns, 0]
+            return found
+        return np.einsum("nr,nr->n", self.left[rows], self.right[columns])
+
+    @property
+    def matrix(self) -> Array:
+        """The effect of all cells."""
+        whole: Array = self.left @ self.right.T
+        return whole
+
+    @property
+    def strengths(self) -> Array:
+        """Mean square of every component over all cells."""
+        strengths: Array = np.mean(self.left**2, axis=0) * np.mean(self.right**2, axis=0)
+        return strengths
+
+
+def fit_pairs(precision: Array, score: Array, rank: int, sweeps: int, start: PairEffect | None = None) -> PairEffect:
+    """Fit a two-way effect, from its spectrum or from an earlier fit. Post-processing only."""
+    rank = min(rank, *precision.shape)
+    effect = _start(precision, score, rank) if start is None else start
+    left, right, spread = effect.left, effect.right, effect.spread
+    alpha, beta = effect.alpha, effect.beta
+    for sweep in range(sweeps):
+        left, left_spread = _solve(precision, score, right, spread, alpha)
+        right, spread = _solve(precision.T, score.T, left, left_spread, beta)
+        left_square, right_square = _mean_square(left, left_spread), _mean_square(right, spread)
+        if sweep >= _HELD or start is not None:
+            alpha = np.clip(1.0 / left_square, 1e-12, 1e30)
+            beta = np.clip(1.0 / right_square, 1e-12, 1e30)
+        # Scale moves freely between the sides; it is shared evenly.
+        even = (right_square / left_square) ** 0.25
+        left, left_spread, alpha = left * even, left_spread * np.outer(even, even), alpha / even**2
+        right, spread, beta = right / even, spread / np.outer(even, even), beta * even**2
+    return PairEffect(left=left, right=right, spread=spread, alpha=alpha, beta=beta)
+
+
+def _start(precision: Array, score: Array, rank: int) -> PairEffect:
+    """Start from leading singular vectors, scaled so that noise is about even."""
+    rows, columns = precision.shape
+    average = precision.mean()
+    by_row = np.sqrt(np.maximum(precision.mean(axis=1), _LEAST_WEIGHT * average))
+    by_column = np.sqrt(np.maximum(precision.mean(axis=0) / average, _LEAST_WEIGHT))
+    one, values, other = _leading(score / np.outer(by_row, by_column), rank)
+    edge = np.sqrt(rows) + np.sqrt(columns)  # of the singular values of noise alone
+    strength = np.sqrt(np.where(values > edge, 0.9 * np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.02 * edge))
+    left, right = one * strength / by_row[:, None], other * strength / by_column[:, None]
+    even = (np.mean(right**2, axis=0) / np.maximum(np.mean(left**2, axis=0), 1e-300)) ** 0.25
+    left, right = left * even, right / even
+    return PairEffect(
+        left=left,
+        right=right,
+        spread=np.zeros((columns, rank, rank)),
+        alpha=1.0 / np.maximum(np.mean(left**2, axis=0), 1e-300),
+        beta=1.0 / np.maximum(np.mean(right**2, axis=0), 1e-300),
+    )
+
+
+def _leading(matrix: Array, rank: int) -> tuple[Array, Array, Array]:
+    """Return leading singular vectors and values by subspace iteration from a fixed start."""
+    width = min(rank + _EXTRA, *matrix.shape)
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((matrix.shape[1], width)))[0]
+    for _ in range(_ITERATIONS):
+        basis = np.linalg.qr(matrix.T @ (matrix @ basis))[0]
+    one, values, other = np.linalg.svd(matrix @ basis, full_matrices=False)
+    return one[:, :rank], values[:rank], (basis @ other.T)[:, :rank]
+
+
+def _solve(precision: Array, score: Array, other: Array, spread: Array, prior: Array) -> tuple[Array, Array]:
+    """Return means and covariances of the rows of one side, given the other's."""
+    rank = other.shape[1]
+    low, high = np.tril_indices(rank)
+    packed = precision @ (other[:, low] * other[:, high] + spread[:, low, high])
+    gram = np.empty((len(precision), rank, rank))
+    gram[:, low, high] = packed
+    gram[:, high, low] = packed
+    gram[:, np.arange(rank), np.arange(rank)] += prior
+    covariance = np.linalg.inv(gram)
+    return np.einsum("ipq,iq->ip", covariance, score @ other), covariance
+
+
+def _mean_square(rows: Array, spread: Array) -> Array:
+    """Return the expected mean square of every component, over rows."""
+    square: Array = np.mean(rows**2 + np.einsum("irr->ir", spread), axis=0)
+    return np.maximum(square, 1e-300)

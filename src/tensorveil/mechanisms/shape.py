@@ -1,0 +1,156 @@
+"""The shape of the residuals: a noisy histogram, and what clipping to an interval would cost.
+
+Bins are on a logarithmic scale on both sides of zero, over the width of the bounds. The noise of a bin is known, so
+mass counts where it stands clear of it; beyond, on either side, all mass is pooled before it is believed. Residuals of
+real data are skewed and have heavy tails on one side, so the interval to clip to need not be symmetric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.privacy.gate import PrivateValues
+
+_PER_OCTAVE, _OCTAVES = 3, 7
+# A bin counts from this many standard deviations of its noise on, pooled tails from this many of theirs.
+_CLEAR, _POOLED_CLEAR = 3.0, 2.0
+# Pooled mass is spread over bins that fall by half each, and over at most so many.
+_TAIL_BINS = 5
+# If nothing stands out, residuals are taken to be spread evenly over this share of the width, on both sides.
+_BLIND = 0.3
+# An interval must leave this share of the signal.
+_LEAST_SLOPE = 0.3
+# How much of the variance that clipping takes away is signal that is lost. Of 0.15, 0.3 and 0.6 this has the least error
+# on the real tensors that are not set aside.
+_LOST = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """Where residuals are clipped, and what that does to them.
+
+    ``slope`` is the regression coefficient of clipped on unclipped residuals: the share of the signal that is left, for
+    Gaussian laws (Bussgang 1952) as well as for values that are 0 or 1. ``kept`` is the share of the signal that can be
+    had back by dividing by it; a clipped residual c stands for (c - shift) / slope.
+    """
+
+    low: float
+    high: float
+    slope: float
+    shift: float
+    kept: float
+
+    @property
+    def reach(self) -> float:
+        """Width over slope: noise on clipped residuals, in units of unclipped ones, is scaled to it."""
+        return (self.high - self.low) / self.slope
+
+    def clip(self, residual: Array) -> Array:
+        """Clip residuals."""
+        return np.clip(residual, self.low, self.high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Edges of bins and the share of the residuals in each: already private."""
+
+    edges: Array
+    masses: Array
+
+    @cached_property
+    def middles(self) -> Array:
+        """Where a bin's mass is taken to be: the geometric middle, or half of it next to zero."""
+        low, high = np.abs(self.edges[:-1]), np.abs(self.edges[1:])
+        middles: Array = np.where(np.minimum(low, high) > 0, np.sqrt(low * high), 0.5 * np.maximum(low, high))
+        return middles * np.where(self.edges[1:] > 0, 1.0, -1.0)
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the residuals."""
+        mean = float(self.masses @ self.middles)
+        return float(self.masses @ (self.middles - mean) ** 2)
+
+    def interval(self, low: float, high: float) -> Interval:
+        """Tell what clipping to an interval does."""
+        clipped = np.clip(self.middles, low, high)
+        off = self.middles - clipped
+        mean, mean_clipped, mean_off = (float(self.masses @ each) for each in (self.middles, clipped, off))
+        variance = max(self.variance, 1e-300)
+        slope = float(self.masses @ ((self.middles - mean) * (clipped - mean_clipped))) / variance
+        lost = float(self.masses @ off**2) - mean_off**2
+        kept = max(1.0 - _LOST * lost / variance, 0.0)
+        return Interval(low=low, high=high, slope=slope, shift=mean_clipped - slope * mean, kept=kept)
+
+    def best_interval(self, gain: Callable[[float, float], float]) -> Interval:
+        """Return the interval with the largest gain, a function of its reach and of what it keeps."""
+        there = np.flatnonzero(self.masses > 0)
+        ends = [float(edge) for edge in self.edges[there[0] : there[-1] + 2]]
+        best: tuple[float, Interval] | None = None
+        for first, low in enumerate(ends):
+            for high in ends[first + 1 :]:
+                interval = self.interval(low, high)
+                if interval.slope >= _LEAST_SLOPE:
+                    found = gain(interval.reach, interval.kept)
+                    if best is None or found > best[0]:
+                        best = (found, interval)
+        return best[1] if best is not None else self.interval(ends[0], ends[-1])
+
+
+def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
+    """Return the shape of the residuals from numbers that are already private.
+
+    Guarantee: ``spend``, unit value (docs/guarantees.md#counts).
+    """
+    edges = _make_edges(data.width)
+    residual = data.values.reveal() - known
+    bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
+    noisy = spend.counts(bins, len(edges) - 1)
+    return Shape(edges=edges, masses=_denoise(noisy.values, noisy.variance**0.5, data.n_entries, edges))
+
+
+def _make_edges(width: float) -> Array:
+    positive = width * 2.0 ** (-np.arange(_PER_OCTAVE * _OCTAVES + 1)[::-1] / _PER_OCTAVE)
+    return np.concatenate([-positive[::-1], [0.0], positive])
+
+
+def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
+    """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed."""
+    clear = np.flatnonzero(counts > _CLEAR * noise)
+    if len(clear) < 2:
+        inside = (edges[:-1] >= _BLIND * edges[0]) & (edges[1:] <= _BLIND * edges[-1])
+        masses = np.where(inside, np.diff(edges), 0.0)
+        return masses / masses.sum()
+    counts = counts.copy()
+    first, last = int(clear[0]), int(clear[-1])
+    last = _pool_tail(counts, np.arange(last + 1, len(counts)), noise, last)
+    first = _pool_tail(counts, np.arange(first)[::-1], noise, first)
+    masses = np.zeros(len(counts))
+    masses[first : last + 1] = _project(counts[first : last + 1], n) / n
+    return masses / masses.sum()
+
+
+def _pool_tail(counts: Array, outward: Array, noise: float, end: int) -> int:
+    """Put the mass of the farthest tail that is clear as a whole where this tail begins; return the last bin used."""
+    for start in range(len(outward) - 1, -1, -1):
+        tail = outward[start:]
+        mass = float(counts[tail].sum())
+        if mass > _POOLED_CLEAR * noise * len(tail) ** 0.5:
+            fall = 0.5 ** np.arange(len(tail))
+            counts[tail] = mass * fall / fall.sum()
+            return int(tail[min(len(tail), _TAIL_BINS) - 1])
+    return end
+
+
+def _project(counts: Array, total: float) -> Array:
+    """Return the nearest counts that are not negative and have this total."""
+    falling = np.sort(counts)[::-1]
+    excess = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)
+    last = np.flatnonzero(falling - excess > 0)[-1]
+    nearest: Array = np.maximum(counts - excess[last], 0.0)
+    return nearest
