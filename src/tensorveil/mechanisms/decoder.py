@@ -152,13 +152,9 @@ def _fit_pair(
     return after
 
 
-def gather_values(columns: Array, shape: tuple[int, ...], values: Array, noise: float, tables: Sequence[Modes]) -> list[Table]:
+def gather_values(tables: Sequence[Cells], values: Array, noise: float) -> list[Table]:
     """Return tables of values that were perturbed one by one: noise adds up over the entries of a cell."""
-    gathered = []
-    for modes in tables:
-        cells = Cells.of(columns, shape, modes)
-        gathered.append(Table(cells=cells, sums=cells.sum(values), noise=cells.counts * noise))
-    return gathered
+    return [Table(cells=cells, sums=cells.sum(values), noise=cells.counts * noise) for cells in tables]
 
 
 def level(raw: Array, center: float, bounds: tuple[float, float]) -> float:
@@ -185,6 +181,16 @@ def join(shape: tuple[int, ...], form: Form, effects: Effects, components: Solut
     if solution.core is None:
         return replace(solution, factors=_widen_factors(solution.factors, singles))
     return _widen_core(solution, singles)
+
+
+def scale_solution(solution: Solution, center: float, stretch: float) -> Solution:
+    """Multiply all that a model says beside ``center``."""
+    biases = None if solution.biases is None else tuple(bias * stretch for bias in solution.biases)
+    offset = center + stretch * (solution.offset - center)
+    if solution.core is not None:
+        return replace(solution, offset=offset, biases=biases, core=solution.core * stretch)
+    first, *others = solution.factors
+    return replace(solution, offset=offset, biases=biases, factors=(first * stretch, *others))
 
 
 _Single = tuple[Modes, Array, Array]

@@ -19,16 +19,16 @@ from tensorveil.privacy.gate import PrivateValues
 
 _PER_OCTAVE, _OCTAVES = 3, 7
 # A bin counts from this many standard deviations of its noise on, pooled tails from this many of theirs.
-_CLEAR, _POOLED_CLEAR = 3.0, 2.0
+_CLEAR, _POOLED_CLEAR = 3.0, 3.0
 # Pooled mass is spread over bins that fall by half each, and over at most so many.
 _TAIL_BINS = 5
 # If nothing stands out, residuals are taken to be spread evenly over this share of the width, on both sides.
 _BLIND = 0.3
 # An interval must leave this share of the signal.
-_LEAST_SLOPE = 0.3
-# How much of the variance that clipping takes away is signal that is lost. Of 0.15, 0.3 and 0.6 this has the least error
+_LEAST_SLOPE = 0.5
+# How much of the variance that clipping takes away is signal that is lost. Of 0.3, 0.6 and 1 this has the least error
 # on the real tensors that are not set aside.
-_LOST = 0.3
+_LOST = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
