@@ -1,9 +1,9 @@
 """How to split a budget over tables and values: what each is expected to explain, from public and released numbers.
 
-A table is a set of modes: sums over the cells of these modes. The tensor is taken to be a sum of effects, one per table,
-and of components that only values show. Of an effect of variance t, seen with noise x per cell, an estimate that is
-shrunk by its noise explains t^2 / (t + x). Two-way effects are of low rank: once they stand out of the noise of their
-table (Baik, Ben Arous and Peche 2005), noise counts only along their few directions.
+A table is a set of modes: sums over the cells of these modes. The tensor is taken to be a sum of effects, one per
+table, and of components that only values show. Of an effect of variance t, seen with noise x per cell, an estimate
+that is shrunk by its noise explains t^2 / (t + x). Two-way effects are of low rank: once they stand out of the noise of
+their table (Baik, Ben Arous and Peche 2005), noise counts only along their few directions.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _slope(gain: Callable[[Array], float], shares: Array, part: int, value: floa
     more = shares.copy()
     nudge = _NUDGE * more[part] + _SMALL
     more[part] += nudge
-    return (gain(more) - value) / nudge
+    return float((gain(more) - value) / nudge)
 
 
 def _shrink(signal: float, noise: float) -> float:

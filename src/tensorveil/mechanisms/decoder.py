@@ -94,7 +94,7 @@ def fit_effects(
 
 
 def _weigh(table: Table, fitted: Array, rest: float) -> tuple[Array, Array]:
-    """Return, by cell, what is left of the sums, over its variance and times the count; and the precision of its mean."""
+    """Return, by cell, the count times what is left of the sum, over its variance; and the precision of the mean."""
     counts = table.cells.counts
     variance = np.where(counts > 0, table.noise + counts * rest, np.inf)
     left = table.sums - table.cells.sum(fitted)
@@ -131,19 +131,18 @@ def _fit_pair(
     turn: int,
 ) -> PairEffect:
     """Fit one two-way effect to what the others leave, and put it into ``fitted``."""
-    score, precision = 0.0, 0.0
-    for table in tables:
-        if table.cells.modes == modes:
-            counts = table.cells.counts
-            variance = np.where(counts > 0, table.noise + counts * rest, 1.0)
-            far = _FAR * np.sqrt(variance)
-            left = np.clip(table.sums - table.cells.sum(fitted), -far, far)
-            score = score + (counts * left / variance).reshape(table.cells.shape)
-            precision = precision + (counts**2 / variance).reshape(table.cells.shape)
+    same = [table for table in tables if table.cells.modes == modes]
+    score, precision = np.zeros(same[0].cells.shape), np.zeros(same[0].cells.shape)
+    for table in same:
+        counts = table.cells.counts
+        variance = np.where(counts > 0, table.noise + counts * rest, 1.0)
+        far = _FAR * np.sqrt(variance)
+        left = np.clip(table.sums - table.cells.sum(fitted), -far, far)
+        score += (counts * left / variance).reshape(table.cells.shape)
+        precision += (counts**2 / variance).reshape(table.cells.shape)
     if before is not None:
-        score = score + precision * before.matrix
+        score += precision * before.matrix
     fresh = turn in _FRESH or before is None
-    assert isinstance(score, np.ndarray) and isinstance(precision, np.ndarray)
     after = fit_pairs(precision, score, rank, _FRESH_SWEEPS if fresh else _SWEEPS, None if fresh else before)
     one, other = columns[modes[0]], columns[modes[1]]
     fitted += after.at(one, other)
@@ -238,8 +237,8 @@ def _widen_core(solution: Solution, singles: Sequence[_Single]) -> Solution:
         places.append(tuple(place))
     core = np.zeros([rank + len(more) for rank, more in zip(solution.core.shape, columns, strict=True)])
     core[tuple(slice(rank) for rank in solution.core.shape)] = solution.core
-    for place in places:
-        core[place] = 1.0
+    for element in places:
+        core[element] = 1.0
     factors = tuple(
         np.concatenate([solution.factors[mode], np.stack(columns[mode], axis=1)], axis=1) for mode in range(order)
     )

@@ -124,15 +124,15 @@ def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
     clear = np.flatnonzero(counts > _CLEAR * noise)
     if len(clear) < 2:
         inside = (edges[:-1] >= _BLIND * edges[0]) & (edges[1:] <= _BLIND * edges[-1])
-        masses = np.where(inside, np.diff(edges), 0.0)
-        return masses / masses.sum()
+        masses: Array = np.where(inside, np.diff(edges), 0.0)
+        return np.asarray(masses / masses.sum())
     counts = counts.copy()
     first, last = int(clear[0]), int(clear[-1])
     last = _pool_tail(counts, np.arange(last + 1, len(counts)), noise, last)
     first = _pool_tail(counts, np.arange(first)[::-1], noise, first)
     masses = np.zeros(len(counts))
     masses[first : last + 1] = _project(counts[first : last + 1], n) / n
-    return masses / masses.sum()
+    return np.asarray(masses / masses.sum())
 
 
 def _pool_tail(counts: Array, outward: Array, noise: float, end: int) -> int:

@@ -99,8 +99,8 @@ class _Run:
             crowds={modes: Crowd.of(cells.counts) for modes, cells in self.cells.items()},
             parameters=parameters(data.shape, form.ranks, form.core),
         )
-        self.ones = [modes for modes in self.cells if len(modes) == 1]
-        self.twos = [modes for modes in self.cells if len(modes) == 2] if TWO_WAY in allowed else []
+        self.ones: list[Modes] = [modes for modes in self.cells if len(modes) == 1]
+        self.twos: list[Modes] = [modes for modes in self.cells if len(modes) == 2] if TWO_WAY in allowed else []
         self.pairs_share = min(_PAIR * len(self.twos), _MOST_PAIRS)
         self.rest_of_budget: Spend | None = spend
         # As a share of the whole, less what is kept for the end.
@@ -235,7 +235,7 @@ class _Run:
         """Return what is expected before anything is known but the variance."""
         variance = self.residuals.variance
         usual = _FIRST if len(self.shape) > 2 else _FIRST_OF_MATRIX
-        effects = {modes: usual[ONE_WAY] * variance / len(self.ones) for modes in self.ones}
+        effects: dict[Modes, float] = {modes: usual[ONE_WAY] * variance / len(self.ones) for modes in self.ones}
         pairs = [modes for modes in self.cells if len(modes) == 2]
         effects |= {modes: usual[TWO_WAY] * variance / len(pairs) for modes in pairs}
         effects[self.layout.values] = usual[VALUES] * variance
