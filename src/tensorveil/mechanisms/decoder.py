@@ -29,6 +29,8 @@ _FAR = 3.0
 # Variances of biases are estimated from the third round on; at first each has this share of the variance.
 _SETTLED, _FIRST_PRIOR = 2, 0.1
 _LEAST_REST = 0.15
+# Biases that do not stand out have this share of the rest as prior variance.
+_ABSENT = 1e-6
 # A component of a two-way effect below this share of the rest is left out of the model.
 _TRACE = 1e-4
 # Two-way effects widen a Tucker model's core to at most so many elements; beyond, the weakest are left out.
@@ -75,9 +77,11 @@ def fit_effects(
     for turn in range(_ROUNDS):
         for mode, bias in enumerate(effects.biases):
             pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
-            spread = 1.0 / (precision + 1.0 / priors[mode])
-            moved = (pull + precision * bias) * spread
-            if turn >= _SETTLED:  # MacKay's fixed point, as in the variational solver
+            pull = pull + precision * bias  # as if there were no bias yet
+            present = _stands_out(pull, precision)
+            spread = 1.0 / (precision + 1.0 / (priors[mode] if present else _ABSENT * rest))
+            moved = pull * spread
+            if turn >= _SETTLED and present:  # MacKay's fixed point, as in the variational solver
                 determined = max(float(np.sum(1.0 - spread / priors[mode])), 1e-3)
                 priors[mode] = float(np.clip(np.sum(moved**2) / determined, 1e-8 * rest, 2.0 * rest))
             fitted += (moved - bias)[columns[mode]]
@@ -91,6 +95,16 @@ def fit_effects(
             effects.pairs[modes] = _fit_pair(columns, tables, modes, effects.pairs.get(modes), fitted, rest, rank, turn)
     effects.priors, effects.rest = priors, rest
     return effects
+
+
+def _stands_out(pull: Array, precision: Array) -> bool:
+    """Tell whether biases vary by three standard deviations more than noise and chance explain.
+
+    Squares of Laplace noise vary more than a Gaussian's: by 5 instead of 2, in units of variance.
+    """
+    seen = precision > 0
+    excess = float(np.sum(pull[seen] ** 2 / precision[seen])) - np.count_nonzero(seen)
+    return bool(excess > 3.0 * np.sqrt(5.0 * np.count_nonzero(seen)))
 
 
 def _weigh(table: Table, fitted: Array, rest: float) -> tuple[Array, Array]:

@@ -37,7 +37,8 @@ class Interval:
 
     ``slope`` is the regression coefficient of clipped on unclipped residuals: the share of the signal that is left, for
     Gaussian laws (Bussgang 1952) as well as for values that are 0 or 1. ``kept`` is the share of the signal that can be
-    had back by dividing by it; a clipped residual c stands for (c - shift) / slope.
+    had back by dividing by it; a clipped residual c stands for (c - shift) / slope. ``taken`` is how much clipping
+    takes off a residual, on average.
     """
 
     low: float
@@ -45,6 +46,7 @@ class Interval:
     slope: float
     shift: float
     kept: float
+    taken: float
 
     @property
     def reach(self) -> float:
@@ -85,7 +87,8 @@ class Shape:
         slope = float(self.masses @ ((self.middles - mean) * (clipped - mean_clipped))) / variance
         lost = float(self.masses @ off**2) - mean_off**2
         kept = max(1.0 - _LOST * lost / variance, 0.0)
-        return Interval(low=low, high=high, slope=slope, shift=mean_clipped - slope * mean, kept=kept)
+        taken = float(self.masses @ np.abs(off))
+        return Interval(low=low, high=high, slope=slope, shift=mean_clipped - slope * mean, kept=kept, taken=taken)
 
     def best_interval(self, gain: Callable[[float, float], float]) -> Interval:
         """Return the interval with the largest gain, a function of its reach and of what it keeps."""

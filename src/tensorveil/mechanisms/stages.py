@@ -1,9 +1,9 @@
 """Measure in stages, coarse to fine: one-way tables, two-way tables, values; each of what the last one left.
 
-Before every stage a noisy histogram shows how the residuals are spread, so that they are clipped as tightly as pays; and
-once one-way effects are known, a noisy number per pair of modes tells how much variance a two-way table would explain.
-What is measured next, and with which share of the budget, follows from what has been released so far: nothing is
-assumed of a typical tensor but how variance tends to divide into effects that nobody has measured yet.
+Before every stage a noisy histogram shows how the residuals are spread, so that they are clipped as tightly as pays;
+and once one-way effects are known, a noisy number per pair of modes tells how much variance a two-way table would
+explain. What is measured next, and with which share of the budget, follows from what has been released so far: nothing
+is assumed of a typical tensor but how variance tends to divide into effects that nobody has measured yet.
 
 Whatever a stage decides is a function of public facts and released numbers, so the parts of the budget add up
 (docs/guarantees.md#stages).
@@ -22,7 +22,7 @@ from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level, scale_solution
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
-from tensorveil.mechanisms.mean import private_mean
+from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import parameters
@@ -37,6 +37,8 @@ EVERYTHING = (ONE_WAY, TWO_WAY, VALUES)
 # more, so that their noise stays below a share of the entries: about so many over their number, for a pure budget.
 _MEAN, _SHAPE, _PAIR, _MOST_PAIRS = 0.02, 0.025, 0.01, 0.06
 _FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 70.0, 300.0, 0.1, 0.12
+# With fewer entries than this, for a pure epsilon of 1, there is nothing to see but the mean.
+_TOO_FEW = 1000.0
 # How variance divides into effects that were not measured yet: at first, and after one-way tables. Components are a
 # share of what two-way effects leave.
 _FIRST = {ONE_WAY: 0.4, TWO_WAY: 0.25, VALUES: 0.15}
@@ -45,6 +47,8 @@ _SECOND_TWO_WAY, _SECOND_VALUES, _SECOND_OF_MATRIX, _THIRD_VALUES = 0.4, 0.35, 0
 # At the end the model is scaled: this share of the budget, predictions within so many spreads, and by how much models
 # have been seen to be off.
 _SCALE, _WEIGHT, _SCALES_DIFFER = 0.015, 3.0, 0.15
+# A model that varies by less than this share of the bounds' width is a constant.
+_FLAT = 1e-6
 # Two-way effects of a tensor differ by about this share of the variance.
 _PAIRS_DIFFER = 0.12
 # All two-way effects together have at most this share of the variance.
@@ -52,7 +56,9 @@ _MOST_EFFECTS = 0.85
 # Until residuals have been looked at, they are taken to be clipped to this many spreads.
 _REACH = 4.0
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
-_NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.06
+_NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
+# What clipping takes off is known up to this share.
+_SHIFTS_DIFFER = 0.3
 # Further stages must promise to explain this much more than one-way tables alone, and leave a quarter for themselves.
 _WORTH, _ENOUGH = 1.02, 0.25
 # One-way tables have at least this share of their budget together, evenly.
@@ -102,7 +108,7 @@ class _Run:
         self.ones: list[Modes] = [modes for modes in self.cells if len(modes) == 1]
         self.twos: list[Modes] = [modes for modes in self.cells if len(modes) == 2] if TWO_WAY in allowed else []
         self.pairs_share = min(_PAIR * len(self.twos), _MOST_PAIRS)
-        self.rest_of_budget: Spend | None = spend
+        self.rest_of_budget = spend
         # As a share of the whole, less what is kept for the end.
         self.left = 1.0 - _SCALE
         self.noise, self.power = spend.noise, 2 if spend.epsilon is not None else 1
@@ -116,7 +122,6 @@ class _Run:
 
     def take(self, *shares: float) -> tuple[Spend, ...]:
         """Take shares of the whole budget from what is left."""
-        assert self.rest_of_budget is not None
         self.left = max(self.left - sum(shares), 0.0)
         *parts, self.rest_of_budget = self.rest_of_budget.split(*shares, self.left + _SCALE)
         return tuple(parts)
@@ -136,9 +141,13 @@ class _Run:
 
     def run(self) -> Outcome:
         """Measure mean, one-way tables, and what pays after them; then decode."""
+        if self.n < _TOO_FEW * np.sqrt(self.noise / 2.0):
+            outcome = run_mean(self.data, self.form, self.rest_of_budget)
+            return replace(outcome, notes=("spent all on the mean: entries are too few for more with this budget",))
         shape_share = self.side_share(_SHAPE, _FEW_SHAPE, _MOST_SHAPE)
         (for_mean,) = self.take(self.side_share(_MEAN, _FEW_MEAN, _MOST_MEAN))
         self.center = private_mean(self.data, for_mean)
+        self.doubt = for_mean.noise * (self.data.width / self.n) ** 2  # the variance of its noise
         self.parts.append(for_mean.part("mean", "sum of the values"))
         self.effects = Effects.constant(self.shape, self.center)
         components = None
@@ -160,20 +169,22 @@ class _Run:
         would be shrunk to the constant.
         """
         raw = predict_solution(solution, self.columns, self.form.threads)
-        effect = raw - self.center
+        effect = raw - float(np.mean(raw))
         spread = float(np.sqrt(np.mean(effect**2)))
-        part, self.rest_of_budget = self.rest_of_budget, None
-        assert part is not None
-        weights = np.clip(effect / spread, -_WEIGHT, _WEIGHT) if spread > 1e-9 * self.data.width else np.zeros(self.n)
+        if spread < _FLAT * self.data.width:
+            return replace(solution, offset=solution.offset + level(raw, self.center, self.data.bounds))
+        part = self.rest_of_budget
+        weights = np.clip(effect / spread, -_WEIGHT, _WEIGHT)
         residual = self.data.values.reveal() - np.clip(raw, *self.data.bounds)
         everything = np.zeros(self.n, dtype=np.int64)
         noisy = part.linear(weights[:, None], residual, self.data.width, everything, 1)
         self.parts.append(part.part("scale", "sum of residuals times predictions"))
-        seen = max(float(weights @ effect), 1e-300)
+        seen = float(weights @ effect)
         found, noise = float(noisy.values[0, 0]) / seen, noisy.variance / seen**2
         stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + noise), -1.0, 1.0))
-        solution = scale_solution(solution, self.center, stretch)
-        moved = level(self.center + stretch * effect, self.center, self.data.bounds)
+        middle = float(np.mean(raw))
+        solution = scale_solution(solution, middle, stretch)
+        moved = level(middle + stretch * effect, self.center, self.data.bounds)
         return replace(solution, offset=solution.offset + moved)
 
     def look(self, share: float) -> None:
@@ -201,9 +212,8 @@ class _Run:
             bought = known | self.precisions(more, reach)
             if self.layout.explain(bought, belief) > _WORTH * promised:
                 shares, further = first, True
-        before = variance
         self.measure_tables(shares, [belief], ONE_WAY)
-        self.tell(ONE_WAY, sum(shares.values()), before)
+        self.tell(ONE_WAY, sum(shares.values()), variance)
         return further
 
     def measure_further(self, shape_share: float) -> Solution | None:
@@ -379,13 +389,12 @@ class _Run:
         for modes, part in zip(shares, self.take(*shares.values()), strict=True):
             cells = self.cells[modes]
             sums = part.sums(clipped, interval.low, interval.high, cells.index, cells.size)
-            among = " and ".join(map(str, modes))
-            self.parts.append(part.part(f"sums of mode{'s' * (len(modes) > 1)} {among}", f"clipped residuals, {name}"))
+            self.parts.append(part.part(_name(modes), f"clipped residuals, {name}"))
             noisy.append((cells, sums))
-        # The mean of clipped residuals is known from all sums; that of unclipped ones from the private mean.
+        # The mean of clipped residuals is known from all sums.
         weights = np.array([1.0 / (cells.size * sums.variance) for cells, sums in noisy])
         mean = float(weights @ [sums.values.sum() / self.n for _, sums in noisy] / weights.sum())
-        missing = self.center - float(np.mean(self.known))
+        missing = self.settle_mean(mean, 1.0 / (float(weights.sum()) * self.n**2), interval)
         for cells, sums in noisy:
             whole = (sums.values - cells.counts * mean) / interval.slope + cells.counts * missing
             self.tables[cells.modes] = Table(
@@ -397,6 +406,19 @@ class _Run:
         )  # fmt: skip
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
 
+    def settle_mean(self, clipped: float, noise: float, interval: Interval) -> float:
+        """Take in what the mean of clipped residuals says about the mean; return what residuals are on average.
+
+        What clipping took off is known from the histogram, about.
+        """
+        base = float(np.mean(self.known))
+        found = base + (clipped - interval.shift) / interval.slope
+        doubt = noise / interval.slope**2 + (_SHIFTS_DIFFER * interval.taken) ** 2 + 1e-300
+        self.center += (found - self.center) * self.doubt / (self.doubt + doubt)
+        self.center = float(np.clip(self.center, *self.data.bounds))
+        self.doubt = self.doubt * doubt / (self.doubt + doubt)
+        return self.center - base
+
     def measure_values(self, beliefs: Sequence[Belief]) -> Solution:
         """Perturb every clipped residual, and fit effects and components to everything."""
         interval = self.choose_interval({self.layout.values: self.left}, beliefs)
@@ -405,8 +427,9 @@ class _Run:
         clipped = interval.clip(self.data.values.reveal() - self.known)
         noisy = part.values(clipped, (interval.low, interval.high))
         self.parts.append(part.part("values", "every residual, clipped and perturbed"))
-        missing = self.center - float(np.mean(self.known))
-        values = (noisy.values - np.mean(noisy.values)) / interval.slope + missing + self.known
+        mean = float(np.mean(noisy.values))
+        missing = self.settle_mean(mean, noisy.variance / self.n, interval)
+        values = (noisy.values - mean) / interval.slope + missing + self.known
         noise = noisy.variance / interval.slope**2
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, laplace=self.pure)
         before = self.residuals.variance
@@ -428,7 +451,7 @@ class _Run:
         found = predict_solution(solution, self.columns, self.form.threads)
         explained = float(np.var(found)) / max(before, 1e-300)
         self.notes.append(
-            f"spent {share:.0%} on perturbed values: components explain about {min(explained, 1.0):.0%} of what was left"
+            f"spent {share:.0%} on perturbed values: components explain about {min(explained, 1.0):.0%} of the rest"
         )
         return solution
 
@@ -437,3 +460,8 @@ class _Run:
         explained = 1.0 - self.effects.rest / max(before, 1e-300)
         of = "the variance" if name == ONE_WAY else "what was left"
         self.notes.append(f"spent {share:.0%} on {name}: they explain about {max(explained, 0.0):.0%} of {of}")
+
+
+def _name(modes: Modes) -> str:
+    """Name the sums of a table."""
+    return f"sums of mode{'s' if len(modes) > 1 else ''} {' and '.join(map(str, modes))}"
