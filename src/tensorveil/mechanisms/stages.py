@@ -151,12 +151,10 @@ class _Run:
         self.parts.append(for_mean.part("mean", "sum of the values"))
         self.effects = Effects.constant(self.shape, self.center)
         components = None
-        if ONE_WAY in self.allowed:
-            self.look(shape_share)
-            further = self.measure_one_way(shape_share)
-        else:
-            further = True
-        if further:
+        self.look(shape_share)
+        if ONE_WAY not in self.allowed or (VALUES in self.allowed and self.prefers_values(shape_share)):
+            components = self.measure_values(self.believe_at_first())
+        elif self.measure_one_way(shape_share):
             self.look(shape_share)
             components = self.measure_further(shape_share)
         solution = self.calibrate(join(self.shape, self.form, self.effects, components))
@@ -193,6 +191,29 @@ class _Run:
         (part,) = self.take(share)
         self.residuals: Shape = private_shape(self.data, self.known, part)
         self.parts.append(part.part("shape", "histogram of the residuals"))
+
+    def prefers_values(self, shape_share: float) -> bool:
+        """Tell whether to perturb all values at once: tables first would cost more than they help.
+
+        They help because what they explain need not be covered by the noise on values.
+        """
+        reach = _REACH * self.residuals.variance**0.5
+        budget = self.left - shape_share - self.pairs_share
+        needed = sum(self.share_for(modes, _NOISE_OF_ONE_WAY * self.residuals.variance, reach) for modes in self.ones)
+        needed = max(needed, _LEAST_ONE_WAY * budget)
+        if needed > (1 - _ENOUGH) * budget:
+            return False
+        at_once, in_stages = 0.0, 0.0
+        for belief in self.believe_at_first():
+            at_once += self.improve(self.precisions({self.layout.values: self.left}, reach), [belief])
+            known = self.precisions(self.split_ones(needed, belief, reach), reach)
+            shorter = reach * max(1.0 - self.layout.explain(known, belief) / belief.variance, 0.0) ** 0.5
+            options = [*self.twos, self.layout.values]
+            more = self.split(options, budget - needed, [belief], shorter, known)
+            alone = self.precisions(self.split_ones(self.left, belief, reach), reach)
+            stages = known | self.precisions(more, shorter)
+            in_stages += max(self.improve(stages, [belief]), self.improve(alone, [belief]))
+        return at_once > in_stages
 
     def measure_one_way(self, shape_share: float) -> bool:
         """Measure one-way tables; return whether to go on after them."""
@@ -251,6 +272,13 @@ class _Run:
         effects[self.layout.values] = usual[VALUES] * variance
         return Belief(effects=effects, rest=variance - sum(effects.values()))
 
+    def believe_at_first(self) -> list[Belief]:
+        """Return what is usual, and a tensor whose signal is in components alone."""
+        usual = self.believe_first()
+        signal = usual.variance - usual.rest
+        nothing = {modes: 0.0 for modes in self.cells}
+        return [usual, Belief(effects=nothing | {self.layout.values: signal}, rest=usual.rest)]
+
     def believe_components(self, variance: float, effects: dict[Modes, float], share: float) -> Belief:
         """Return a belief in effects, with a share of what they leave for components."""
         left = variance - sum(effects.values())
@@ -262,8 +290,6 @@ class _Run:
         These numbers also rise with components, so a second belief takes half of them for that.
         """
         variance = self.residuals.variance
-        if not self.tables:
-            return [self.believe_first()]
         if not self.twos:
             share = _SECOND_VALUES if len(self.shape) > 2 else _SECOND_OF_MATRIX
             return [self.believe_components(variance, {}, share)]
