@@ -276,7 +276,7 @@ class _Run:
         """Return what is usual, and a tensor whose signal is in components alone."""
         usual = self.believe_first()
         signal = usual.variance - usual.rest
-        nothing = {modes: 0.0 for modes in self.cells}
+        nothing = dict.fromkeys(self.cells, 0.0)
         return [usual, Belief(effects=nothing | {self.layout.values: signal}, rest=usual.rest)]
 
     def believe_components(self, variance: float, effects: dict[Modes, float], share: float) -> Belief:
