@@ -21,11 +21,12 @@ from tensorveil.mechanisms.allocation import Layout, Modes, split_best
 from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level
+from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 from tensorveil.mechanisms.mean import private_mean
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import parameters
+from tensorveil.mechanisms.tradeoffs import parameters, side_share
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.solvers.task import Solution
@@ -73,12 +74,16 @@ def list_tables(shape: tuple[int, ...], n_entries: int) -> tuple[Modes, ...]:
     return (*ones, *twos)
 
 
-def run_stages(data: PrivateValues, form: Form, spend: Spend, allowed: Sequence[str] = EVERYTHING) -> Outcome:
-    """Measure what is allowed and seems worth it, and release one model of everything.
+def run_stages(
+    data: PrivateValues, form: Form, spend: Spend, allowed: Sequence[str] = EVERYTHING, *, measure_errors: bool = True
+) -> Outcome:
+    """Measure what is allowed and seems worth it, and release one model of everything, with its errors.
+
+    ``measure_errors`` is False for a model that is only a start: its errors would tell nothing of what becomes of it.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#stages).
     """
-    return _Run(data, form, spend, tuple(allowed)).run()
+    return _Run(data, form, spend, tuple(allowed), errors_share(spend, data.n_entries) * measure_errors).run()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +97,9 @@ class _Beliefs:
 class _Run:
     """The state of one run: what is left of the budget, what was measured, and what it says."""
 
-    def __init__(self, data: PrivateValues, form: Form, spend: Spend, allowed: tuple[str, ...]) -> None:
+    def __init__(
+        self, data: PrivateValues, form: Form, spend: Spend, allowed: tuple[str, ...], for_errors: float
+    ) -> None:
         self.data, self.form, self.allowed = data, form, allowed
         self.columns, self.shape, self.n = data.columns, data.shape, data.n_entries
         self.layout = Layout(
@@ -105,6 +112,8 @@ class _Run:
         self.twos = [modes for modes in self.layout.tables if len(modes) == 2] if TWO_WAY in allowed else []
         self.rest_of_budget: Spend | None = spend
         self.left = 1.0  # as a share of the whole
+        # What errors are measured with is put aside first, so that no stage spends it.
+        self.for_errors = self.take(for_errors)[0] if for_errors > 0 else None
         self.noise, self.power = spend.noise, 2 if spend.epsilon is not None else 1
         self.pure = spend.epsilon is not None
         self.parts: list[Part] = []
@@ -132,10 +141,7 @@ class _Run:
 
     def side_share(self, usual: float, few: float, most: float) -> float:
         """Return the share of a small statistic: more where entries are few."""
-        needed = few / self.n * np.sqrt(self.noise / 2.0)
-        if not self.pure:
-            needed = needed**2
-        return float(min(max(usual, needed), most))
+        return side_share(self.noise, self.n, pure=self.pure, usual=usual, few=few, most=most)
 
     # The run
 
@@ -160,7 +166,11 @@ class _Run:
             offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
         self.effects.offset = offset
         solution = join(self.shape, self.form, self.effects, components)
-        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
+        errors = None
+        if self.for_errors is not None:
+            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors)
+            self.parts.append(part)
+        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
     def look(self, share: float) -> None:
         """Look at the residuals: their shape, and their variance."""
