@@ -29,8 +29,9 @@ from tensorveil.solvers.task import Solution
 # The share of the budget: usually; about so many over the number of entries where these are few; at most.
 _SHARE, _FEW, _MOST = 0.025, 300.0, 0.12
 _PER_OCTAVE, _OCTAVES = 2, 10
-# At most so many levels, and in each at least this many entries per standard deviation of the noise of a count.
-_LEVELS, _PER_NOISE = 3, 100.0
+# At most so many levels, and in each at least this many entries per standard deviation of the noise of a count. A single
+# level may have fewer; but below the second number counts tell nothing, and residuals are taken to be anywhere.
+_LEVELS, _PER_NOISE, _LEAST = 3, 100.0, 10.0
 # A bin stands out from this many standard deviations of its noise on.
 _CLEAR = 3.0
 # Counts per bin fall at least as fast as this power of the residual. Of 1, 1.5, 2 and 2.5 this has the least error on the
@@ -77,8 +78,9 @@ def _choose_levels(predictions: Array, spend: Spend) -> Array:
 def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
     """Return counts with the total n that are not negative and fall in the tails; without any that stand out, even."""
     clear = np.flatnonzero(counts > _CLEAR * noise)
-    if not len(clear):
-        return n * np.diff(edges) / (edges[-1] - edges[0])
+    if not len(clear) or n < _LEAST * noise:
+        even: Array = n * np.diff(edges) / (edges[-1] - edges[0])
+        return even
     first, last = int(clear[0]), int(clear[-1])
     far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) ** _FALL
     kept = np.maximum(counts, 0.0)

@@ -64,8 +64,7 @@ class Errors:
 
         The prediction itself is always inside.
         """
-        if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
-            raise InputError("interval must lie between 0 and 1: the share of values inside. Try interval=0.9.")
+        check_coverage(coverage)
         predictions = np.asarray(predictions, dtype=np.float64)
         tail = 0.5 * (1.0 - coverage)
         quantiles = np.array([self._quantiles(masses, tail) for masses in self.masses])
@@ -89,6 +88,12 @@ class Errors:
         if _MASSES not in arrays:
             return None
         return cls(levels=arrays[_LEVELS], edges=arrays[_EDGES], masses=arrays[_MASSES])
+
+
+def check_coverage(coverage: float) -> None:
+    """Refuse what is no share."""
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
+        raise InputError("interval must lie between 0 and 1: the share of values inside. Try interval=0.9.")
 
 
 def _rises(numbers: Floats) -> bool:
