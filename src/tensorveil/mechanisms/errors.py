@@ -29,13 +29,13 @@ from tensorveil.solvers.task import Solution
 # The share of the budget: usually; about so many over the number of entries where these are few; at most.
 _SHARE, _FEW, _MOST = 0.025, 300.0, 0.12
 _PER_OCTAVE, _OCTAVES = 2, 10
-# At most so many levels, and in each at least this many entries per standard deviation of the noise of a count. A single
-# level may have fewer; but below the second number counts tell nothing, and residuals are taken to be anywhere.
+# At most so many levels, and in each at least this many entries per standard deviation of the noise of a count. A
+# single level may have fewer; but below the last number counts tell nothing, and residuals are taken to be anywhere.
 _LEVELS, _PER_NOISE, _LEAST = 3, 100.0, 10.0
 # A bin stands out from this many standard deviations of its noise on.
 _CLEAR = 3.0
-# Counts per bin fall at least as fast as this power of the residual. Of 1, 1.5, 2 and 2.5 this has the least error on the
-# real tensors that are not set aside.
+# Counts per bin fall at least as fast as this power of the residual. Of 1, 1.5, 2 and 2.5 this has the least error on
+# the real tensors that are not set aside.
 _FALL = 1.5
 # Tails that stand out nowhere hold at most this share.
 _MOST_IN_TAILS = 0.5

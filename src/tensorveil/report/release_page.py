@@ -48,8 +48,8 @@ from tensorveil.rounds import SharedModel
 __all__ = ["explore_release", "key_list", "release_page", "save_release_page"]
 
 ASSUMED = (
-    "Before anything was spent: guesses for a typical tensor, from public numbers alone. Assumed were {spread}, a quarter "
-    "of the variance biases, a third interactions; the noise of observations is not counted."
+    "Before anything was spent: guesses for a typical tensor, from public numbers alone. Assumed were {spread}, a "
+    "quarter of the variance biases, a third interactions; the noise of observations is not counted."
 )
 MEASURED = "RMSE about {rmse}, from a noisy histogram of its residuals. The noise of observations is part of it."
 

@@ -58,7 +58,7 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
         return None
     if filling.interval is not None and (private is None or private.kind != "value"):
         raise InputError(
-            "interval is for private runs of unit value, which measure their own errors. Leave it out, or protect values."
+            "interval is for private runs of unit value, which measure their own errors. Leave it out."
         )
     if filling.format == "png":
         check_picture(tensor.shape)

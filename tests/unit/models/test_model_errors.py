@@ -15,9 +15,12 @@ from tensorveil.models import CPModel, Errors, load_model
 from tensorveil.tensor import ObservedTensor
 from tests.unit.models.model_cases import random_model
 
-ERRORS = Errors(
-    levels=[0.0], edges=[-2.0, -1.0, 0.0, 1.0, 2.0], masses=[[0.0, 0.25, 0.25, 0.0], [0.1, 0.15, 0.15, 0.1]]
-)
+
+def make(**arrays: Any) -> Errors:
+    return Errors(**{name: np.array(array) for name, array in arrays.items()})
+
+
+ERRORS = make(levels=[0.0], edges=[-2.0, -1.0, 0.0, 1.0, 2.0], masses=[[0.0, 0.25, 0.25, 0.0], [0.1, 0.15, 0.15, 0.1]])
 
 
 def test_the_rmse_is_that_of_residuals_spread_evenly_within_bins() -> None:
@@ -33,13 +36,13 @@ def test_intervals_follow_the_level_of_the_prediction() -> None:
 
 
 def test_the_prediction_is_inside_even_where_almost_all_values_are_on_one_side() -> None:
-    errors = Errors(levels=[], edges=[-1.0, 0.0, 1.0], masses=[[0.99, 0.01]])
+    errors = make(levels=[], edges=[-1.0, 0.0, 1.0], masses=[[0.99, 0.01]])
     low, high = errors.interval(np.array([3.0]), 0.5)
     assert low[0] < 3.0 == high[0]
 
 
 def test_a_level_without_mass_says_nothing() -> None:
-    errors = Errors(levels=[0.0], edges=[-1.0, 0.0, 1.0], masses=[[0.0, 0.0], [0.5, 0.5]])
+    errors = make(levels=[0.0], edges=[-1.0, 0.0, 1.0], masses=[[0.0, 0.0], [0.5, 0.5]])
     assert [bound.tolist() for bound in errors.interval(np.array([-2.0]), 0.5)] == [[-3.0], [-1.0]]
 
 
@@ -116,6 +119,6 @@ def test_a_file_with_broken_errors_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_folded_in_have_unknown_errors() -> None:
-    model = CPModel(factors=([[1.0], [2.0]], [[3.0], [4.0]]), errors=ERRORS)
+    model = CPModel(factors=(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]])), errors=ERRORS)
     new = ObservedTensor([[0, 0], [0, 1]], [3.0, 4.0], (1, 2))
     assert model.fold_in(new, 0).errors is None
