@@ -107,7 +107,8 @@ def check_moves(first: Script, second: Script) -> float:
             for pair in zip(*map(as_rows, (one, other)), strict=True)
         ]
         rows = [row for row in moved if any(row)]
-        assert len(rows) <= 1  # one row of a mode, one value, one sum
+        # One row of a mode, one value, one sum; or two counts of a histogram, by one each.
+        assert len(rows) <= 1 or (len(rows) == 2 and rows[0] == [-number for number in rows[1]] and len(rows[0]) == 1)
         numbers = [abs(number) for row in rows for number in row]
         # Laplace noise is scaled to the sum of absolute values, other noise to the length.
         square = sum(numbers) ** 2 if law in ("laplace", "values") else sum(number**2 for number in numbers)
@@ -122,7 +123,8 @@ def as_rows(ints: Any) -> Any:
 
 def arrays_of(model: Any) -> list[Any]:
     core = [] if getattr(model, "core", None) is None else [model.core]
-    return [np.array(model.offset), *model.factors, *(model.biases or ()), *core]
+    errors = [] if getattr(model, "errors", None) is None else model.errors.to_arrays().values()
+    return [np.array(model.offset), *model.factors, *(model.biases or ()), *core, *errors]
 
 
 def check_neighbours(unit: str, method: str, delta: float, seeds: Any) -> None:
@@ -136,6 +138,7 @@ def check_neighbours(unit: str, method: str, delta: float, seeds: Any) -> None:
         worst = max(worst, check_moves(first, second))
         assert fitted.guarantee_ == other.guarantee_
         assert fitted.plan_ == other.plan_
+        assert fitted.notes_ == other.notes_
         # Both runs were answered alike, so that whatever still differs was taken from the data without noise.
         assert all(map(np.array_equal, arrays_of(fitted.model_), arrays_of(other.model_)))
     assert worst > 0.1  # or nothing was tried

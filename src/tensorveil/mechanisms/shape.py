@@ -110,15 +110,16 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#counts).
     """
-    edges = _make_edges(data.width)
+    edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
     residual = data.values.reveal() - known
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
     noisy = spend.counts(bins, len(edges) - 1)
     return Shape(edges=edges, masses=_denoise(noisy.values, noisy.variance**0.5, data.n_entries, edges))
 
 
-def _make_edges(width: float) -> Array:
-    positive = width * 2.0 ** (-np.arange(_PER_OCTAVE * _OCTAVES + 1)[::-1] / _PER_OCTAVE)
+def make_edges(width: float, per_octave: int, octaves: int) -> Array:
+    """Return edges of bins on a logarithmic scale on both sides of zero, over a width."""
+    positive = width * 2.0 ** (-np.arange(per_octave * octaves + 1)[::-1] / per_octave)
     return np.concatenate([-positive[::-1], [0.0], positive])
 
 
@@ -134,7 +135,7 @@ def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
     last = _pool_tail(counts, np.arange(last + 1, len(counts)), noise, last)
     first = _pool_tail(counts, np.arange(first)[::-1], noise, first)
     masses = np.zeros(len(counts))
-    masses[first : last + 1] = _project(counts[first : last + 1], n) / n
+    masses[first : last + 1] = project(counts[first : last + 1], n) / n
     return np.asarray(masses / masses.sum())
 
 
@@ -150,7 +151,7 @@ def _pool_tail(counts: Array, outward: Array, noise: float, end: int) -> int:
     return end
 
 
-def _project(counts: Array, total: float) -> Array:
+def project(counts: Array, total: float) -> Array:
     """Return the nearest counts that are not negative and have this total."""
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)

@@ -37,6 +37,7 @@ METHOD = Method(
         "docs/guarantees.md#pair-products",
         "docs/guarantees.md#input",
         "docs/guarantees.md#stages",
+        "docs/guarantees.md#errors",
         "docs/guarantees.md#post-processing",
     ),
     expected=predict_error,

@@ -21,11 +21,12 @@ from tensorveil.mechanisms.allocation import Belief, Crowd, Layout, Modes, split
 from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level, scale_solution
+from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import parameters
+from tensorveil.mechanisms.tradeoffs import parameters, side_share
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.solvers.task import Solution
@@ -84,18 +85,27 @@ def list_tables(shape: tuple[int, ...], n_entries: int) -> tuple[Modes, ...]:
     return (*ones, *twos)
 
 
-def run_stages(data: PrivateValues, form: Form, spend: Spend, allowed: Sequence[str] = EVERYTHING) -> Outcome:
-    """Measure what is allowed and seems worth it, and release one model of everything.
+def run_stages(
+    data: PrivateValues, form: Form, spend: Spend, allowed: Sequence[str] = EVERYTHING, *, measure_errors: bool = True
+) -> Outcome:
+    """Measure what is allowed and seems worth it, and release one model of everything, with its errors.
+
+    ``measure_errors`` is False for a model that is only a start: its errors would tell nothing of what becomes of it.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#stages).
     """
-    return _Run(data, form, spend, tuple(allowed)).run()
+    if ONE_WAY in allowed and data.n_entries < _TOO_FEW * np.sqrt(spend.noise / 2.0):
+        outcome = run_mean(data, form, spend)
+        return replace(outcome, notes=("spent all on the mean: entries are too few for more with this budget",))
+    return _Run(data, form, spend, tuple(allowed), errors_share(spend, data.n_entries) * measure_errors).run()
 
 
 class _Run:
     """The state of one run: what is left of the budget, what was measured, and what it says."""
 
-    def __init__(self, data: PrivateValues, form: Form, spend: Spend, allowed: tuple[str, ...]) -> None:
+    def __init__(
+        self, data: PrivateValues, form: Form, spend: Spend, allowed: tuple[str, ...], for_errors: float
+    ) -> None:
         self.data, self.form, self.allowed = data, form, allowed
         self.columns, self.shape, self.n = data.columns, data.shape, data.n_entries
         self.cells = {modes: Cells.of(self.columns, self.shape, modes) for modes in list_tables(self.shape, self.n)}
@@ -111,6 +121,8 @@ class _Run:
         self.rest_of_budget = spend
         # As a share of the whole, less what is kept for the end.
         self.left = 1.0 - _SCALE
+        # What errors are measured with is put aside first, so that no stage spends it.
+        self.for_errors = self.take(for_errors)[0] if for_errors > 0 else None
         self.noise, self.power = spend.noise, 2 if spend.epsilon is not None else 1
         self.pure = spend.epsilon is not None
         self.parts: list[Part] = []
@@ -132,18 +144,12 @@ class _Run:
 
     def side_share(self, usual: float, few: float, most: float) -> float:
         """Return the share of a small statistic: more where entries are few."""
-        needed = few / self.n * np.sqrt(self.noise / 2.0)
-        if not self.pure:
-            needed = needed**2
-        return float(min(max(usual, needed), most))
+        return side_share(self.noise, self.n, pure=self.pure, usual=usual, few=few, most=most)
 
     # The run
 
     def run(self) -> Outcome:
         """Measure mean, one-way tables, and what pays after them; then decode."""
-        if self.n < _TOO_FEW * np.sqrt(self.noise / 2.0):
-            outcome = run_mean(self.data, self.form, self.rest_of_budget)
-            return replace(outcome, notes=("spent all on the mean: entries are too few for more with this budget",))
         shape_share = self.side_share(_SHAPE, _FEW_SHAPE, _MOST_SHAPE)
         (for_mean,) = self.take(self.side_share(_MEAN, _FEW_MEAN, _MOST_MEAN))
         self.center = private_mean(self.data, for_mean)
@@ -158,7 +164,11 @@ class _Run:
             self.look(shape_share)
             components = self.measure_further(shape_share)
         solution = self.calibrate(join(self.shape, self.form, self.effects, components))
-        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
+        errors = None
+        if self.for_errors is not None:
+            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors)
+            self.parts.append(part)
+        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
     def calibrate(self, solution: Solution) -> Solution:
         """Stretch or shrink the model around the mean as the values suggest; then set its mean to the private one.
