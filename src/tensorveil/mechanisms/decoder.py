@@ -28,6 +28,8 @@ _FRESH, _FRESH_SWEEPS, _SWEEPS = (0, 4), 15, 3
 _FAR = 3.0
 # Variances of biases are estimated from the third round on; at first each has this share of the variance.
 _SETTLED, _FIRST_PRIOR = 2, 0.1
+# Variances of biases are found as if so many more were known to be 0: a few draws of noise may look like biases.
+_DOUBT = 2.0
 _LEAST_REST = 0.15
 # A component of a two-way effect below this share of the rest is left out of the model.
 _TRACE = 1e-4
@@ -78,7 +80,7 @@ def fit_effects(
             spread = 1.0 / (precision + 1.0 / priors[mode])
             moved = (pull + precision * bias) * spread
             if turn >= _SETTLED:  # MacKay's fixed point, as in the variational solver
-                determined = max(float(np.sum(1.0 - spread / priors[mode])), 1e-3)
+                determined = float(np.sum(1.0 - spread / priors[mode])) + _DOUBT
                 priors[mode] = float(np.clip(np.sum(moved**2) / determined, 1e-8 * rest, 2.0 * rest))
             fitted += (moved - bias)[columns[mode]]
             effects.biases[mode] = moved

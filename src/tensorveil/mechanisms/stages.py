@@ -36,7 +36,7 @@ EVERYTHING = (ONE_WAY, TWO_WAY, VALUES)
 # Shares of the budget for the mean, a histogram and the numbers by pair of modes. With few entries the first two get
 # more, so that their noise stays below a share of the entries: about so many over their number, for a pure budget.
 _MEAN, _SHAPE, _PAIRS = 0.02, 0.025, 0.03
-_FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 70.0, 300.0, 0.1, 0.12
+_FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 200.0, 300.0, 0.25, 0.12
 # How variance divides into effects that were not measured yet: at first, and after one-way tables. Components are a
 # share of what two-way effects leave.
 _FIRST = {ONE_WAY: 0.4, TWO_WAY: 0.25, VALUES: 0.15}
@@ -142,14 +142,19 @@ class _Run:
     def run(self) -> Outcome:
         """Measure mean, one-way tables, and what pays after them; then decode."""
         shape_share = self.side_share(_SHAPE, _FEW_SHAPE, _MOST_SHAPE)
-        (for_mean,) = self.take(self.side_share(_MEAN, _FEW_MEAN, _MOST_MEAN))
+        mean_share = self.side_share(_MEAN, _FEW_MEAN, _MOST_MEAN)
+        (for_mean,) = self.take(mean_share)
         self.center = private_mean(self.data, for_mean)
         self.parts.append(for_mean.part("mean", "sum of the values"))
         self.effects = Effects.constant(self.shape, self.center)
         components = None
         if ONE_WAY in self.allowed:
             self.look(shape_share)
-            further = self.measure_one_way(shape_share)
+            further = False
+            if self.prefers_mean(mean_share):
+                self.measure_mean_again(mean_share)
+            else:
+                further = self.measure_one_way(shape_share)
         else:
             further = True
         if further:
@@ -168,6 +173,27 @@ class _Run:
         (part,) = self.take(share)
         self.residuals: Shape = private_shape(self.data, self.known, part)
         self.parts.append(part.part("shape", "histogram of the residuals"))
+
+    def prefers_mean(self, mean_share: float) -> bool:
+        """Tell whether the mean gains more from what is left than one-way tables whose effects stand out of noise."""
+        variance = self.residuals.variance
+        reach, beliefs, promised = _REACH * variance**0.5, self.first_beliefs(variance), 0.0
+        for modes, share in self.split_ones(self.left, beliefs, reach).items():
+            noise = self.noise_of(share) * (reach * self.layout.cells(modes) / self.n) ** 2
+            effect = beliefs.effects[modes]
+            promised += effect * effect / (effect + noise) if effect > noise else 0.0
+        now, more = (self.noise_of(share) * (self.data.width / self.n) ** 2 for share in (mean_share, self.left))
+        return promised < now - now * more / (now + more)
+
+    def measure_mean_again(self, mean_share: float) -> None:
+        """Spend what is left on the mean."""
+        share, before = self.left, self.noise_of(mean_share)
+        (part,) = self.take(share)
+        again, noise = private_mean(self.data, part), self.noise_of(share)
+        self.parts.append(part.part("mean again", "sum of the values"))
+        self.center = (self.center * noise + again * before) / (noise + before)
+        self.effects = Effects.constant(self.shape, self.center)
+        self.notes.append(f"spent {share:.0%} on the mean: the budget is too small for tables")
 
     def measure_one_way(self, shape_share: float) -> bool:
         """Measure one-way tables; return whether to go on after them."""
