@@ -17,8 +17,7 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP
 from tensorveil.kernels import bounding
-from tensorveil.mechanisms import comparison
-from tensorveil.mechanisms import input as input_method
+from tensorveil.mechanisms import comparison, stages
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
@@ -31,7 +30,8 @@ from tensorveil_evidence.subjects.selection import draw_errors
 from tensorveil_evidence.subjects.subject import source
 
 spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
-NOISED = ("sums", "linear", "bounded_rows", "values")  # what a spend buys
+NOISED = ("sums", "linear", "bounded_rows", "values", "counts", "pair_products")  # what a spend buys
+LONGEST = 400  # numbers of a transcript; methods that adapt have transcripts of several lengths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,8 @@ def transcript(method: Any, claim: Any, make_source: Any = source, with_model: b
         finally:
             for name, original in originals.items():
                 setattr(Spend, name, original)
-        return np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
+        found = np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
+        return np.pad(found, (0, LONGEST - len(found)), constant_values=np.nan) if method in ADAPTIVE else found
 
     return mechanism
 
@@ -180,7 +181,7 @@ def count_not_multiplied(patch: pytest.MonkeyPatch) -> None:
 
 def center_without_charge(patch: pytest.MonkeyPatch) -> None:
     """The exact mean serves as the private center."""
-    patch.setattr(input_method, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
+    patch.setattr(stages, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
 
 
 class Repeating(SeededSource):

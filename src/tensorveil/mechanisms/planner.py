@@ -3,9 +3,10 @@
 Nothing is known about the data but shape, number of entries, bounds, rank and budget, so a typical tensor is assumed:
 a standard deviation of a tenth of the bounds' width, of whose variance a quarter are biases, a third interactions, and
 the rest noise. Real tensors differ; so "auto" does not choose by these guesses, but runs the mechanism that decides
-while it measures. They tell whether noise should be Laplace or Gaussian, and about how much a budget may buy. Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add
-to predictions: Bayesian shrinkage, which all decoders here do. Directions are found only where components stand out of
-the noise. Variances are shares of the values' variance.
+while it measures. They tell whether noise should be Laplace or Gaussian, and about how much a budget may buy.
+Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add to predictions:
+Bayesian shrinkage, which all decoders here do. Directions are found only where components stand out of the noise.
+Variances are shares of the values' variance.
 
 Every mechanism predicts its own error, in its own file.
 """
@@ -36,14 +37,14 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The mechanism to run, and how it was chosen.
+    """The mechanism to run, and what to expect of each.
 
     Parameters
     ----------
     method, noise
         The mechanism, and the noise that it adds: "laplace" or "gaussian".
     predictions
-        The expected errors that it was chosen by, best first; empty where nothing is compared.
+        The errors that are expected of every mechanism, best first; empty where nothing is compared.
     ranks
         The rank of every mode that was planned for. A fit that finds its rank itself may start from another one.
     n_entries

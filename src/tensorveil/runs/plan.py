@@ -22,8 +22,8 @@ __all__ = ["ASSUMED", "PlanRun", "Planned", "plan_budgets"]
 ASSUMED = (
     "Unit value: positions are public. Expected errors are for a typical tensor, because the values are not looked at: "
     "a standard deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; "
-    "the noise of observations is not counted. Compare them with each other; your own errors will differ. Where little "
-    "is to be gained over the constant, auto takes the mean. Planning costs no budget."
+    "the noise of observations is not counted. These are guesses; your own errors will differ. "
+    "Auto does not go by them: it measures in stages, and decides by what it has found. Planning costs no budget."
 )
 
 
