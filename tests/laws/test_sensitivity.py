@@ -231,7 +231,9 @@ def check_two_way(break_it: Any, method: str = "tables") -> float:
     """Return the worst ratio of a method that measures pairs and two-way tables, once something is broken."""
     columns = np.ascontiguousarray(np.argwhere(np.ones(SHAPE)).T.astype(np.int32))
     a, b = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0])
-    values = np.clip(1.0 + 2.0 * np.repeat(np.outer(a, b)[:, :, None], 2, axis=2), *BOUNDS).ravel()
+    values = 1.0 + 0.3 * np.repeat(np.outer(a, b)[:, :, None], 2, axis=2)
+    values[0, 0] = BOUNDS[1]  # two that stand out, and meet
+    values = values.ravel()
     worst = 0.0
     with pytest.MonkeyPatch.context() as patch:
         break_it(patch)
