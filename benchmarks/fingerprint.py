@@ -26,7 +26,7 @@ import tensorveil as tv
 from tensorveil.noise import SeededSource
 
 BUDGETS = ((1.0, 0.0), (5.0, 1e-5))
-VALUE_METHODS = ("auto", "mean", "margins", "input", "margins+input", "output", "gradient")
+VALUE_METHODS = ("auto", "mean", "margins", "tables", "input", "staged", "output", "gradient")
 MATRIX_SOLVERS = ("bayes", "als", "sgd", "dlnm_qr", "sor", "altmin")
 
 

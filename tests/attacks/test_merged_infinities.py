@@ -13,12 +13,13 @@ import pytest
 
 import tensorveil as tv
 from tensorveil.cli.main import run
+from tensorveil.mechanisms.names import BY_UNIT
 
 # Sums are made in eight parts, each of every eighth number: two of these parts overflow, to either side.
 WILD = [0.0, *([1.7e308, -1.7e308] + [0.0] * 6) * 2]
 INFINITE = [value if value == 0 else np.copysign(np.inf, value) for value in WILD]
 CELLS = [[i, j] for i in range(8) for j in range(6)]
-METHODS = ["mean", "margins", "input", "margins+input", "output", "gradient"]
+METHODS = BY_UNIT["value"]
 
 
 def merge(several: Any, duplicates: Any, dtype: Any = np.float64) -> tv.ObservedTensor:

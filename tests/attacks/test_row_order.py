@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
+from tensorveil.mechanisms.names import BY_UNIT
 
-METHODS = ["mean", "margins", "input", "margins+input", "output", "gradient"]
+METHODS = BY_UNIT["value"]
 
 
 def published(cells: Any, values: Any, order: Any, method: str, folder: Path, seed: int) -> bytes:

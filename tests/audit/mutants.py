@@ -17,8 +17,7 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP
 from tensorveil.kernels import bounding
-from tensorveil.mechanisms import comparison
-from tensorveil.mechanisms import input as input_method
+from tensorveil.mechanisms import comparison, stages
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
@@ -31,7 +30,8 @@ from tensorveil_evidence.subjects.selection import draw_errors
 from tensorveil_evidence.subjects.subject import source
 
 spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
-NOISED = ("sums", "linear", "bounded_rows", "values")  # what a spend buys
+NOISED = ("sums", "linear", "bounded_rows", "values", "counts", "pair_products")  # what a spend buys
+LONGEST = 256  # numbers of a transcript; methods that adapt have transcripts of several lengths
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,7 @@ class Mutant:
 
 def transcript(method: Any, claim: Any, make_source: Any = source, with_model: bool = False) -> Any:
     """Return the mechanism that runs a method once and gives all its noisy statistics (and its model)."""
+    adapts = "docs/guarantees.md#counts" in METHODS[method].proofs
     form = Form(ranks=(1, 1), core=False, sweeps=3, restarts=1, threads=1, seed=0)
 
     def mechanism(data: Any, rng: np.random.Generator) -> Any:
@@ -71,7 +72,8 @@ def transcript(method: Any, claim: Any, make_source: Any = source, with_model: b
         finally:
             for name, original in originals.items():
                 setattr(Spend, name, original)
-        return np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
+        found = np.concatenate([*seen, flatten_solution(solution)] if with_model else seen)
+        return np.pad(found, (0, LONGEST - len(found)), constant_values=np.nan) if adapts else found
 
     return mechanism
 
@@ -88,6 +90,12 @@ def statistic(kind: Any, claim: Any) -> Any:
     def mechanism(values: Any, rng: np.random.Generator, n: int) -> Any:
         spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
         groups, tiled = np.repeat(np.arange(n), len(values)), np.tile(values, n)
+        if kind == "counts":
+            return spend.counts((tiled > 0).astype(np.int64) + 2 * groups, 2 * n).values.reshape(n, 2)
+        if kind == "pair products":
+            pair, groups, counts = values[:2] - 1.0, np.zeros(2, dtype=np.int64), np.array([2])
+            draws = (dataclasses.replace(spend).pair_products(pair, 2.0, groups, counts) for _ in range(n))
+            return np.array([noisy.values for noisy in draws])
         if kind == "sums":
             return spend.sums(tiled, LOW, HIGH, groups, n).values
         return spend.linear(np.tile(WEIGHTS, (n, 1)), tiled - 1.0, 2.0, groups, n).values
@@ -118,6 +126,35 @@ def l2_for_laplace(patch: pytest.MonkeyPatch) -> None:
         return spending.laplace_mechanism(ints, grid, steps, self._exact, self.source)
 
     patch.setattr(Spend, "_add", add)
+
+
+def one_count(patch: pytest.MonkeyPatch) -> None:
+    """Noise on counts as if one of them moved, where two do."""
+    plain = spending.laplace_mechanism
+    patch.setattr(spending, "laplace_mechanism", lambda ints, grid, s, e, bits: plain(ints, grid, s / 2, e, bits))
+
+
+def limit_squared(patch: pytest.MonkeyPatch) -> None:
+    """Noise on products of pairs as if they lay between 0 and the square of the limit."""
+    original = Spend._add
+    patch.setattr(Spend, "_add", lambda self, ints, grid, steps: original(self, ints, grid, (steps - 1) / 4))
+
+
+def width_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Noise on sums as if numbers lay within a width of 1."""
+    original = Spend.sums
+
+    def sums(self: Any, values: Any, low: Any, high: Any, groups: Any, n_groups: Any) -> Any:
+        noise = original(self, np.full(len(values), 0.5), 0.0, 1.0, groups, n_groups)
+        exact = np.bincount(groups, np.clip(values, low, high) - 0.5, minlength=n_groups)
+        return dataclasses.replace(noise, values=noise.values + exact)
+
+    patch.setattr(Spend, "sums", sums)
+
+
+def peeking(patch: pytest.MonkeyPatch) -> None:
+    """Whether tables are measured follows from the variance of the values themselves."""
+    patch.setattr(stages._Run, "prefers_mean", lambda run, _: bool(np.var(run.data.values.reveal()) < 3.5))
 
 
 class Unclipped:
@@ -180,7 +217,7 @@ def count_not_multiplied(patch: pytest.MonkeyPatch) -> None:
 
 def center_without_charge(patch: pytest.MonkeyPatch) -> None:
     """The exact mean serves as the private center."""
-    patch.setattr(input_method, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
+    patch.setattr(stages, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
 
 
 class Repeating(SeededSource):
@@ -318,6 +355,7 @@ def run(
 
 
 UNROUNDED = np.array([0.1234567891, 0.5, 2.0]), np.array([2.7654321987, 0.5, 2.0])
+MEETING = np.array([LOW, HIGH]), np.array([HIGH, HIGH])
 SIZES = np.array([0.2, 0.5, 0.25]), np.array([3.0, 0.5, 0.25])
 WITH_DELTA = Claim(epsilon=1.0, delta=1e-6)
 MUTANTS = [
@@ -328,6 +366,10 @@ MUTANTS = [
     bulk("gaussian noise for the wrong delta", wrong_delta, WITH_DELTA, nothing, samples=200_000),
     bulk("rounding that depends on the data", "sums", PURE, rounding_after_noise_only, UNROUNDED),
     bulk("a grid that depends on the data", "sums", PURE, grid_of_the_data, SIZES),
+    bulk("counts of which one moves", "counts", PURE, one_count),
+    bulk("products of pairs within the square of the limit", "pair products", PURE, limit_squared, MEETING, 10_000),
+    bulk("sums whose noise forgets the width", "sums", PURE, width_forgotten),
+    run("a decision that peeks", "margins", TWO, peeking),
     Mutant(
         name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
         claim=PURE, break_it=no_clip, samples=400, batched=False,

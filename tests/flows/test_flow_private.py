@@ -87,7 +87,7 @@ def test_entries_are_filled_everywhere_and_have_no_labels(tmp_path: Path, capsys
     ("unit", "options"),
     [
         ("value", ["--method", "input", "--model", "tucker"]),
-        ("value", ["--method", "margins+input", "--delta", "1e-6"]),
+        ("value", ["--method", "tables", "--delta", "1e-6"]),
         ("value", ["--private-shape", "14,9", "--duplicates", "error", "--missing", "drop"]),
         ("entry", ["--model", "tucker", "--method", "gram"]),
     ],

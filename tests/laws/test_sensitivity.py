@@ -91,9 +91,9 @@ def run(method: Any, data: Any, spend: Any, core: Any, script: Any = None) -> An
     return spy
 
 
-def worst_ratio(method: Any, data: Any, neighbour: Any, epsilon: float, core: Any) -> Any:
+def worst_ratio(method: Any, data: Any, neighbour: Any, epsilon: float, core: Any, budget: float = 1.0) -> Any:
     """Largest movement over all noised statistics, as a share of the declared sensitivity."""
-    spend = Spend(source=SeededSource(0), epsilon=1.0) if epsilon else Spend(source=SeededSource(0), mu=1.0)
+    spend = Spend(source=SeededSource(0), epsilon=budget) if epsilon else Spend(source=SeededSource(0), mu=budget)
     first = run(method, data, spend, core)
     second = run(method, neighbour, spend, core, script=first)
     assert len(first.calls) == len(second.calls)
@@ -128,13 +128,16 @@ VALUE_METHODS = [name for name, method in METHODS.items() if method.unit == "val
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("method", VALUE_METHODS)
 @settings(max_examples=12)
-@given(data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]), core=st.booleans())
+@given(
+    data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]), core=st.booleans(),
+    budget=st.sampled_from([1.0, 2000.0]),
+)  # fmt: skip
 def test_one_value_never_moves_more_than_declared(
-    method: Any, epsilon: float, data: Any, where: Any, to: Any, core: Any
+    method: Any, epsilon: float, data: Any, where: Any, to: Any, core: Any, budget: float
 ) -> None:
     values = data.values.reveal().copy()
     values[where % len(values)] = to
-    ratio = worst_ratio(method, data, dataclasses.replace(data, values=Private(values)), epsilon, core)
+    ratio = worst_ratio(method, data, dataclasses.replace(data, values=Private(values)), epsilon, core, budget)
     assert ratio <= 1.0 + 1e-12
 
 
@@ -236,6 +239,71 @@ def test_the_bound_on_held_out_errors_is_nearly_reached() -> None:
     assert worst_ratio_of_errors(models, *pair, pure=False) >= 0.9
     fewer = entries_at(columns, high, (2, 2)), entries_at(columns[:, :1], high[:1], (2, 2))
     assert worst_ratio_of_errors(models, *fewer, pure=False) >= 0.9
+
+
+SHAPE = (4, 3, 2)
+
+
+def check_two_way(break_it: Any, method: str = "tables") -> float:
+    """Return the worst ratio of a method that measures pairs and two-way tables, once something is broken."""
+    columns = np.ascontiguousarray(np.argwhere(np.ones(SHAPE)).T.astype(np.int32))
+    a, b = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0])
+    values = 1.0 + 0.3 * np.repeat(np.outer(a, b)[:, :, None], 2, axis=2)
+    values[0, 0] = BOUNDS[1]  # two that stand out, and meet
+    values = values.ravel()
+    worst = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        break_it(patch)
+        for entry in range(len(values)):
+            changed = values.copy()
+            changed[entry] = BOUNDS[0] if values[entry] > 1 else BOUNDS[1]
+            pair = values_at(columns, values, SHAPE), values_at(columns, changed, SHAPE)
+            worst = max(worst, worst_ratio(method, *pair, True, False, 2000.0))
+    return worst
+
+
+def narrow_cells(patch: pytest.MonkeyPatch) -> None:
+    """The sums over cells of two modes get noise as if residuals were of a fourth of their width."""
+    add, cells = Spend._add, {12, 8, 6}
+
+    def forget(self: Any, ints: Any, grid: Any, steps: Any) -> Any:
+        return add(self, ints, grid, steps / 4 if len(ints) in cells else steps)
+
+    patch.setattr(Spend, "_add", forget)
+
+
+def narrow_products(patch: pytest.MonkeyPatch) -> None:
+    """Products of pairs get noise for the square of the limit, not four times that."""
+    products, add = Spend.pair_products, Spend._add
+
+    def pair_products(self: Any, *arguments: Any) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(Spend, "_add", lambda self, ints, grid, steps: add(self, ints, grid, (steps - 1) / 4))
+            return products(self, *arguments)
+
+    patch.setattr(Spend, "pair_products", pair_products)
+
+
+def narrow_counts(patch: pytest.MonkeyPatch) -> None:
+    """Counts get noise as if a value left its bin and went nowhere."""
+    counts = Spend.counts
+
+    def one_count(self: Any, *arguments: Any) -> Any:
+        plain = spending.laplace_mechanism
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(spending, "laplace_mechanism", lambda i, g, s, e, src: plain(i, g, s / 2, e, src))
+            return counts(self, *arguments)
+
+    patch.setattr(Spend, "counts", one_count)
+
+
+def test_two_way_tables_that_are_not_broken_pass() -> None:
+    assert 0.9 < check_two_way(lambda patch: None) <= 1.0
+
+
+@pytest.mark.parametrize("break_it", [narrow_cells, narrow_products, narrow_counts])
+def test_mutants_of_stages_are_caught(break_it: Any) -> None:
+    assert check_two_way(break_it) > 1.5
 
 
 @pytest.mark.parametrize("mutant", ["half the sensitivity", "no bound"])

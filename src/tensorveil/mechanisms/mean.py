@@ -1,11 +1,11 @@
-"""The private mean and spread, alone (the constant predictor) or as the first step of other mechanisms."""
+"""The private mean, alone (the constant predictor) or as the first step of other mechanisms."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Array, Form, Outcome, make_constant
+from tensorveil.mechanisms.data import Form, Outcome, make_constant
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
@@ -22,18 +22,6 @@ def private_mean(data: PrivateValues, spend: Spend) -> float:
     half = 0.5 * data.width
     total = spend.sums(data.values.reveal() - data.middle, -half, half, everything, 1).values[0]
     return float(np.clip(data.middle + total / data.n_entries, *data.bounds))
-
-
-def private_spread(data: PrivateValues, center: float | Array, spend: Spend) -> float:
-    """Return the standard deviation around numbers that are already private, from one noisy sum of squares.
-
-    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
-    """
-    everything = np.zeros(data.n_entries, dtype=np.int64)
-    center = np.clip(center, *data.bounds)  # which moves it away from no value
-    largest = max(float(data.bounds[1] - np.min(center)), float(np.max(center) - data.bounds[0]))
-    total = spend.sums((data.values.reveal() - center) ** 2, 0.0, largest**2, everything, 1).values[0]
-    return float(np.sqrt(np.clip(total / data.n_entries, (data.width / 50) ** 2, largest**2)))
 
 
 def run_mean(data: PrivateValues, form: Form, spend: Spend) -> Outcome:

@@ -19,7 +19,7 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy.gate import PrivateValues
 
 SWEEPS = 1
-_ROUNDS = 20
+_ROUNDS, _LEAST = 20, 1e-12
 
 
 def run_output(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
@@ -37,7 +37,9 @@ def solve_rows(before: Array, sums: RowSums) -> Array:
     """
     count, rank = before.shape
     eye = np.eye(rank)
-    error = sums.variance * sums.second + (sums.noise + 1e-300) * eye
+    error = sums.variance * sums.second
+    least = _LEAST * np.trace(error, axis1=1, axis2=2)[:, None, None]  # or rows of few entries might be singular
+    error = error + (sums.noise + 1e-300 + least) * eye
     back = np.linalg.solve(error, sums.gram).transpose(0, 2, 1)  # G error^-1
     precision = back @ sums.gram
     pull = np.einsum("ipq,iq->ip", back, sums.right - np.einsum("ipq,iq->ip", sums.gram, before))

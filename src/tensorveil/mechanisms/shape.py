@@ -126,7 +126,7 @@ def make_edges(width: float, per_octave: int, octaves: int) -> Array:
 def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
     """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed."""
     clear = np.flatnonzero(counts > _CLEAR * noise)
-    if len(clear) < 2:
+    if len(clear) < 2 and counts[clear].sum() < 0.5 * n:
         inside = (edges[:-1] >= _BLIND * edges[0]) & (edges[1:] <= _BLIND * edges[-1])
         masses: Array = np.where(inside, np.diff(edges), 0.0)
         return np.asarray(masses / masses.sum())
@@ -136,6 +136,9 @@ def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
     first = _pool_tail(counts, np.arange(first)[::-1], noise, first)
     masses = np.zeros(len(counts))
     masses[first : last + 1] = project(counts[first : last + 1], n) / n
+    if np.count_nonzero(masses) < 2:  # one bin is as narrow as it gets; a variance of 0 could not be divided by
+        at = int(np.argmax(masses))
+        masses[max(at - 1, 0) : at + 2] = 1.0
     return np.asarray(masses / masses.sum())
 
 

@@ -89,7 +89,7 @@ def explore(
     >>> films = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
     >>> found = explore(**films, epsilon=1.0, delta=0.0)
     >>> found.chosen[0], found.chosen[found.at], found.chosen[-1]
-    ('mean', 'margins', 'input')
+    ('staged', 'staged', 'staged')
     """
     steps = round(PER_DECADE * math.log10(HIGHEST / LOWEST))
     grid = {float(f"{LOWEST * 10 ** (k / PER_DECADE):.3g}") for k in range(steps + 1)} | {float(epsilon)}

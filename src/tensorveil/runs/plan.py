@@ -22,8 +22,8 @@ __all__ = ["PlanRun", "Planned", "plan_budgets"]
 ASSUMED = (
     "Unit value: positions are public. These are guesses for a typical tensor, because the values are not looked at: "
     "{spread}, a quarter of the variance biases, a third interactions; the noise of observations is not counted. "
-    "Compare them with each other; your own errors will differ, and a release measures its own. Planning costs no "
-    "budget."
+    "Compare them with each other; your own errors will differ, and a release measures its own. Auto does not go by "
+    "them: it measures in stages, and decides by what it has found. Planning costs no budget."
 )
 TYPICAL = "a standard deviation of a tenth of the bounds' width (declare yours with --spread)"
 

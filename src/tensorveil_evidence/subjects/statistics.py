@@ -1,12 +1,13 @@
-"""The noisy statistics that private completion is made of: `Spend.sums`, `linear`, `bounded_rows` and `values`.
+"""The noisy statistics that private completion is made of: whatever a `Spend` buys.
 
 Statistics are sums by groups with noise of their own, so a small data set repeated in n groups gives n independent
-draws in one call.
+draws in one call; but for products of pairs, which are one number for all groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ def statistic_subjects() -> Iterator[BlackBox]:
         yield _subject(f"statistic/sums, {law}", "value", claim, (values, changed), _sums)
         yield _subject(f"statistic/linear, {law}", "value", claim, (values, changed), _linear)
         yield _subject(f"statistic/values, {law}", "value", claim, (values, changed), _values)
+        yield _subject(f"statistic/counts, {law}", "value", claim, (values, changed), _counts)
+        yield _subject(f"statistic/pair products, {law}", "value", claim, (values, changed), _pair_products)
         yield _subject(f"statistic/bounded rows, {law}", "entry", claim, entry, _bounded_rows)
 
 
@@ -59,6 +62,18 @@ def _linear(values: Array, n: int, spend: Spend) -> Array:
 
 def _values(values: Array, n: int, spend: Spend) -> Array:
     return spend.values(np.tile(values, n), (_LOW, _HIGH)).values.reshape(n, -1)
+
+
+def _counts(values: Array, n: int, spend: Spend) -> Array:
+    bins = (np.tile(values, n) > 0.0).astype(np.int64) + 2 * _groups(len(values), n)
+    return spend.counts(bins, 2 * n).values.reshape(n, 2)
+
+
+def _pair_products(values: Array, n: int, spend: Spend) -> Array:
+    # The first value, at either bound, meets another at a bound; the third is alone in its group.
+    residual, groups, counts = values[[0, 0, 2]] - 1.0, np.array([0, 0, 1]), np.array([2, 1])
+    residual[1] = _HIGH - 1.0
+    return np.array([replace(spend).pair_products(residual, 2.0, groups, counts).values for _ in range(n)])
 
 
 def _bounded_rows(rows: Array, n: int, spend: Spend) -> Array:

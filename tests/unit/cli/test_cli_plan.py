@@ -22,7 +22,7 @@ def table(path: Path, values: Any) -> Any:
 def test_the_plan_is_the_planners(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", *FACTS, "--epsilon", "0.01", "--epsilon", "1", "--epsilon", "10", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert [budget["method"] for budget in facts["budgets"]] == ["mean", "margins", "input"]
+    assert [budget["method"] for budget in facts["budgets"]] == ["staged"] * 3
     for budget in facts["budgets"]:
         known = plan(
             shape=(943, 1682), n_entries=90570, bounds=(1.0, 5.0), ranks=(10, 10), core=False,
@@ -36,7 +36,7 @@ def test_the_table_marks_what_is_chosen_and_says_what_is_assumed(capsys: pytest.
     assert run(["plan", *FACTS, "--epsilon", "1", "--epsilon", "10", "--delta", "1e-6", "--model", "tucker"]) == 0
     out = capsys.readouterr().out
     assert out.count("* ") == 1 + 2  # the legend, and one per budget
-    for words in ("epsilon 10", "margins+input", "943 x 1,682", "the values are not looked", "costs no budget"):
+    for words in ("epsilon 10", "tables", "943 x 1,682", "the values are not looked", "costs no budget"):
         assert words in out
 
 

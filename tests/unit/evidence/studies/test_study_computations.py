@@ -43,7 +43,7 @@ def test_statuses_are_those_of_the_guarantees(case: Any) -> None:
     found = {row.method: row.status for row in case.run_published([OUTPUT, CLAMPED], [5.0])}
     assert found == {OUTPUT: "refuted", CLAMPED: "claimed"}
     (ours,) = case.run_proven(["ours, auto"], [0.1])
-    assert (ours.status, ours.note) == ("proven", "mean")
+    assert (ours.status, ours.note) == ("proven", "staged")
 
 
 def test_a_diverging_descent_is_no_number_and_keeps_its_status(case: Any) -> None:
