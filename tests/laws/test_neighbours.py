@@ -159,7 +159,9 @@ def structured_case(shape: tuple[int, ...] = (6, 5, 4)) -> tuple[Any, ...]:
     """As `draw_case`, with biases, pairs and components that stand out, so that there is something to measure."""
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal((size, 3)) for size in shape)
-    whole = a[:, 0, None, None] + (a[:, 1, None] * b[:, 1])[:, :, None] + np.einsum("i,j,k->ijk", a[:, 2], b[:, 2], c[:, 2])
+    whole = (
+        a[:, 0, None, None] + (a[:, 1, None] * b[:, 1])[:, :, None] + np.einsum("i,j,k->ijk", a[:, 2], b[:, 2], c[:, 2])
+    )
     cells, values = np.argwhere(np.ones(shape)).astype(float), np.clip(whole.ravel(), -4.0, 4.0)
     other = values.copy()
     other[7] = -4.0 if values[7] > 0 else 4.0

@@ -89,9 +89,7 @@ class Layout:
         return max(_DENSE * _shrink(effect, noise), found * _shrink(effect, along))
 
 
-def split_best(
-    gain: Callable[[Array], float], starts: Sequence[Array], *, least: float = 0.0
-) -> tuple[float, Array]:
+def split_best(gain: Callable[[Array], float], starts: Sequence[Array], *, least: float = 0.0) -> tuple[float, Array]:
     """Return the largest gain that is found from several starts, and its shares, which add up to 1.
 
     Gains are not concave, for nothing is found below some noise; hence the starts. ``least`` is a share that all parts

@@ -145,7 +145,8 @@ def _fit_pair(
     if before is not None:
         score = score + precision * before.matrix
     fresh = turn in _FRESH or before is None
-    assert isinstance(score, np.ndarray) and isinstance(precision, np.ndarray)
+    assert isinstance(score, np.ndarray)
+    assert isinstance(precision, np.ndarray)
     after = fit_pairs(precision, score, rank, _FRESH_SWEEPS if fresh else _SWEEPS, None if fresh else before)
     one, other = columns[modes[0]], columns[modes[1]]
     fitted += after.at(one, other)
@@ -154,7 +155,9 @@ def _fit_pair(
     return after
 
 
-def gather_values(columns: Array, shape: tuple[int, ...], values: Array, noise: float, tables: Sequence[Modes]) -> list[Table]:
+def gather_values(
+    columns: Array, shape: tuple[int, ...], values: Array, noise: float, tables: Sequence[Modes]
+) -> list[Table]:
     """Return tables of values that were perturbed one by one: noise adds up over the entries of a cell."""
     gathered = []
     for modes in tables:
