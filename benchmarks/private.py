@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorveil as tv
-from tensorveil.mechanisms import input as mechanism_input
+from tensorveil.mechanisms import fitting as mechanism_fitting
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.planner import plan
@@ -364,12 +364,12 @@ def overhead(rounds=5):
 @contextmanager
 def all_sweeps():
     """Let fits run all their sweeps, from random starts."""
-    original = mechanism_input.Bayes
-    mechanism_input.Bayes = lambda **settings: original(**(settings | {"tol": -1.0, "start": "random"}))
+    original = mechanism_fitting.Bayes
+    mechanism_fitting.Bayes = lambda **settings: original(**(settings | {"tol": -1.0, "start": "random"}))
     try:
         yield
     finally:
-        mechanism_input.Bayes = original
+        mechanism_fitting.Bayes = original
 
 
 PARTS = {"reference": reference, "movielens": movielens, "large": large, "grid": grid, "overhead": overhead}

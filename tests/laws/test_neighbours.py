@@ -135,7 +135,8 @@ def as_rows(ints: Any) -> Any:
 
 def arrays_of(model: Any) -> list[Any]:
     core = [] if getattr(model, "core", None) is None else [model.core]
-    return [np.array(model.offset), *model.factors, *(model.biases or ()), *core]
+    errors = [] if getattr(model, "errors", None) is None else model.errors.to_arrays().values()
+    return [np.array(model.offset), *model.factors, *(model.biases or ()), *core, *errors]
 
 
 def check_neighbours(unit: str, method: str, delta: float, seeds: Any) -> None:
@@ -150,6 +151,7 @@ def check_neighbours(unit: str, method: str, delta: float, seeds: Any) -> None:
         worst = max(worst, check_moves(first, second))
         assert fitted.guarantee_ == other.guarantee_
         assert fitted.plan_ == other.plan_
+        assert fitted.notes_ == other.notes_
         # Both runs were answered alike, so that whatever still differs was taken from the data without noise.
         assert all(map(np.array_equal, arrays_of(fitted.model_), arrays_of(other.model_)))
     assert worst > 0.1  # or nothing was tried

@@ -47,6 +47,7 @@ class Spy:
     def __init__(self, script: Any = None) -> None:
         self.script = script
         self.calls: list[tuple[Any, Fraction, str]] = []
+        self.outcome: Any = None
 
     def answer(self, ints: Any, grid: Any, sensitivity: Any, norm: Any) -> Any:
         ints = np.asarray(ints)
@@ -86,7 +87,7 @@ def run(method: Any, data: Any, spend: Any, core: Any, script: Any = None) -> An
     with pytest.MonkeyPatch.context() as patch:
         spy = Spy(script)
         spy.install(patch)
-        METHODS[method].run(data, form, dataclasses.replace(spend))  # a spend is spent once
+        spy.outcome = METHODS[method].run(data, form, dataclasses.replace(spend))  # a spend is spent once
     return spy
 
 
@@ -138,6 +139,22 @@ def test_one_value_never_moves_more_than_declared(
     values[where % len(values)] = to
     ratio = worst_ratio(method, data, dataclasses.replace(data, values=Private(values)), epsilon, core, budget)
     assert ratio <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("method", VALUE_METHODS)
+@settings(max_examples=12)
+@given(data=tensors(), where=st.integers(0, 10**6), to=st.sampled_from([*BOUNDS, 0.7]))
+def test_errors_and_notes_follow_from_what_is_released(method: Any, data: Any, where: Any, to: Any) -> None:
+    """Given the same noisy statistics, neighbours are told the same: nothing else enters."""
+    values = data.values.reveal().copy()
+    values[where % len(values)] = to
+    first = run(method, data, Spend(source=SeededSource(0), epsilon=1.0), False)
+    neighbour = dataclasses.replace(data, values=Private(values))
+    second = run(method, neighbour, Spend(source=SeededSource(0), epsilon=1.0), False, script=first)
+    one, other = first.outcome, second.outcome
+    assert one.notes == other.notes
+    for name in ("levels", "edges", "masses"):
+        np.testing.assert_array_equal(getattr(one.errors, name), getattr(other.errors, name))
 
 
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])

@@ -23,6 +23,7 @@ from tensorveil.cli.private import (
     OpenOptions,
     PrivateOptions,
     WritingOptions,
+    check_interval,
     check_private_options,
     private_options,
     refuse_private_options,
@@ -103,6 +104,12 @@ NO_LEDGER = (
     show_default=True,
     help="Filled file; png: the completed picture, for tensors that are pictures.",
 )
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Filled file: also low and high, between which this share of values is expected, such as 0.9; --unit value.",
+)
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @click.option("--seed", type=int, help="Seed of initialisation and shuffling [default: 0]. Noise has none.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
@@ -144,6 +151,8 @@ def complete(
         raise click.UsageError("--at and --no-fill exclude each other.")
     if writing.at and writing.filled_format == "png":
         raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
+    if writing.interval is not None:
+        check_interval(private, writing)
     if private.epsilon is not None:
         check_private_options(private, open_only, fit, writing)
         _complete_privately(_private_run(file, fit, writing, open_only, private, reading), as_json=as_json)
@@ -192,6 +201,7 @@ def _private_run(
     settings = {
         "method": private.method,
         "solver": open_only.solver,  # of matrices alone, which was checked
+        "spread": private.spread,
         "purpose": private.purpose,
         "sweeps": fit.sweeps,
         "restarts": fit.restarts,
@@ -258,6 +268,7 @@ def _filling(fit: FitOptions, writing: WritingOptions, reading: ReadingOptions) 
         value_name=reading.value or "value",
         max_cells=writing.max_cells,
         threads=fit.threads,
+        interval=writing.interval,
     )
 
 
@@ -297,6 +308,12 @@ def _show_release(released: Released) -> None:
     table.add_row("method", f"{released.plan.method}: {released.guarantee.mechanism}, {chosen}")
     table.add_row("model", f"{released.model}, rank {_rank(released.rank)}")
     table.add_row("shape", " x ".join(f"{size:,}" for size in released.shape))
+    for note in released.notes:
+        table.add_row("measured", escape(note))
+    if released.estimated_rmse is not None:
+        table.add_row("error", f"RMSE about {released.estimated_rmse:.3g}, from a noisy histogram of its residuals")
+    if released.plan.guess is not None:
+        table.add_row("", f"before anything was spent: a guess of {released.plan.guess:.3g}")
     if released.filled is not None:
         table.add_row("filled", f"{released.filled:,} cells")
     if released.ledger is not None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     metavar="RANK[,RANK...]",
     help="Rank; Tucker: also one per mode; matrix: also auto [default: cp 8, tucker 4, matrix auto].",
 )
+@click.option("--spread", type=float, help="Standard deviation of the values, if one is known without looking.")
 @reading_options
 @common_options
 def plan(
@@ -46,6 +47,7 @@ def plan(
     delta: float,
     model: str,
     rank: int | tuple[int, ...] | str | None,
+    spread: float | None,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
@@ -73,6 +75,7 @@ def plan(
         entries=entries,
         model=model,
         rank=rank,
+        spread=spread,
     )
     mark_private()
     found = plan_budgets(run)
@@ -85,14 +88,12 @@ def plan(
 def _show(found: Planned) -> None:
     from rich.table import Table
 
-    from tensorveil.runs.plan import ASSUMED
-
     out = console()
     shape = " x ".join(f"{size:,}" for size in found.shape)
     low, high = found.bounds
     rank = list(found.rank) if isinstance(found.rank, tuple) else found.rank
     out.print(f"{shape}, {found.entries:,} entries, values {low:g} to {high:g}, {found.model}, rank {rank}")
-    out.print(f"expected RMSE of each mechanism (delta = {found.delta:g}); * is what --method auto takes")
+    out.print(f"guessed RMSE of each mechanism (delta = {found.delta:g}); * is what --method auto takes")
     table = Table("method", *(f"epsilon {epsilon:g}" for epsilon in found.plans))
     for column in table.columns[1:]:
         column.justify = "right"
@@ -103,4 +104,4 @@ def _show(found: Planned) -> None:
             cells.append(f"[bold green]* {error:.3g}[/bold green]" if method == each.method else f"{error:.3g}")
         table.add_row(method, *cells)
     out.print(table)
-    out.print(ASSUMED, markup=False)
+    out.print(found.assumed, markup=False)

@@ -30,9 +30,24 @@ from tensorveil.cli.common import common_options, console, print_json
     help="For a release of unit slice: a person's own entries (0-based indices), or those of several people.",
 )
 @click.option("--value", default="value", show_default=True, help="Name of the column of predictions.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Also low and high, between which this share of values is expected, such as 0.9: releases of unit value.",
+)
 @click.option("--force", is_flag=True, help="Replace OUTPUT if it exists.")
 @common_options
-def predict(model: Path, at: Path, output: Path, entries: str | None, value: str, force: bool, as_json: bool) -> None:
+def predict(
+    model: Path,
+    at: Path,
+    output: Path,
+    entries: str | None,
+    value: str,
+    interval: float | None,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Predict the cells listed in a table with a model that `complete` saved.
 
     A release of unit slice holds nobody's own part: --entries brings it, and the answers are for its owner alone.
@@ -40,11 +55,14 @@ def predict(model: Path, at: Path, output: Path, entries: str | None, value: str
     \b
     Example:
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
+      tensorveil predict release/model.npz --interval 0.9 --at questions.csv --output answers.csv
       tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
     """
     from tensorveil.runs.predict import PredictionRun, predict_cells
 
-    run = PredictionRun(model=model, at=at, output=output, entries=entries, value_name=value, force=force)
+    run = PredictionRun(
+        model=model, at=at, output=output, entries=entries, value_name=value, interval=interval, force=force
+    )
     found = predict_cells(run)
     if as_json:
         print_json(found.to_json())

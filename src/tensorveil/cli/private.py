@@ -33,6 +33,7 @@ class PrivateOptions:
     accept_delta: bool | None
     unit: str | None
     method: str | None
+    spread: float | None
     private_shape: tuple[int, ...] | None
     ledger: Path | None
     purpose: str | None
@@ -80,6 +81,7 @@ class WritingOptions:
     no_fill: bool
     max_cells: int
     filled_format: str
+    interval: float | None
     no_report: bool
 
 
@@ -108,6 +110,11 @@ def private_options(function: Function) -> Function:
             "index of a mode, such as slice:user.",
         ),
         click.option("--method", help=f"Private: mechanism: {', '.join(names)} [default: auto, by the planner]."),
+        click.option(
+            "--spread",
+            type=float,
+            help="Private: standard deviation of the values, if one is known without looking; for the guess only.",
+        ),
         click.option(
             "--private-shape",
             callback=split_shape,
@@ -144,6 +151,16 @@ def refuse_private_options(private: PrivateOptions) -> None:
         )
 
 
+def check_interval(private: PrivateOptions, writing: WritingOptions) -> None:
+    """Refuse intervals where no errors are measured, or where there is no table to write them to."""
+    if private.epsilon is None or private.unit_kind != "value":
+        raise click.UsageError(
+            "--interval needs --epsilon and --unit value: such runs measure their own errors. Leave it out."
+        )
+    if writing.no_fill or writing.filled_format == "png":
+        raise click.UsageError("--interval adds columns to a table of filled cells. Leave out --no-fill and png.")
+
+
 def check_private_options(
     private: PrivateOptions, beside: OpenOptions, fit: FitOptions, writing: WritingOptions
 ) -> None:
@@ -175,6 +192,8 @@ def check_private_options(
             "--at cannot be used with --unit entry: the list of cells would be published with the release. Predict "
             "from it: tensorveil predict RELEASE/model.npz --at FILE."
         )
+    if private.unit_kind != "value" and private.spread is not None:
+        raise click.UsageError(f"--spread is for --unit value: in unit {private.unit_kind} no error is guessed.")
     if private.unit_kind == "slice":
         _check_slice(private, fit, writing)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from tensorveil.completion import settings as rules
@@ -51,8 +51,8 @@ class CentralJob(Generic[Model]):
         """
         declared = self.promise.declared
         outcome = self.method.run(admit(tensor, declared), self.form, self.spend)
-        model = self.build(outcome.solution, declared.modes, declared.bounds)
-        return Released(model=model, parts=outcome.parts, holds=self._holds(outcome))
+        model = replace(self.build(outcome.solution, declared.modes, declared.bounds), errors=outcome.errors)
+        return Released(model=model, parts=outcome.parts, holds=self._holds(outcome), notes=outcome.notes)
 
     def _holds(self, outcome: Outcome) -> tuple[str, ...]:
         holds = ["factors of every mode", "offset"]
@@ -60,6 +60,8 @@ class CentralJob(Generic[Model]):
             holds.append("core")
         if outcome.solution.biases is not None:
             holds.append("biases of every mode")
+        if outcome.errors is not None:
+            holds.append("errors to expect of its predictions")
         return tuple(holds)
 
 
@@ -116,7 +118,7 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         check_method(self.method, declared.unit.kind)
         return plan(
             shape=declared.shape, n_entries=declared.n_entries, bounds=declared.bounds, ranks=form.ranks,
-            core=form.core, budget=promise.budget, unit=declared.unit, method=self.method,
+            core=form.core, budget=promise.budget, unit=declared.unit, method=self.method, spread=self.spread,
         )  # fmt: skip
 
 

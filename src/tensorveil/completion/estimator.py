@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
 
@@ -54,9 +54,27 @@ class Predictor(Fitted[Model], Generic[Model]):
 
     noise_variance_: float | None = None
 
-    def predict(self, coords: ObservedTensor | Any) -> Array:
-        """Predict at (n, order) coordinates, or at those of an observed tensor."""
-        return self._fitted().predict(coords.coords if isinstance(coords, ObservedTensor) else coords)
+    @property
+    def estimated_rmse_(self) -> float | None:
+        """The model's own estimate of its root mean squared error; None if it has none, as without a private fit."""
+        errors = self._fitted().errors
+        return None if errors is None else errors.rmse
+
+    @overload
+    def predict(self, coords: ObservedTensor | Any, *, interval: None = None) -> Array: ...
+    @overload
+    def predict(self, coords: ObservedTensor | Any, *, interval: float) -> tuple[Array, Array, Array]: ...
+
+    def predict(
+        self, coords: ObservedTensor | Any, *, interval: float | None = None
+    ) -> Array | tuple[Array, Array, Array]:
+        """Predict at (n, order) coordinates, or at those of an observed tensor.
+
+        With ``interval=0.9`` return predictions, low and high: nine of ten values are expected between low and high.
+        Private fits of unit "value" measure what is needed for that.
+        """
+        given = coords.coords if isinstance(coords, ObservedTensor) else coords
+        return self._fitted().predict(given, interval=interval)
 
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the root mean squared error on a tensor, or on coordinates and values.

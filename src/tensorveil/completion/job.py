@@ -35,11 +35,12 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class Released(Generic[ReleasedModel]):
-    """What a method gives: the model, what was spent on it, and in words what it holds."""
+    """What a method gives: the model, what was spent on it, and in words what it holds and what was worth measuring."""
 
     model: ReleasedModel
     parts: tuple[Part, ...]
     holds: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 class Described(Protocol):

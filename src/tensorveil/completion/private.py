@@ -30,6 +30,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
     guarantee_: Guarantee
     plan_: Plan
     release_id_: str
+    notes_: tuple[str, ...]
     private_model_: ReleasedModel
 
     def fit(self, tensor: ObservedTensor | Any, values: Any = None) -> Self:
@@ -50,6 +51,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         self._charge(job.event, promise.unit, secure=source.secure)
         released = job.run(observed)
         self.plan_ = job.plan
+        self.notes_ = released.notes
         self.n_features_in_ = observed.order
         # The guarantee is about this model: rows that are folded in later come from data without noise.
         self.model_ = self.private_model_ = released.model

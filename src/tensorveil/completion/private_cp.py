@@ -29,8 +29,14 @@ class PrivateCP(CentralCompletion[CPModel]):
         The private `CPModel`.
     guarantee_
         The `Guarantee`: print it for one plain sentence.
+    estimated_rmse_
+        In unit "value": the release's own estimate of its root mean squared error, from a noisy histogram of its
+        residuals. It is part of what the budget pays for and may be published; `predict` makes intervals of the same
+        histogram.
     plan_
-        What the planner predicted, and what was run.
+        What the planner guessed before anything was spent, and what was run.
+    notes_
+        What the method found worth measuring and why, in words: private, and part of the release.
     release_id_
         Names the release in the ledger, from the moment it is charged.
 

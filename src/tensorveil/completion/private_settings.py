@@ -65,11 +65,15 @@ class CentralSettings(PrivateSettings):
         protect all that one user did, use `UserLevelCP`, `UserLevelTucker` or `UserLevelMatrix`.
     shape
         Shape of the tensor; required for unit "entry".
+    spread
+        A standard deviation of the values, if one is known without looking at the data. Only the planner uses it, for
+        its guess of the error and, with a delta, of the better kind of noise; otherwise a tenth of the bounds' width.
     sweeps, restarts
         Of the solver: post-processing, so any number costs the same budget.
     """
 
     shape: Sequence[int] | None = None
+    spread: float | None = None
     sweeps: int = 100
     restarts: int = 3
 

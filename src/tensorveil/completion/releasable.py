@@ -30,6 +30,10 @@ class Releasable(Protocol):
     def plan_(self) -> Plan | None:
         """What the planner chose, with the public facts that it chose from; None if nothing was planned."""
 
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """What its mechanism found worth measuring, in words."""
+
     def confirm(self) -> None:
         """Note in the ledger that the release was written."""
 

@@ -42,6 +42,7 @@ class Chosen(Predictor[Any]):
     model_: CPModel | TuckerModel
     guarantee_: Guarantee
     release_id_: str
+    notes_: tuple[str, ...] = ()
     ledger: AnyLedger = None
     plan_: None = None  # what was planned is a candidate's share of the budget, not what the release cost
 
@@ -90,6 +91,11 @@ class Selection:
     def plan_(self) -> None:
         """Nothing: no plan was made for the budget of the whole."""
         return self.estimator_.plan_
+
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """What the chosen candidate found worth measuring."""
+        return self.estimator_.notes_
 
     def confirm(self) -> None:
         """Note in the ledger that the release was written."""
@@ -174,6 +180,7 @@ def choose_privately(
                 model_=released[best].model,
                 guarantee_=_prove(promise, event, jobs, released[best], best, secure=source.secure),
                 release_id_=release_id,
+                notes_=released[best].notes,
                 ledger=ledger,
             ),
         )

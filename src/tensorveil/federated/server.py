@@ -94,6 +94,11 @@ class Outcome:
     def plan_(self) -> None:
         """Nothing was planned from the number of entries, which is private in this unit."""
 
+    @property
+    def notes_(self) -> tuple[str, ...]:
+        """Nothing: rounds decide on nothing by what they measure."""
+        return ()
+
     def confirm(self) -> None:
         """Note in the server's ledger that the release was written."""
         if self.ledger is not None:

@@ -83,7 +83,7 @@ def add_bounded_rows(rows: Array, times: Array, groups: Array, per_unit: float, 
 
 
 @kernel()
-def add_pair_products(numbers: Array, groups: Array, counts: Array, per_unit: float, limit: int) -> int:
+def add_pair_products(numbers: Array, groups: Array, counts: Array, per_unit: float, limit: int) -> np.int64:
     """Return the sum over groups of all products of two different numbers, over the group's count less one, as steps^2.
 
     One number appears in its group only, in 2 a (sum of the others) / (count - 1), rounded down: changing it moves the

@@ -1,9 +1,9 @@
 """How to split a budget over tables and values: what each is expected to explain, from public and released numbers.
 
-A table is a set of modes: sums over the cells of these modes. The tensor is taken to be a sum of effects, one per table,
-and of components that only values show. Of an effect of variance t, seen with noise x per cell, an estimate that is
-shrunk by its noise explains t^2 / (t + x). Two-way effects are of low rank: once they stand out of the noise of their
-table (Baik, Ben Arous and Peche 2005), noise counts only along their few directions.
+A table is a set of modes: sums over the cells of these modes. The tensor is taken to be a sum of effects, one per
+table, and of components that only values show. Of an effect of variance t, seen with noise x per cell, an estimate
+that is shrunk by its noise explains t^2 / (t + x). Two-way effects are of low rank: once they stand out of the noise of
+their table (Baik, Ben Arous and Peche 2005), noise counts only along their few directions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ Modes = tuple[int, ...]
 
 # Components that make up a two-way effect, and what is left of the values.
 _DIRECTIONS = 2
+# Noise counts along so many directions of a two-way effect.
+_ALONG = 4
 # How far components must stand out to be found never, and always.
 _PAIRS_FOUND, _COMPONENTS_FOUND = (0.8, 2.0), (0.8, 1.7)
 # Without low rank, cells of a two-way table explain this share of what shrinking them alone promises.
@@ -27,18 +29,58 @@ _DENSE = 0.5
 # Relevance priors switch off a fifth of a model's parameters.
 _SEARCHED = 0.8
 _STEPS, _NUDGE, _SMALL = 25, 0.05, 1e-4
+# Entries are grouped by how many share their cell.
+_GROUPS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """How entries crowd in the cells of a table: groups of entries that share theirs with as many others."""
+
+    weights: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, counts: Array) -> Crowd:
+        """Group the entries by the number of entries in their cell; every group has as many."""
+        falling = np.sort(counts[counts > 0])
+        reached = np.cumsum(falling) / falling.sum()
+        cuts = np.searchsorted(reached, np.arange(1, _GROUPS) / _GROUPS)
+        parts = [part for part in np.split(falling, np.unique(cuts)) if len(part)]
+        weights = np.array([part.sum() for part in parts])
+        return cls(
+            weights=weights / falling.sum(), counts=np.array([float(part @ part / part.sum()) for part in parts])
+        )
+
+    @property
+    def typical(self) -> float:
+        """How many entries the cell of an average entry has."""
+        return float(self.weights @ self.counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Belief:
+    """Variances of effects by table, of components under all modes, and of what no effect explains."""
+
+    effects: Mapping[Modes, float]
+    rest: float
+
+    @property
+    def variance(self) -> float:
+        """All variance."""
+        return sum(self.effects.values()) + self.rest
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The public facts: sizes, entries, the tables that may be measured, and the number of a model's parameters.
+    """The public facts: sizes, entries, how they crowd in tables that may be measured, parameters of a model.
 
-    ``values`` stands for the table of all modes: every value on its own.
+    The table of all modes stands for the values: every one on its own.
     """
 
     shape: tuple[int, ...]
     n_entries: int
-    tables: tuple[Modes, ...]
+    crowds: Mapping[Modes, Crowd]
     parameters: float
 
     @property
@@ -46,47 +88,55 @@ class Layout:
         """All modes."""
         return tuple(range(len(self.shape)))
 
-    def cells(self, modes: Modes) -> float:
-        """Return how many cells a table has; values have one per entry."""
-        if modes == self.values:
-            return float(self.n_entries)
-        return float(math.prod(self.shape[mode] for mode in modes))
+    def count(self, modes: Modes) -> float:
+        """Return how many entries the cell of an average entry has."""
+        return 1.0 if modes == self.values else self.crowds[modes].typical
 
     def explain(
-        self, precisions: Mapping[Modes, float], effects: Mapping[Modes, float], rest: float, kept: float = 1.0
+        self, precisions: Mapping[Modes, float], belief: Belief, kept: float = 1.0, *, certain: bool = False
     ) -> float:
         """Return the variance that measurements explain; ``precisions`` are one over the noise of a cell's sum.
 
-        ``effects`` are variances by table, ``rest`` is what no effect explains, ``kept`` the share that clipping leaves.
+        ``kept`` is the share of the signal that clipping leaves; ``certain`` takes it for granted that everything is
+        found.
         """
         total = 0.0
-        for modes in self.tables:
-            effect = effects.get(modes, 0.0)
+        for modes in self.crowds:
+            effect = belief.effects.get(modes, 0.0) * kept
             if effect > 0:
-                total += self._explain_table(modes, precisions, effect * kept, rest)
-        seen, components = precisions.get(self.values, 0.0), effects.get(self.values, 0.0) * kept
+                total += self._explain_table(modes, precisions, effect, belief.rest, certain)
+        seen, components = precisions.get(self.values, 0.0), belief.effects.get(self.values, 0.0) * kept
         if seen > 0 and components > 0:
-            noise = 1.0 / seen + rest
+            noise = 1.0 / seen + belief.rest
             roots = math.prod(math.sqrt(size) for size in self.shape)
-            found = _find(self.n_entries * components / _DIRECTIONS / (noise * roots), *_COMPONENTS_FOUND)
+            clear = self.n_entries * components / _DIRECTIONS / (noise * roots)
+            found = 1.0 if certain else _find(clear, *_COMPONENTS_FOUND)
             total += found * _shrink(components, _SEARCHED * self.parameters / self.n_entries * noise)
         return total
 
-    def _explain_table(self, modes: Modes, precisions: Mapping[Modes, float], effect: float, rest: float) -> float:
-        count = self.n_entries / self.cells(modes)
-        seen = 0.0
-        for table, precision in precisions.items():
-            if set(modes) <= set(table):  # whose cells can be added up
-                seen += count**2 * precision / max(self.cells(table) / self.cells(modes), 1.0)
+    def _explain_table(
+        self, modes: Modes, precisions: Mapping[Modes, float], effect: float, rest: float, certain: bool
+    ) -> float:
+        # One over the noise of a cell's sum, by entry of the cell: cells of finer tables are added up.
+        seen = sum(
+            precision * (self.count(table) / self.count(modes) if table != modes else 1.0)
+            for table, precision in precisions.items()
+            if set(modes) <= set(table)
+        )
         if seen == 0:
             return 0.0
-        noise = 1.0 / seen + rest / count
+        crowd = self.crowds[modes]
         if len(modes) == 1:
-            return _shrink(effect, noise)
-        one, other = (self.shape[mode] for mode in modes)
-        found = _find(effect / _DIRECTIONS * math.sqrt(one * other) / noise, *_PAIRS_FOUND)
-        along = _DIRECTIONS * noise * (one + other) / (one * other)
-        return max(_DENSE * _shrink(effect, noise), found * _shrink(effect, along))
+            noises = 1.0 / (seen * crowd.counts**2) + rest / crowd.counts
+            return float(crowd.weights @ (effect * effect / (effect + noises)))
+        dense = float(
+            crowd.weights @ (effect * effect / (effect + 1.0 / (seen * crowd.counts**2) + rest / crowd.counts))
+        )
+        noise = 1.0 / (seen * crowd.typical) + rest  # by entry
+        one, other = (self.n_entries / self.crowds[(mode,)].typical for mode in modes)  # rows, as if they were even
+        clear = self.n_entries * effect / _DIRECTIONS / (noise * math.sqrt(one * other))
+        found = 1.0 if certain else _find(clear, *_PAIRS_FOUND)
+        return max(_DENSE * dense, found * _shrink(effect, _ALONG * noise * (one + other) / self.n_entries))
 
 
 def split_best(gain: Callable[[Array], float], starts: Sequence[Array], *, least: float = 0.0) -> tuple[float, Array]:
@@ -124,7 +174,7 @@ def _slope(gain: Callable[[Array], float], shares: Array, part: int, value: floa
     more = shares.copy()
     nudge = _NUDGE * more[part] + _SMALL
     more[part] += nudge
-    return (gain(more) - value) / nudge
+    return float((gain(more) - value) / nudge)
 
 
 def _shrink(signal: float, noise: float) -> float:

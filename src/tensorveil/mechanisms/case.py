@@ -23,6 +23,8 @@ class Case:
         The form of the model: ranks of all modes, and whether it has a core.
     epsilon, mu
         What may be spent: one of the two, the other is None.
+    spread
+        The standard deviation of the values, as a share of the width of their bounds.
     """
 
     shape: tuple[int, ...]
@@ -31,6 +33,7 @@ class Case:
     core: bool
     epsilon: float | None
     mu: float | None
+    spread: float = TYPICAL_SPREAD
 
     @property
     def parameters(self) -> float:
@@ -55,7 +58,7 @@ class Case:
     @property
     def mean_noise(self) -> float:
         """Variance of the noise on the mean if the whole budget is spent on it."""
-        return self.noise / (TYPICAL_SPREAD * self.n_entries) ** 2
+        return self.noise / (self.spread * self.n_entries) ** 2
 
     @property
     def side_noise(self) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.models.errors import Errors
 from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
@@ -33,11 +34,15 @@ class Form:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a mechanism releases, what it spent on that and, in words, what it found worth measuring: all private."""
+    """What a mechanism releases, what it spent on that and, in words, what it found worth measuring: all private.
+
+    ``errors`` are those of the solution's predictions, where they were measured.
+    """
 
     solution: Solution
     parts: tuple[Part, ...]
     notes: tuple[str, ...] = ()
+    errors: Errors | None = None
 
 
 def make_constant(shape: tuple[int, ...], form: Form, offset: float, biases: Iterable[Array] | None = None) -> Solution:

@@ -28,9 +28,9 @@ _FRESH, _FRESH_SWEEPS, _SWEEPS = (0, 4), 15, 3
 _FAR = 3.0
 # Variances of biases are estimated from the third round on; at first each has this share of the variance.
 _SETTLED, _FIRST_PRIOR = 2, 0.1
-# Variances of biases are found as if so many more were known to be 0: a few draws of noise may look like biases.
-_DOUBT = 2.0
 _LEAST_REST = 0.15
+# Biases that do not stand out have this share of the rest as prior variance.
+_ABSENT = 1e-6
 # A component of a two-way effect below this share of the rest is left out of the model.
 _TRACE = 1e-4
 # Two-way effects widen a Tucker model's core to at most so many elements; beyond, the weakest are left out.
@@ -77,10 +77,12 @@ def fit_effects(
     for turn in range(_ROUNDS):
         for mode, bias in enumerate(effects.biases):
             pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
-            spread = 1.0 / (precision + 1.0 / priors[mode])
-            moved = (pull + precision * bias) * spread
-            if turn >= _SETTLED:  # MacKay's fixed point, as in the variational solver
-                determined = float(np.sum(1.0 - spread / priors[mode])) + _DOUBT
+            pull = pull + precision * bias  # as if there were no bias yet
+            present = _stands_out(pull, precision)
+            spread = 1.0 / (precision + 1.0 / (priors[mode] if present else _ABSENT * rest))
+            moved = pull * spread
+            if turn >= _SETTLED and present:  # MacKay's fixed point, as in the variational solver
+                determined = max(float(np.sum(1.0 - spread / priors[mode])), 1e-3)
                 priors[mode] = float(np.clip(np.sum(moved**2) / determined, 1e-8 * rest, 2.0 * rest))
             fitted += (moved - bias)[columns[mode]]
             effects.biases[mode] = moved
@@ -95,8 +97,18 @@ def fit_effects(
     return effects
 
 
+def _stands_out(pull: Array, precision: Array) -> bool:
+    """Tell whether biases vary by three standard deviations more than noise and chance explain.
+
+    Squares of Laplace noise vary more than a Gaussian's: by 5 instead of 2, in units of variance.
+    """
+    seen = precision > 0
+    excess = float(np.sum(pull[seen] ** 2 / precision[seen])) - np.count_nonzero(seen)
+    return bool(excess > 3.0 * np.sqrt(5.0 * np.count_nonzero(seen)))
+
+
 def _weigh(table: Table, fitted: Array, rest: float) -> tuple[Array, Array]:
-    """Return, by cell, what is left of the sums, over its variance and times the count; and the precision of its mean."""
+    """Return, by cell, the count times what is left of the sum, over its variance; and the precision of the mean."""
     counts = table.cells.counts
     variance = np.where(counts > 0, table.noise + counts * rest, np.inf)
     left = table.sums - table.cells.sum(fitted)
@@ -133,20 +145,18 @@ def _fit_pair(
     turn: int,
 ) -> PairEffect:
     """Fit one two-way effect to what the others leave, and put it into ``fitted``."""
-    score, precision = 0.0, 0.0
-    for table in tables:
-        if table.cells.modes == modes:
-            counts = table.cells.counts
-            variance = np.where(counts > 0, table.noise + counts * rest, 1.0)
-            far = _FAR * np.sqrt(variance)
-            left = np.clip(table.sums - table.cells.sum(fitted), -far, far)
-            score = score + (counts * left / variance).reshape(table.cells.shape)
-            precision = precision + (counts**2 / variance).reshape(table.cells.shape)
+    same = [table for table in tables if table.cells.modes == modes]
+    score, precision = np.zeros(same[0].cells.shape), np.zeros(same[0].cells.shape)
+    for table in same:
+        counts = table.cells.counts
+        variance = np.where(counts > 0, table.noise + counts * rest, 1.0)
+        far = _FAR * np.sqrt(variance)
+        left = np.clip(table.sums - table.cells.sum(fitted), -far, far)
+        score += (counts * left / variance).reshape(table.cells.shape)
+        precision += (counts**2 / variance).reshape(table.cells.shape)
     if before is not None:
-        score = score + precision * before.matrix
+        score += precision * before.matrix
     fresh = turn in _FRESH or before is None
-    assert isinstance(score, np.ndarray)
-    assert isinstance(precision, np.ndarray)
     after = fit_pairs(precision, score, rank, _FRESH_SWEEPS if fresh else _SWEEPS, None if fresh else before)
     one, other = columns[modes[0]], columns[modes[1]]
     fitted += after.at(one, other)
@@ -155,15 +165,9 @@ def _fit_pair(
     return after
 
 
-def gather_values(
-    columns: Array, shape: tuple[int, ...], values: Array, noise: float, tables: Sequence[Modes]
-) -> list[Table]:
+def gather_values(tables: Sequence[Cells], values: Array, noise: float) -> list[Table]:
     """Return tables of values that were perturbed one by one: noise adds up over the entries of a cell."""
-    gathered = []
-    for modes in tables:
-        cells = Cells.of(columns, shape, modes)
-        gathered.append(Table(cells=cells, sums=cells.sum(values), noise=cells.counts * noise))
-    return gathered
+    return [Table(cells=cells, sums=cells.sum(values), noise=cells.counts * noise) for cells in tables]
 
 
 def level(raw: Array, center: float, bounds: tuple[float, float]) -> float:
@@ -190,6 +194,16 @@ def join(shape: tuple[int, ...], form: Form, effects: Effects, components: Solut
     if solution.core is None:
         return replace(solution, factors=_widen_factors(solution.factors, singles))
     return _widen_core(solution, singles)
+
+
+def scale_solution(solution: Solution, center: float, stretch: float) -> Solution:
+    """Multiply all that a model says beside ``center``."""
+    biases = None if solution.biases is None else tuple(bias * stretch for bias in solution.biases)
+    offset = center + stretch * (solution.offset - center)
+    if solution.core is not None:
+        return replace(solution, offset=offset, biases=biases, core=solution.core * stretch)
+    first, *others = solution.factors
+    return replace(solution, offset=offset, biases=biases, factors=(first * stretch, *others))
 
 
 _Single = tuple[Modes, Array, Array]
@@ -237,8 +251,8 @@ def _widen_core(solution: Solution, singles: Sequence[_Single]) -> Solution:
         places.append(tuple(place))
     core = np.zeros([rank + len(more) for rank, more in zip(solution.core.shape, columns, strict=True)])
     core[tuple(slice(rank) for rank in solution.core.shape)] = solution.core
-    for place in places:
-        core[place] = 1.0
+    for element in places:
+        core[element] = 1.0
     factors = tuple(
         np.concatenate([solution.factors[mode], np.stack(columns[mode], axis=1)], axis=1) for mode in range(order)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.design import predict_entries
 from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
 from tensorveil.solvers.catalogue import MATRIX_SOLVERS
-from tensorveil.solvers.task import Baseline, Solution, Task
+from tensorveil.solvers.task import Baseline, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.entries import MemoryEntries
 
@@ -25,8 +26,19 @@ class Perturbed:
     laplace: bool
 
 
-def fit_values(perturbed: Perturbed, values: Array, form: Form, *, again: bool = False) -> Solution:
-    """Fit a model to perturbed values; ``again`` for values that were fitted before, less what was found since."""
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A fit of perturbed values, and its evidence: comparable for the same values, whatever was taken off them.
+
+    Solvers that do not know the noise have none.
+    """
+
+    solution: Solution
+    evidence: float = -math.inf
+
+
+def fit_values(perturbed: Perturbed, values: Array, form: Form, *, once: bool = False) -> Fitted:
+    """Fit a model to perturbed values; ``once`` from the values' spectrum only, without biases."""
     task = Task(
         entries=MemoryEntries(columns=perturbed.columns, values=values, shape=perturbed.shape),
         ranks=form.ranks,
@@ -37,8 +49,8 @@ def fit_values(perturbed: Perturbed, values: Array, form: Form, *, again: bool =
         seed=form.seed,
     )
     if form.solver != "bayes":
-        return _fit_by_solver(task, form)
-    return fit_noise_aware(task, perturbed.noise, form, laplace=perturbed.laplace, again=again)
+        return Fitted(solution=_fit_by_solver(task, form))
+    return _fit_noise_aware(task, perturbed, form, once=once)
 
 
 def predict_solution(solution: Solution, columns: Array, threads: int | None) -> Array:
@@ -57,26 +69,30 @@ def _fit_by_solver(task: Task, form: Form) -> Solution:
     return solve(task, settings, Watch(iterations=settings.sweeps, tol=settings.tol, patience=1))
 
 
-def fit_noise_aware(task: Task, variance: float, form: Form, *, laplace: bool = False, again: bool = False) -> Solution:
+def _fit_noise_aware(task: Task, perturbed: Perturbed, form: Form, *, once: bool) -> Fitted:
     """Fit in several ways and keep the one with the best evidence bound.
 
     With separate biases the components are free for interactions; without them, components may represent biases better.
-    Both are tried from the spectrum of the data, then random starts. Values that are fitted again have no biases left.
+    Both are tried from the spectrum of the data, then random starts.
     """
     ways: list[tuple[Baseline, Start]] = [("none", "spectral"), ("biases", "spectral")]
     ways += [("none", "random")] * max(form.restarts - 2, 0)
-    if again:
-        ways = ways[:1]
-    best: tuple[float, Solution] | None = None
-    for restart, (baseline, start) in enumerate(ways[: form.restarts]):
+    best: Fitted | None = None
+    for restart, (baseline, start) in enumerate(ways[: 1 if once else form.restarts]):
         settings = Bayes(
-            sweeps=form.sweeps, noise_variance=variance, laplace=laplace, estimate_rank=form.estimate_rank, start=start
+            sweeps=form.sweeps,
+            noise_variance=perturbed.noise,
+            laplace=perturbed.laplace,
+            estimate_rank=form.estimate_rank,
+            start=start,
         )
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
-        solution = solve_bayes(replace(task, baseline=baseline, seed=task.seed + restart), settings, watch)
+        turn = replace(task, baseline=baseline, seed=task.seed + restart)
+        solution = solve_bayes(turn, settings, watch)
         bound = watch.history[-1].bound
         assert bound is not None
-        if best is None or bound > best[0]:
-            best = (bound, solution)
+        evidence = bound - task.n_entries * math.log(standard_scaling(turn).scale)  # of the values as they are
+        if best is None or evidence > best.evidence:
+            best = Fitted(solution=solution, evidence=evidence)
     assert best is not None
-    return best[1]
+    return best

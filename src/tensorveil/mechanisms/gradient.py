@@ -62,6 +62,7 @@ METHOD = Method(
         "docs/guarantees.md#sums",
         "docs/guarantees.md#input",
         "docs/guarantees.md#gradient",
+        "docs/guarantees.md#errors",
         "docs/guarantees.md#post-processing",
     ),
     expected=predict_error,

@@ -31,6 +31,7 @@ PROOFS = (
     "docs/guarantees.md#sums",
     "docs/guarantees.md#counts",
     "docs/guarantees.md#input",
+    "docs/guarantees.md#errors",
     "docs/guarantees.md#post-processing",
 )
 # Components are lost below the first of these clarities and found above the second.

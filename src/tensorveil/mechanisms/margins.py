@@ -37,7 +37,12 @@ METHOD = Method(
     title="private margins",
     unit="value",
     run=run_margins,
-    proofs=("docs/guarantees.md#sums", "docs/guarantees.md#counts", "docs/guarantees.md#stages"),
+    proofs=(
+        "docs/guarantees.md#sums",
+        "docs/guarantees.md#counts",
+        "docs/guarantees.md#stages",
+        "docs/guarantees.md#errors",
+    ),
     expected=predict_error,
     has_rank=False,
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Form, Outcome, make_constant
+from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import SIGNAL
@@ -24,13 +25,15 @@ def private_mean(data: PrivateValues, spend: Spend) -> float:
 
 
 def run_mean(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
-    """Release the constant predictor: the whole budget goes to the mean.
+    """Release the constant predictor, and how values are spread around it.
 
-    Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
+    Guarantee: ``spend``, unit value (docs/guarantees.md#sums, docs/guarantees.md#errors).
     """
-    offset = private_mean(data, spend)
-    parts = (spend.part("mean", "sum of the values"),)
-    return Outcome(solution=make_constant(data.shape, form, offset), parts=parts)
+    share = errors_share(spend, data.n_entries)
+    for_mean, for_errors = spend.split(1 - share, share)
+    solution = make_constant(data.shape, form, private_mean(data, for_mean))
+    errors, part = private_errors(data, solution, form.threads, for_errors)
+    return Outcome(solution=solution, parts=(for_mean.part("mean", "sum of the values"), part), errors=errors)
 
 
 def predict_error(case: Case) -> float:
@@ -43,7 +46,7 @@ METHOD = Method(
     title="private mean",
     unit="value",
     run=run_mean,
-    proofs=("docs/guarantees.md#sums",),
+    proofs=("docs/guarantees.md#sums", "docs/guarantees.md#errors"),
     expected=predict_error,
     has_rank=False,
     audit_runs=1_000_000,

@@ -69,6 +69,7 @@ METHOD = Method(
         "docs/guarantees.md#sums",
         "docs/guarantees.md#input",
         "docs/guarantees.md#output",
+        "docs/guarantees.md#errors",
         "docs/guarantees.md#post-processing",
     ),
     expected=predict_error,

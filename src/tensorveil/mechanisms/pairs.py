@@ -39,10 +39,8 @@ class PairEffect:
 
     def at(self, rows: Array, columns: Array) -> Array:
         """Return the effect at cells."""
-        if self.left.shape[1] == 1:
-            found: Array = self.left[rows, 0] * self.right[columns, 0]
-            return found
-        return np.einsum("nr,nr->n", self.left[rows], self.right[columns])
+        found: Array = np.einsum("nr,nr->n", self.left[rows], self.right[columns])
+        return found
 
     @property
     def matrix(self) -> Array:

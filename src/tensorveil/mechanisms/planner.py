@@ -1,9 +1,11 @@
 """What to expect of each mechanism before anything is spent: a guess of its error, from public quantities alone.
 
 Nothing is known about the data but shape, number of entries, bounds, rank and budget, so a typical tensor is assumed:
-a standard deviation of a tenth of the bounds' width, of whose variance a quarter are biases, a third interactions, and
-the rest noise. Real tensors differ; so "auto" does not choose by these guesses, but runs the mechanism that decides
-while it measures. They tell whether noise should be Laplace or Gaussian, and about how much a budget may buy.
+a standard deviation of a tenth of the bounds' width, unless one is declared, of whose variance a quarter are biases, a
+third interactions, and the rest noise. Real tensors differ; so "auto" does not choose by these guesses, but runs the
+mechanism that decides while it measures. They tell whether noise should be Laplace or Gaussian, and about how much a
+budget may buy.
+
 Estimating numbers of total variance S from noisy statistics leaves S x / (S + x), x the noise they add to predictions:
 Bayesian shrinkage, which all decoders here do. Directions are found only where components stand out of the noise.
 Variances are shares of the values' variance.
@@ -37,18 +39,20 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The mechanism to run, and what to expect of each.
+    """The mechanism to run, and how it was chosen.
 
     Parameters
     ----------
     method, noise
         The mechanism, and the noise that it adds: "laplace" or "gaussian".
     predictions
-        The errors that are expected of every mechanism, best first; empty where nothing is compared.
+        The expected errors that it was chosen by, best first; empty where nothing is compared.
     ranks
         The rank of every mode that was planned for. A fit that finds its rank itself may start from another one.
     n_entries
         The number of entries that was planned for, where it is public: in unit "value" only.
+    spread
+        The standard deviation of the values that was declared; None if a typical one was assumed.
     """
 
     method: str
@@ -56,6 +60,12 @@ class Plan:
     predictions: tuple[Prediction, ...]
     ranks: tuple[int, ...]
     n_entries: int | None = None
+    spread: float | None = None
+
+    @property
+    def guess(self) -> float | None:
+        """The error that was expected of the mechanism before anything was spent; None where nothing is predicted."""
+        return next((each.rmse for each in self.predictions if each.method == self.method), None)
 
 
 def plan(
@@ -68,8 +78,11 @@ def plan(
     budget: Budget,
     unit: Unit,
     method: str = "auto",
+    spread: float | None = None,
 ) -> Plan:
     """Guess the error of every mechanism; "auto" is the one that adapts, unless ``method`` names another.
+
+    ``spread`` is a declared standard deviation of the values; by default a typical one is assumed.
 
     >>> from tensorveil.privacy import Budget, Unit
     >>> facts = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (10, 10), "core": False}
@@ -84,19 +97,30 @@ def plan(
         return Plan(method=chosen, noise=usual, predictions=(), ranks=ranks)
     if n_entries is None or n_entries < 1:
         raise InputError("n_entries must be at least 1. Give the number of entries, which is public in this unit.")
-    pure = Case(shape=shape, n_entries=n_entries, ranks=ranks, core=core, epsilon=budget.epsilon, mu=None)
+    width = bounds[1] - bounds[0]
+    share = TYPICAL_SPREAD if spread is None else _check_spread(spread, width) / width
+    pure = Case(shape=shape, n_entries=n_entries, ranks=ranks, core=core, epsilon=budget.epsilon, mu=None, spread=share)
     cases = {"laplace": pure}
     if budget.delta > 0:  # pure epsilon is allowed all the same, and better where few numbers are released
         cases["gaussian"] = replace(pure, epsilon=None, mu=gaussian_mu(budget.epsilon, budget.delta))
-    spread = TYPICAL_SPREAD * (bounds[1] - bounds[0])
     found = sorted(
-        (_predict(name, expected, cases, spread) for name, expected in COMPARED.items()),
+        (_predict(name, expected, cases, share * width) for name, expected in COMPARED.items()),
         key=lambda prediction: prediction.rmse,
     )
     by_name = {prediction.method: prediction for prediction in found}
     wanted = ADAPTIVE.name if method == "auto" else method
     noise = by_name[wanted].noise if wanted in by_name else usual
-    return Plan(method=wanted, noise=noise, predictions=tuple(found), ranks=ranks, n_entries=n_entries)
+    return Plan(method=wanted, noise=noise, predictions=tuple(found), ranks=ranks, n_entries=n_entries, spread=spread)
+
+
+def _check_spread(spread: float, width: float) -> float:
+    """Return a spread that values within the bounds can have."""
+    if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 < spread <= 0.5 * width:
+        raise InputError(
+            "spread must be a standard deviation of the values: above 0, and at most half the width of the bounds. "
+            "Leave it out if you know none."
+        )
+    return float(spread)
 
 
 def _predict(name: str, expected: Expected, cases: Mapping[str, Case], spread: float) -> Prediction:

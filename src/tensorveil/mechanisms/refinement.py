@@ -22,9 +22,11 @@ from tensorveil.mechanisms.design import (
     predict_entries,
     rebalance,
 )
-from tensorveil.mechanisms.input import allow_for_loss, gain_of_input, predict_start_error, run_input
+from tensorveil.mechanisms.errors import errors_share, private_errors
+from tensorveil.mechanisms.input import allow_for_loss, gain_of_input, predict_start_error
 from tensorveil.mechanisms.shape import private_shape
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.stages import VALUES, run_stages
 from tensorveil.mechanisms.tradeoffs import (
     SIGNAL,
     bending,
@@ -83,14 +85,17 @@ RowStep = Callable[[Array, RowSums], Array]
 def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: RowStep, name: str) -> Outcome:
     """Fit a start to perturbed values, then make steps over every mode and the core with the rest of the budget.
 
-    Guarantee: ``spend``, unit value (docs/guarantees.md#input, docs/guarantees.md#linear).
+    Guarantee: ``spend``, unit value (docs/guarantees.md#input, docs/guarantees.md#linear, docs/guarantees.md#errors).
     """
+    last = errors_share(spend, data.n_entries)
     gain = gain_of_input(spend, data, form)
     share = refinement_share(gain, clarity(spend.noise, data.n_entries, data.shape, form.ranks, gain))
     move_core = form.core and data.n_entries * int(np.prod(form.ranks)) <= _LARGEST_DESIGN
     steps = sweeps * (len(data.shape) + move_core)
-    for_start, for_shape, *rest = spend.split(1 - share - _SHAPE_SHARE, _SHAPE_SHARE, *[share / steps] * steps)
-    start = run_input(data, form, for_start)
+    for_start, for_shape, for_errors, *rest = spend.split(
+        1 - share - _SHAPE_SHARE - last, _SHAPE_SHARE, last, *[share / steps] * steps
+    )
+    start = run_stages(data, form, for_start, [VALUES], measure_errors=False)
     target = _target(data, form, start.solution, for_shape, rest[0])
     parts = [*start.parts, for_shape.part("second shape", "histogram of the residuals from the start")]
     model = _Model.of(start.solution)
@@ -101,7 +106,8 @@ def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: 
         if move_core:
             model = _move_core(data, model, target, step, next(turns), parts, label)
     solution = replace(start.solution, factors=tuple(model.factors), core=model.core, biases=model.biases)
-    return Outcome(solution=solution, parts=tuple(parts))
+    errors, part = private_errors(data, solution, form.threads, for_errors)
+    return Outcome(solution=solution, parts=(*parts, part), errors=errors)
 
 
 def predict_refined_error(case: Case, sweeps: int) -> float:

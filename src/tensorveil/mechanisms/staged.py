@@ -23,7 +23,7 @@ def run_staged(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
 def predict_error(case: Case) -> float:
     """Predict the error: that of the best of its stages."""
     parts = (mean, margins, tables, perturbation)
-    return min(part.predict_error(case) for part in parts)
+    return float(min(part.predict_error(case) for part in parts))
 
 
 METHOD = Method(
@@ -37,6 +37,7 @@ METHOD = Method(
         "docs/guarantees.md#pair-products",
         "docs/guarantees.md#input",
         "docs/guarantees.md#stages",
+        "docs/guarantees.md#errors",
         "docs/guarantees.md#post-processing",
     ),
     expected=predict_error,

@@ -53,6 +53,7 @@ METHOD = Method(
         "docs/guarantees.md#counts",
         "docs/guarantees.md#pair-products",
         "docs/guarantees.md#stages",
+        "docs/guarantees.md#errors",
     ),
     expected=predict_error,
 )

@@ -78,6 +78,15 @@ def mean_share(noise: float, n: int) -> float:
     return min(max(500.0 * math.sqrt(noise) / n, 0.01), 0.3)
 
 
+def side_share(noise: float, n: int, *, pure: bool, usual: float, few: float, most: float) -> float:
+    """Return the share of a small statistic, such as a histogram: more where entries are few.
+
+    Of a pure budget it then gets about ``few / n`` over epsilon, so that its noise stays below a share of the entries.
+    """
+    needed = few / n * math.sqrt(noise / 2.0)
+    return min(max(usual, needed if pure else needed**2), most)
+
+
 def input_gain(noise: float, n: int, parameters: float) -> float:
     """Return the gain of noise on each of n values, to which a model is fitted."""
     return _SEARCH * noise * parameters / n

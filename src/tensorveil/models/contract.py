@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.models.errors import Errors
 from tensorveil.models.link import Link
 from tensorveil.tensor import Mode
 
@@ -36,6 +37,10 @@ class Multilinear(Protocol):
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Where values can lie, if declared."""
+
+    @property
+    def errors(self) -> Errors | None:
+        """What errors to expect, if they were measured."""
 
     @property
     def link(self) -> Link:

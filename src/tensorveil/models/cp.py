@@ -32,6 +32,8 @@ class CPModel(MultilinearModel):
         Names, or modes with labels; default ``mode_0``, ``mode_1``, ...
     bounds
         (low, high) to which predictions are clipped; or None.
+    errors
+        How values are spread around predictions, as private fits of unit "value" measure it; or None.
 
     >>> factors = [[1.0], [2.0]], [[3.0], [4.0], [5.0]]
     >>> model = CPModel(factors=factors, modes=("user", "film"), bounds=(0, 9))

@@ -25,6 +25,20 @@ def predict_columns(
     return clip_values(model.link.mean(values), model.bounds if clip else None)
 
 
+def predict_intervals(
+    model: Multilinear, columns: NDArray[np.int32], coverage: float, *, threads: int | None = None
+) -> tuple[Floats, Floats, Floats]:
+    """Predict at checked columns, with the interval within bounds in which this share of values is expected."""
+    if model.errors is None:
+        raise InputError(
+            'interval: this model does not know its errors. Private models of unit "value" do, as they are fitted; '
+            "with another model, leave interval out."
+        )
+    values = predict_columns(model, columns, threads=threads)
+    low, high = (clip_values(bound, model.bounds) for bound in model.errors.interval(values, coverage))
+    return values, low, high
+
+
 def baseline_at(model: Multilinear, columns: NDArray[np.int32], *, without: int | None = None) -> Any:
     """Return offset plus biases at each coordinate, leaving out the bias of mode ``without``."""
     total: Any = model.dtype.type(model.offset)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.models.cp import CPModel
+from tensorveil.models.errors import Errors
 from tensorveil.models.storage import read_model
 from tensorveil.models.tensorly_bridge import is_tucker, split_parts, spread_weights
 from tensorveil.models.tucker import TuckerModel
@@ -30,6 +31,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "biases": stored.biases,
         "modes": stored.modes,
         "bounds": stored.bounds,
+        "errors": Errors.from_arrays(stored.extra),
     }
     if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)

@@ -6,14 +6,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.errors import InputError
 from tensorveil.models.checks import as_offset, check_biases, check_matrices, check_order, float_arrays
 from tensorveil.models.contract import Floats
-from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_slice
+from tensorveil.models.errors import Errors
+from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_intervals, predict_slice
 from tensorveil.models.folding import NewRows, append_labels, append_rows, solve_rows
 from tensorveil.models.indexing import check_columns, find_columns
 from tensorveil.models.link import IDENTITY, Link
@@ -39,6 +41,7 @@ class MultilinearModel(ABC):
     biases: tuple[Floats, ...] | None = None
     modes: tuple[Mode, ...] = None  # type: ignore[assignment]
     bounds: tuple[float, float] | None = None
+    errors: Errors | None = None
 
     def __post_init__(self) -> None:
         check_order(self.factors)
@@ -125,13 +128,48 @@ class MultilinearModel(ABC):
         name = type(self).__name__
         return f"{name}({sizes}, rank={self.rank}, {self.dtype}, {self.n_parameters:,} parameters)"
 
-    def predict(self, coords: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
-        """Predict at (n, order) integer coordinates."""
-        return predict_columns(self, check_columns(coords, self.shape), clip=clip, threads=threads)
+    @overload
+    def predict(
+        self, coords: Any, *, interval: None = None, clip: bool = True, threads: int | None = None
+    ) -> Floats: ...
+    @overload
+    def predict(
+        self, coords: Any, *, interval: float, clip: bool = True, threads: int | None = None
+    ) -> tuple[Floats, Floats, Floats]: ...
 
-    def predict_labels(self, labels: Any, *, clip: bool = True, threads: int | None = None) -> Floats:
-        """Predict at labels: a frame or mapping with a column per mode, or one sequence per mode."""
-        return predict_columns(self, find_columns(labels, self.modes, self.shape), clip=clip, threads=threads)
+    def predict(
+        self, coords: Any, *, interval: float | None = None, clip: bool = True, threads: int | None = None
+    ) -> Floats | tuple[Floats, Floats, Floats]:
+        """Predict at (n, order) integer coordinates.
+
+        With ``interval``, a share such as 0.9, return predictions, low and high: this share of values is expected
+        between low and high. The model must know its errors, as private models of unit "value" do.
+        """
+        return self._predict(check_columns(coords, self.shape), interval, clip, threads)
+
+    @overload
+    def predict_labels(
+        self, labels: Any, *, interval: None = None, clip: bool = True, threads: int | None = None
+    ) -> Floats: ...
+    @overload
+    def predict_labels(
+        self, labels: Any, *, interval: float, clip: bool = True, threads: int | None = None
+    ) -> tuple[Floats, Floats, Floats]: ...
+
+    def predict_labels(
+        self, labels: Any, *, interval: float | None = None, clip: bool = True, threads: int | None = None
+    ) -> Floats | tuple[Floats, Floats, Floats]:
+        """Predict at labels: a frame or mapping with a column per mode, or one sequence per mode; as `predict`."""
+        return self._predict(find_columns(labels, self.modes, self.shape), interval, clip, threads)
+
+    def _predict(
+        self, columns: NDArray[np.int32], interval: float | None, clip: bool, threads: int | None
+    ) -> Floats | tuple[Floats, Floats, Floats]:
+        if interval is None:
+            return predict_columns(self, columns, clip=clip, threads=threads)
+        if not clip:
+            raise InputError("interval needs clip=True: errors are those of clipped predictions. Leave out clip.")
+        return predict_intervals(self, columns, interval, threads=threads)
 
     def slice(self, given: Mapping[Any, Any], *, clip: bool = True, max_bytes: int = GIBIBYTE) -> Floats:
         """Predict every cell at ``given`` {mode: index or label}, over the remaining modes in order.
@@ -185,7 +223,10 @@ class MultilinearModel(ABC):
         regularization: float | None = None,
         noise_variance: float | None = None,
     ) -> Self:
-        """Return a new model with rows appended for the tensor's indices of ``mode``; see `solve_rows`."""
+        """Return a new model with rows appended for the tensor's indices of ``mode``; see `solve_rows`.
+
+        Its errors are no longer known.
+        """
         position = find_axis(self.modes, mode)
         named = append_labels(self.modes[position], tensor.modes[position])
         new = self.solve_rows(tensor, mode, regularization=regularization, noise_variance=noise_variance)
@@ -193,7 +234,8 @@ class MultilinearModel(ABC):
         if biases is not None and new.biases is not None:
             biases = append_rows(biases, position, new.biases)
         modes = (*self.modes[:position], named, *self.modes[position + 1 :])
-        return replace(self, factors=append_rows(self.factors, position, new.rows), biases=biases, modes=modes)
+        factors = append_rows(self.factors, position, new.rows)
+        return replace(self, factors=factors, biases=biases, modes=modes, errors=None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, whole or not at all; read it with `tensorveil.load_model`."""
@@ -205,6 +247,7 @@ class MultilinearModel(ABC):
             factors=self.factors,
             biases=self.biases,
             core=self._own_arrays().get("core"),
+            extra={} if self.errors is None else self.errors.to_arrays(),
         )
         write_model(path, stored)
 

@@ -1,7 +1,7 @@
 """Models in files: a zip of .npy arrays and a JSON header, readable without running anything from it.
 
 Members: ``header.json``; ``factor_0.npy``, ...; ``core.npy`` (Tucker); ``bias_0.npy``, ... (if any);
-``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text); ``extra_NAME.npy`` for what only some kinds have.
+``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text); ``extra_NAME.npy`` for what only some models have.
 ``numpy.load`` opens the arrays too.
 """
 
@@ -27,7 +27,7 @@ from tensorveil.tensor.files.atomic import replace_file
 FORMAT = "tensorveil-model"
 VERSION = 1
 HEADER = "header.json"
-_EXTRA = "extra_"  # prefix of arrays that only some kinds of models have
+_EXTRA = "extra_"  # prefix of arrays that only some models have
 # A fixed date makes equal models equal files, byte for byte.
 ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 

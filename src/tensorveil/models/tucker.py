@@ -34,6 +34,8 @@ class TuckerModel(MultilinearModel):
         Names, or modes with labels; default ``mode_0``, ``mode_1``, ...
     bounds
         (low, high) to which predictions are clipped; or None.
+    errors
+        How values are spread around predictions, as private fits of unit "value" measure it; or None.
 
     >>> model = TuckerModel(core=[[1.0, 2.0]], factors=([[1.0], [3.0]], [[1.0, 0.0], [0.0, 1.0]]))
     >>> model.dense().tolist()

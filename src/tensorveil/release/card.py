@@ -1,9 +1,10 @@
-"""The model card: the guarantee and the public facts of a release, for people. No statistic of the data is in it."""
+"""The model card: the guarantee and the facts of a release, for people; of the data, only what the release holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tensorveil.completion.releasable import Releasable, check_releasable
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.events import describe_event
@@ -14,8 +15,9 @@ from tensorveil.rounds import SharedModel
 CardModel = CPModel | TuckerModel | SharedModel
 
 
-def make_card(model: CardModel, guarantee: Guarantee, files: Sequence[str]) -> str:
+def make_card(fitted: Releasable, files: Sequence[str]) -> str:
     """Return the card, in Markdown."""
+    model, guarantee = check_releasable(fitted)
     title = "# Model card" if guarantee.private else "# NOT PRIVATE: model card"
     facts = "\n".join(f"| {name} | {_cell(text)} |" for name, text in _facts(model, guarantee))
     released = "\n".join(f"- {thing}" for thing in guarantee.released)
@@ -46,7 +48,7 @@ were changed or exchanged, not someone who rewrites them all.
 {parts}
 
 Together this is the epsilon and delta above.
-
+{_tell_errors(model, fitted)}
 ## What is not promised
 
 {chr(10).join(f"- {line}" for line in list_limits(guarantee))}
@@ -63,10 +65,25 @@ print(guarantee)
 """
 
 
+def _tell_errors(model: CardModel, fitted: Releasable) -> str:
+    """Return the section on errors, if there is anything to say: what was measured first, then what was guessed."""
+    lines = [f"- {note}" for note in fitted.notes_]
+    errors = None if isinstance(model, SharedModel) else model.errors
+    if errors is not None:
+        lines.append(f"- RMSE about {errors.rmse:.3g}, from a noisy histogram of its residuals")
+    if fitted.plan_ is not None and fitted.plan_.guess is not None:
+        lines.append(f"- before anything was spent: a guess of {fitted.plan_.guess:.3g}, from public facts")
+    if not lines:
+        return ""
+    return "\n".join(["", "## What was found, and how large errors are", "", *lines, ""])
+
+
 def _use(model: CardModel) -> str:
     cell = f"[[{', '.join('0' for _ in model.shape)}]]"
     if isinstance(model, SharedModel):
         return f"model.predict_for(entries, {cell})  # entries: an ObservedTensor of the person's own"
+    if model.errors is not None:
+        return f"prediction, low, high = model.predict({cell}, interval=0.9)"
     return f"model.predict({cell})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,14 @@ def _labels(column: pa.ChunkedArray, mode: Mode) -> NDArray[Any]:
     return np.asarray(column.cast(pa.from_numpy_dtype(mode.labels.dtype)).to_numpy())
 
 
-def cells_table(columns: NDArray[np.int32], values: NDArray[Any], modes: tuple[Mode, ...], value_name: str) -> pa.Table:
-    """Make a table of cells: a label column per mode, and the predicted value."""
+def cells_table(
+    columns: NDArray[np.int32],
+    values: NDArray[Any],
+    modes: tuple[Mode, ...],
+    value_name: str,
+    interval: tuple[NDArray[Any], NDArray[Any]] | None = None,
+) -> pa.Table:
+    """Make a table of cells: a label column per mode, and the predicted value; with an interval also low and high."""
     import pyarrow as pa
 
     arrays: dict[str, Any] = {}
@@ -67,13 +74,14 @@ def cells_table(columns: NDArray[np.int32], values: NDArray[Any], modes: tuple[M
             arrays[mode.name] = pa.DictionaryArray.from_arrays(pa.array(column), labels)
         else:
             arrays[mode.name] = pa.array(mode.labels[column])
-    arrays[_free_name(value_name, modes)] = pa.array(values)
+    arrays[_free_name(value_name, arrays)] = pa.array(values)
+    for name, bound in zip(("low", "high"), interval or (), strict=False):
+        arrays[_free_name(name, arrays)] = pa.array(bound)
     return pa.table(arrays)
 
 
-def _free_name(value_name: str, modes: tuple[Mode, ...]) -> str:
-    """Return a name for the value column that no mode has."""
-    names = {mode.name for mode in modes}
-    while value_name in names:
-        value_name = f"predicted_{value_name}"
-    return value_name
+def _free_name(name: str, taken: Container[str]) -> str:
+    """Return a name for a predicted column that no other column has."""
+    while name in taken:
+        name = f"predicted_{name}"
+    return name

@@ -8,7 +8,8 @@ from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
-from tensorveil.models.evaluate import predict_columns
+from tensorveil.models.errors import check_coverage
+from tensorveil.models.evaluate import predict_columns, predict_intervals
 from tensorveil.models.indexing import check_columns
 from tensorveil.release.cells import cells_table
 from tensorveil.release.names import FILLED_FORMATS, filled_name
@@ -35,16 +36,24 @@ class Fill:
         What the column of predictions is called.
     threads
         How many threads predict; None for all.
+    interval
+        A share such as 0.9: the table gets columns low and high, between which this share of values is expected. For
+        models that know their errors, as private ones of unit "value" do.
     """
 
     coords: Any
     format: str = "parquet"
     value_name: str = "value"
     threads: int | None = None
+    interval: float | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FILLED_FORMATS:
             raise InputError(f"format must be one of {', '.join(FILLED_FORMATS)}; got {self.format!r}.")
+        if self.interval is not None:
+            check_coverage(self.interval)
+            if self.format == "png":
+                raise InputError("interval needs a table, and a picture has no room for it. Try format='parquet'.")
 
     @property
     def name(self) -> str:
@@ -70,5 +79,11 @@ def write_fill(
             picture[tuple(columns)] = predict_columns(model, columns, threads=fill.threads)
         write_image(picture, path)
         return
-    values = predict_columns(model, columns, threads=fill.threads)
-    write_table(cells_table(columns, values, model.modes, fill.value_name), path)
+    if fill.interval is None:
+        table = cells_table(
+            columns, predict_columns(model, columns, threads=fill.threads), model.modes, fill.value_name
+        )
+    else:
+        values, *bounds = predict_intervals(model, columns, fill.interval, threads=fill.threads)
+        table = cells_table(columns, values, model.modes, fill.value_name, (bounds[0], bounds[1]))
+    write_table(table, path)

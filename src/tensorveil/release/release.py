@@ -73,7 +73,7 @@ def write_release(
             write_fill(staging / f"{prefix}{fill.name}", model, fill)
         if report:
             save_release_page(staging / f"{prefix}{REPORT}", fitted)
-        card = make_card(model, guarantee, [f"{prefix}{name}" for name in names])
+        card = make_card(fitted, [f"{prefix}{name}" for name in names])
         (staging / f"{prefix}{CARD}").write_text(card, encoding="utf-8")
         # Last, because it holds the digests of all the others.
         facts = bind_files(guarantee.to_json(), staging)

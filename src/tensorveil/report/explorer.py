@@ -31,7 +31,7 @@ class Explorer:
     """The planner's predictions over a fine grid of budgets. Public: it was made from public numbers alone.
 
     ``at`` is the place on the grid of the budget that was spent, ``used`` the mechanism it was spent on; ``floor`` is
-    what is left with next to no noise.
+    what is left with next to no noise, ``spread`` a standard deviation of the values that was declared.
     """
 
     epsilons: tuple[float, ...]
@@ -42,6 +42,7 @@ class Explorer:
     used: str
     floor: float
     released: bool = True
+    spread: float | None = None
 
     @property
     def epsilon(self) -> float:
@@ -68,6 +69,7 @@ def explore(
     delta: float,
     used: str | None = None,
     released: bool = True,
+    spread: float | None = None,
 ) -> Explorer:
     """Ask the planner at every budget, for unit value; the values of the data are not looked at.
 
@@ -81,6 +83,8 @@ def explore(
         The mechanism that it was spent on; None for what the planner takes.
     released
         Whether the budget was spent, rather than only considered.
+    spread
+        A standard deviation of the values, if one was declared.
 
     >>> films = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (8, 8), "core": False}
     >>> found = explore(**films, epsilon=1.0, delta=0.0)
@@ -92,7 +96,7 @@ def explore(
     epsilons = tuple(sorted(grid))
     facts: dict[str, Any] = {
         "shape": tuple(shape), "n_entries": n_entries, "bounds": bounds, "ranks": tuple(ranks), "core": core,
-        "unit": Unit.value(),
+        "unit": Unit.value(), "spread": spread,
     }  # fmt: skip
     plans = [plan(budget=Budget(epsilon=value, delta=delta), **facts) for value in epsilons]
     errors = [{each.method: each.rmse for each in found.predictions} for found in plans]
@@ -107,6 +111,7 @@ def explore(
         used=used or plans[at].method,
         floor=last.predictions[0].rmse,
         released=released,
+        spread=spread,
     )
 
 

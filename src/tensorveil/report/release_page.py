@@ -43,14 +43,15 @@ from tensorveil.report.page import (
     status_badge,
 )
 from tensorveil.report.scales import number
+from tensorveil.rounds import SharedModel
 
 __all__ = ["explore_release", "key_list", "release_page", "save_release_page"]
 
 ASSUMED = (
-    "The data's own errors are private. These are expected for a typical tensor, from public numbers alone: a standard "
-    "deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; the noise of "
-    "observations is not counted."
+    "Before anything was spent: guesses for a typical tensor, from public numbers alone. Assumed were {spread}, a "
+    "quarter of the variance biases, a third interactions; the noise of observations is not counted."
 )
+MEASURED = "RMSE about {rmse}, from a noisy histogram of its residuals. The noise of observations is part of it."
 
 
 def save_release_page(path: Path, fitted: Releasable) -> None:
@@ -82,6 +83,7 @@ def explore_release(model: AnyModel, guarantee: Guarantee, plan: Plan | None) ->
     return explore(
         shape=model.shape, n_entries=plan.n_entries, bounds=guarantee.bounds, ranks=plan.ranks,
         core=isinstance(model, TuckerModel), epsilon=guarantee.epsilon, delta=guarantee.delta, used=plan.method,
+        spread=plan.spread,
     )  # fmt: skip
 
 
@@ -93,8 +95,8 @@ def release_page(fitted: Releasable, *, explorer: Explorer | None = None) -> Pag
     model, guarantee = check_releasable(fitted)
     caption = release_captions(guarantee)
     sections = [
-        _buys(explorer, guarantee),
-        _show_spending(guarantee),
+        _buys(explorer, guarantee, _estimate(model)),
+        _show_spending(guarantee, fitted.notes_),
         factor_section(model, caption),
         slice_section(model, caption),
         _explorer_section(explorer, guarantee),
@@ -126,12 +128,27 @@ def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> M
             join(f"{guarantee.mechanism}, ", status_badge(guarantee.status)),
         ),
     ]
-    if explorer is not None:
-        ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
+    estimate = _estimate(model)
+    if estimate is not None:
+        guess = "" if explorer is None else f"; before anything was spent: a guess of {number(_guess(explorer))}"
+        facts.append(("error", f"RMSE about {number(estimate)}", f"from a noisy histogram of its residuals{guess}"))
+    elif explorer is not None:
+        ours, constant = _guess(explorer), explorer.constant(explorer.at)
         gained = f"{1 - ours / constant:.0%} less than" if ours < constant else "no less than"
         told = "this is a constant" if explorer.used == "mean" else f"{gained} a private constant's"
-        facts.append(("expected error", number(ours), f"for a typical tensor; {told}"))
+        facts.append(("guessed error", number(ours), f"for a typical tensor; {told}"))
     return key_list(facts)
+
+
+def _estimate(model: AnyModel) -> float | None:
+    """Return the release's own estimate of its error."""
+    errors = None if isinstance(model, SharedModel) else model.errors
+    return None if errors is None else errors.rmse
+
+
+def _guess(explorer: Explorer) -> float:
+    """Return what the planner expected of the mechanism that ran."""
+    return explorer.errors[explorer.used][explorer.at]
 
 
 def key_list(facts: Sequence[tuple[str, str, str | Markup]]) -> Markup:
@@ -140,12 +157,13 @@ def key_list(facts: Sequence[tuple[str, str, str | Markup]]) -> Markup:
     return tag("dl", *items, class_="keys")
 
 
-def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
-    """Compare the expected error with a constant's and with what next to no noise would leave."""
+def _buys(explorer: Explorer | None, guarantee: Guarantee, estimate: float | None) -> Section | None:
+    """Tell the error as measured; compare the guess with a constant's and with what next to no noise would leave."""
+    measured = "" if estimate is None else MEASURED.format(rmse=number(estimate))
     if explorer is None:
-        return None
+        return Section(name="buys", title="What the budget buys", lead=measured, blocks=()) if measured else None
     title = METHODS[explorer.used].title
-    ours, constant = explorer.errors[explorer.used][explorer.at], explorer.constant(explorer.at)
+    ours, constant = _guess(explorer), explorer.constant(explorer.at)
     simple = explorer.used == "mean"  # then the release is the constant
     bars = [
         *([] if simple else [Bar(name="a constant (private mean)", value=constant, css="bar quiet")]),
@@ -154,7 +172,7 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
     ]
     told = ", ".join(f"{bar.name} {number(bar.value)}" for bar in bars)
     caption = Caption(
-        text="Root mean square error that the planner expects; shorter is better.",
+        text="Root mean square error as the planner guessed it; shorter is better.",
         unit=str(guarantee.unit),
         epsilon=show_at_least(guarantee.epsilon),
         delta=guarantee.delta,
@@ -168,13 +186,19 @@ def _buys(explorer: Explorer | None, guarantee: Guarantee) -> Section | None:
     return Section(
         name="buys",
         title="What the budget buys",
-        lead=ASSUMED,
-        blocks=(figure("error", "Expected error", bar_plots(bars, f"Expected error: {told}."), caption),),
+        lead=f"{measured} {ASSUMED.format(spread=_tell_spread(explorer.spread))}".strip(),
+        blocks=(figure("error", "Guessed error", bar_plots(bars, f"Guessed error: {told}."), caption),),
     )
 
 
-def _show_spending(guarantee: Guarantee) -> Section:
-    """Show on what the budget was spent."""
+def _tell_spread(spread: float | None) -> str:
+    if spread is None:
+        return "a standard deviation of a tenth of the bounds' width"
+    return f"a standard deviation of {number(spread)}, as declared"
+
+
+def _show_spending(guarantee: Guarantee, notes: Sequence[str]) -> Section:
+    """Show on what the budget was spent, and what was found worth measuring."""
     shares = [_share(part) for part in guarantee.composition]
     rows = [[part.name, part.statistic, describe_event(part.event)] for part in guarantee.composition]
     table = data_table(
@@ -184,7 +208,7 @@ def _show_spending(guarantee: Guarantee) -> Section:
     caption = release_captions(guarantee)(
         "Together these are the epsilon and delta above. Everything else follows from them without touching the data."
     )
-    blocks = (tag("figure", tag("div", table, class_="drawn"), caption_list(caption)),)
+    blocks: tuple[Markup, ...] = (tag("figure", tag("div", table, class_="drawn"), caption_list(caption)),)
     if known and len(known) == len(shares) and sum(known) > 0:
         bars = [
             Bar(name=part.name, value=share / sum(known), told=f"{share / sum(known):.0%}")
@@ -193,6 +217,8 @@ def _show_spending(guarantee: Guarantee) -> Section:
         told = ", ".join(f"{bar.name} {bar.told}" for bar in bars)
         plots = bar_plots(bars, f"Shares of the budget: {told}.")
         blocks = (figure("spending", "Shares of the budget", (*plots, table), caption),)
+    if notes:
+        blocks = (*blocks, tag("ul", *(tag("li", note) for note in notes), class_="plain"))
     return Section(
         name="spent",
         title="What the budget was spent on",

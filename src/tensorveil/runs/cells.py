@@ -36,6 +36,8 @@ class Filling:
         The largest number of cells of a tensor of which all missing ones are filled.
     threads
         How many threads predict; None for all.
+    interval
+        A share such as 0.9, for columns low and high; in private runs of unit "value".
     """
 
     at: Path | None = None
@@ -43,6 +45,7 @@ class Filling:
     value_name: str = "value"
     max_cells: int = 20_000_000
     threads: int | None = None
+    interval: float | None = None
 
 
 def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Unit | None = None) -> Fill | None:
@@ -53,6 +56,8 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
     """
     if filling is None:
         return None
+    if filling.interval is not None and (private is None or private.kind != "value"):
+        raise InputError("interval is for private runs of unit value, which measure their own errors. Leave it out.")
     if filling.format == "png":
         check_picture(tensor.shape)
     if filling.at is not None:
@@ -68,7 +73,10 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
         columns = find_missing(tensor)
     else:
         columns = np.indices(tensor.shape, dtype=np.int32).reshape(tensor.order, -1)
-    return Fill(coords=columns.T, format=filling.format, value_name=filling.value_name, threads=filling.threads)
+    return Fill(
+        coords=columns.T, format=filling.format, value_name=filling.value_name, threads=filling.threads,
+        interval=filling.interval,
+    )  # fmt: skip
 
 
 def find_missing(tensor: ObservedTensor) -> NDArray[np.int32]:

@@ -17,14 +17,15 @@ from tensorveil.release.result import make_plain
 from tensorveil.runs.estimators import DEFAULT_RANK
 from tensorveil.runs.reading import Reading, read_privately
 
-__all__ = ["ASSUMED", "PlanRun", "Planned", "plan_budgets"]
+__all__ = ["PlanRun", "Planned", "plan_budgets"]
 
 ASSUMED = (
-    "Unit value: positions are public. Expected errors are for a typical tensor, because the values are not looked at: "
-    "a standard deviation of a tenth of the bounds' width, a quarter of the variance biases, a third interactions; "
-    "the noise of observations is not counted. These are guesses; your own errors will differ. "
-    "Auto does not go by them: it measures in stages, and decides by what it has found. Planning costs no budget."
+    "Unit value: positions are public. These are guesses for a typical tensor, because the values are not looked at: "
+    "{spread}, a quarter of the variance biases, a third interactions; the noise of observations is not counted. "
+    "Compare them with each other; your own errors will differ, and a release measures its own. Auto does not go by "
+    "them: it measures in stages, and decides by what it has found. Planning costs no budget."
 )
+TYPICAL = "a standard deviation of a tenth of the bounds' width (declare yours with --spread)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +44,8 @@ class PlanRun:
         the sizes of the modes and the number of entries.
     model, rank
         The form of the model: "cp", "tucker" or "matrix"; None for its default rank.
+    spread
+        A standard deviation of the values, if one is known without looking at them; None for a typical one.
     """
 
     bounds: tuple[float, float]
@@ -53,6 +56,7 @@ class PlanRun:
     entries: int | None = None
     model: str = "cp"
     rank: Any = None
+    spread: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,13 @@ class Planned:
     delta: float
     methods: tuple[str, ...]
     plans: dict[float, Plan]
+    spread: float | None = None
+
+    @property
+    def assumed(self) -> str:
+        """What the guesses rest on, in words."""
+        declared = f"a standard deviation of {self.spread:g}, as declared" if self.spread is not None else TYPICAL
+        return ASSUMED.format(spread=declared)
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
@@ -89,7 +100,8 @@ class Planned:
             "delta": self.delta,
             "methods": list(self.methods),
             "budgets": budgets,
-            "assumed": ASSUMED,
+            "spread": self.spread,
+            "assumed": self.assumed,
         }
 
 
@@ -106,7 +118,7 @@ def plan_budgets(run: PlanRun) -> Planned:
     plans = {
         epsilon: plan(
             shape=shape, n_entries=entries, bounds=(low, high), ranks=ranks, core=run.model == "tucker",
-            budget=Budget(epsilon=epsilon, delta=run.delta), unit=Unit.value(),
+            budget=Budget(epsilon=epsilon, delta=run.delta), unit=Unit.value(), spread=run.spread,
         )
         for epsilon in dict.fromkeys(run.epsilons)
     }  # fmt: skip
@@ -119,6 +131,7 @@ def plan_budgets(run: PlanRun) -> Planned:
         delta=run.delta,
         methods=tuple(COMPARED),
         plans=plans,
+        spread=run.spread,
     )
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
-from tensorveil.models.evaluate import predict_columns
+from tensorveil.models.evaluate import predict_columns, predict_intervals
 from tensorveil.release.cells import cells_table, read_cells
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.reading import Reading, read_tensor
-from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.formats import write_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Predicted", "PredictionRun", "predict_cells"]
 
@@ -38,6 +38,9 @@ class PredictionRun:
         For a model of unit slice: a file of a person's own entries, or of several people's.
     value_name
         What the column of predictions is called.
+    interval
+        A share such as 0.9: the table gets columns low and high, between which this share of values is expected. For
+        models that know their errors, as releases of unit "value" do.
     force
         Whether an existing output may be replaced.
     """
@@ -47,6 +50,7 @@ class PredictionRun:
     output: Path
     entries: str | os.PathLike[str] | None = None
     value_name: str = "value"
+    interval: float | None = None
     force: bool = False
 
 
@@ -66,21 +70,26 @@ def predict_cells(run: PredictionRun) -> Predicted:
     """Predict the cells that are asked for and write them, whole or not at all."""
     if run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
-    columns, values, modes = (_predict_for_people if is_shared(run.model) else _predict)(run)
-    write_table(cells_table(columns, values, modes, run.value_name), run.output)
-    return Predicted(output=run.output, predictions=len(values))
+    table = (_predict_for_people if is_shared(run.model) else _predict)(run)
+    write_table(table, run.output)
+    return Predicted(output=run.output, predictions=table.num_rows)
 
 
-def _predict(run: PredictionRun) -> tuple[NDArray[np.int32], NDArray[Any], tuple[Mode, ...]]:
+def _predict(run: PredictionRun) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
     fitted = load_model(run.model)
     columns = read_cells(run.at, fitted.modes, fitted.shape)
-    return columns, predict_columns(fitted, columns), fitted.modes
+    if run.interval is None:
+        return cells_table(columns, predict_columns(fitted, columns), fitted.modes, run.value_name)
+    values, low, high = predict_intervals(fitted, columns, run.interval)
+    return cells_table(columns, values, fitted.modes, run.value_name, (low, high))
 
 
-def _predict_for_people(run: PredictionRun) -> tuple[NDArray[np.int32], NDArray[Any], tuple[Mode, ...]]:
+def _predict_for_people(run: PredictionRun) -> pa.Table:
     """Predict with the part that everybody shares and the part that follows from people's own entries."""
+    if run.interval is not None:
+        raise InputError("interval: a release of unit slice does not know its errors. Leave it out.")
     if run.entries is None:
         raise InputError(
             f"{run.model} holds nobody's own part: predictions for a person need the person's entries. "
@@ -94,4 +103,4 @@ def _predict_for_people(run: PredictionRun) -> tuple[NDArray[np.int32], NDArray[
     shape = tuple(people if m == shared.protect else size for m, size in enumerate(shared.shape))
     own = ObservedTensor.from_columns(own.columns, own.values, shape, modes=names)
     columns = read_cells(run.at, shared.modes, shape)
-    return columns, shared.predict_for(own, columns.T), shared.modes
+    return cells_table(columns, shared.predict_for(own, columns.T), shared.modes, run.value_name)

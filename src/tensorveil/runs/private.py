@@ -68,6 +68,8 @@ class Released:
     shape: tuple[int, ...]
     plan: Plan
     method_chosen_by: str
+    notes: tuple[str, ...]
+    estimated_rmse: float | None
     filled: int | None
     guarantee: Guarantee
     ledger: str | None
@@ -87,6 +89,9 @@ class Released:
             "shape": list(self.shape),
             "method": self.plan.method,
             "method_chosen_by": self.method_chosen_by,
+            "notes": list(self.notes),
+            "estimated_rmse": self.estimated_rmse,
+            "guessed_rmse": self.plan.guess,
             "expected": [{"method": each.method, "rmse": each.rmse} for each in self.plan.predictions],
             "filled": self.filled,
             "guarantee": self.guarantee.to_json(),
@@ -156,6 +161,8 @@ def _gather_facts(run: PrivateRun, fill: Fill | None) -> Released:
         shape=tuple(model.shape),
         plan=estimator.plan_,
         method_chosen_by="planner" if estimator.method == "auto" else "user",
+        notes=estimator.notes_,
+        estimated_rmse=getattr(estimator, "estimated_rmse_", None),  # whole users have none
         filled=None if fill is None else len(fill.coords),
         guarantee=estimator.guarantee_,
         ledger=None if ledger is None else str(getattr(ledger, "path", ledger)),

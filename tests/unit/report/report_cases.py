@@ -76,6 +76,7 @@ class Fit:
     model_: Any
     guarantee_: Any
     plan_: Any = None
+    notes_: tuple[str, ...] = ()
 
     def confirm(self) -> None:
         """Do nothing: there is no ledger."""
