@@ -78,7 +78,7 @@ def fit_pairs(precision: Array, score: Array, rank: int, sweeps: int, start: Pai
 def _start(precision: Array, score: Array, rank: int) -> PairEffect:
     """Start from leading singular vectors, scaled so that noise is about even."""
     rows, columns = precision.shape
-    average = precision.mean()
+    average = max(float(precision.mean()), 1e-300)
     by_row = np.sqrt(np.maximum(precision.mean(axis=1), _LEAST_WEIGHT * average))
     by_column = np.sqrt(np.maximum(precision.mean(axis=0) / average, _LEAST_WEIGHT))
     one, values, other = _leading(score / np.outer(by_row, by_column), rank)

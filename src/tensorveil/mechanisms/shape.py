@@ -22,8 +22,9 @@ _PER_OCTAVE, _OCTAVES = 3, 7
 _CLEAR, _POOLED_CLEAR = 3.0, 3.0
 # Pooled mass is spread over bins that fall by half each, and over at most so many.
 _TAIL_BINS = 5
-# If nothing stands out, residuals are taken to be spread evenly over this share of the width, on both sides.
-_BLIND = 0.3
+# If nothing stands out, or less than this share of the residuals, which are known to be somewhere, they are taken to be
+# spread evenly over a share of the width, on both sides.
+_LEAST_SEEN, _BLIND = 0.75, 0.3
 # An interval must leave this share of the signal.
 _LEAST_SLOPE = 0.5
 # How much of the variance that clipping takes away is signal that is lost. Of 0.3, 0.6 and 1 this has the least error
@@ -126,19 +127,25 @@ def make_edges(width: float, per_octave: int, octaves: int) -> Array:
 def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
     """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed."""
     clear = np.flatnonzero(counts > _CLEAR * noise)
-    if len(clear) < 2 and counts[clear].sum() < 0.5 * n:
-        inside = (edges[:-1] >= _BLIND * edges[0]) & (edges[1:] <= _BLIND * edges[-1])
-        masses: Array = np.where(inside, np.diff(edges), 0.0)
-        return np.asarray(masses / masses.sum())
+    if not len(clear):
+        return _spread_blindly(edges)
     counts = counts.copy()
     first, last = int(clear[0]), int(clear[-1])
     last = _pool_tail(counts, np.arange(last + 1, len(counts)), noise, last)
     first = _pool_tail(counts, np.arange(first)[::-1], noise, first)
+    if counts[first : last + 1].sum() < _LEAST_SEEN * n:
+        return _spread_blindly(edges)
     masses = np.zeros(len(counts))
     masses[first : last + 1] = project(counts[first : last + 1], n) / n
     if np.count_nonzero(masses) < 2:  # one bin is as narrow as it gets; a variance of 0 could not be divided by
         at = int(np.argmax(masses))
         masses[max(at - 1, 0) : at + 2] = 1.0
+    return np.asarray(masses / masses.sum())
+
+
+def _spread_blindly(edges: Array) -> Array:
+    inside = (edges[:-1] >= _BLIND * edges[0]) & (edges[1:] <= _BLIND * edges[-1])
+    masses: Array = np.where(inside, np.diff(edges), 0.0)
     return np.asarray(masses / masses.sum())
 
 

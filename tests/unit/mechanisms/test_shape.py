@@ -1,0 +1,110 @@
+"""The shape of residuals: masses from noisy counts, and what clipping to an interval does."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensorveil.mechanisms.shape import Shape, private_shape
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.noise import SeededSource
+from tensorveil.privacy.gate import PrivateValues
+from tensorveil.privacy.private import Private
+
+
+def measure(
+    values: Any, bounds: tuple[float, float], *, epsilon: float = 1e6, known: Any = None, seed: int = 0
+) -> Shape:
+    values = np.asarray(values, dtype=float)
+    columns = np.zeros((2, len(values)), dtype=np.int32)
+    data = PrivateValues(columns=columns, values=Private(values), shape=(1, 1), bounds=bounds)
+    known = np.zeros(len(values)) if known is None else known
+    return private_shape(data, known, Spend(source=SeededSource(seed), epsilon=epsilon))
+
+
+def least_noise(reach: float, kept: float) -> float:
+    """A gain as that of a weak signal: noise counts, and so does what is lost."""
+    return kept**2 / (kept + 30.0 * reach**2)
+
+
+def test_masses_are_the_histogram() -> None:
+    values = np.random.default_rng(0).uniform(-3, 3, 5000)
+    shape = measure(values, (-4.0, 4.0))
+    exact = np.histogram(values, shape.edges)[0] / 5000
+    np.testing.assert_allclose(shape.masses, exact, atol=1e-4)
+    assert shape.masses.sum() == pytest.approx(1.0)
+    assert shape.edges[[0, -1]].tolist() == [-8.0, 8.0]
+    assert shape.variance == pytest.approx(3.0, rel=0.05)
+
+
+@pytest.mark.parametrize("spreads", [0.8, 1.2, 2.0])
+def test_slopes_of_gaussian_laws_are_known(spreads: float) -> None:
+    """Bussgang: the regression of clipped on unclipped numbers is erf of the limit over sqrt 2."""
+    values = np.random.default_rng(0).standard_normal(400_000)
+    shape = measure(values, (-8.0, 8.0))
+    interval = shape.interval(-spreads, spreads)
+    assert interval.slope == pytest.approx(math.erf(spreads / math.sqrt(2)), abs=0.02)
+    assert interval.shift == pytest.approx(0.0, abs=0.01)
+
+
+def test_slopes_of_two_values_are_widths() -> None:
+    """Of values that are 0 or 1 around their mean, an interval of width w leaves the share w of the signal."""
+    ones = np.random.default_rng(0).random(50_000) < 0.04
+    shape = measure(ones, (0.0, 1.0), known=np.full(50_000, 0.04))
+    one, zero = float(shape.middles[-1]), float(shape.middles[np.argmax(shape.masses)])
+    one = float(shape.middles[np.flatnonzero(shape.masses)[-1]])
+    for high in (0.1, 0.3, 0.6):
+        interval = shape.interval(zero, high)
+        assert interval.slope == pytest.approx((high - zero) / (one - zero), abs=1e-6)
+
+
+def test_skewed_values_have_intervals_that_are_not_symmetric() -> None:
+    values = np.random.default_rng(0).exponential(1.0, 100_000) - 1.0
+    interval = measure(np.clip(values, -10, 10), (-10.0, 10.0)).best_interval(least_noise)
+    assert interval.high > -1.2 * interval.low
+    assert interval.slope >= 0.3
+    mirrored = measure(np.clip(-values, -10, 10), (-10.0, 10.0)).best_interval(least_noise)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-interval.high, -interval.low), rel=0.3)
+
+
+def test_less_noise_widens_intervals() -> None:
+    shape = measure(np.random.default_rng(0).standard_normal(50_000), (-8.0, 8.0))
+    widths = []
+    for noise in (1e-4, 1e-1, 1e2):
+        interval = shape.best_interval(lambda reach, kept, noise=noise: kept**2 / (kept + noise * reach**2))
+        widths.append(interval.high - interval.low)
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > widths[-1]
+
+
+@pytest.mark.parametrize("tail", [1.0, 0.7])  # a Gaussian law, and a heavier tail
+def test_few_entries_are_not_left_to_noise(tail: float) -> None:
+    """Of few entries at a small budget noisy counts say next to nothing: spread and slope stay near what they can be."""
+    normal = np.random.default_rng(1).standard_normal(3200)
+    values = 0.1 * np.sign(normal) * np.abs(normal) ** (1 / tail)
+    spread = float(np.std(values))
+    for seed in range(50):
+        shape = measure(values, (-0.75, 0.75), epsilon=0.03, seed=seed)
+        assert 0.2 * spread < shape.variance**0.5 < 0.75
+        assert 0.3 <= shape.best_interval(least_noise).slope <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.5] * 5, [-1.0, 1.0], [0.0] * 3000, [1.0] * 2999 + [-1.0]])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 10.0, 1e6])
+def test_whatever_was_counted_there_is_a_spread(values: Any, epsilon: float) -> None:
+    """Spread and slope are divided by."""
+    for seed in range(20):
+        shape = measure(values, (-1.0, 1.0), epsilon=epsilon, seed=seed)
+        interval = shape.best_interval(least_noise)
+        assert shape.masses.sum() == pytest.approx(1.0)
+        assert np.count_nonzero(shape.masses) >= 2
+        assert shape.variance > 0
+        assert interval.slope > 0
+        assert interval.low < interval.high
+        assert np.isfinite([interval.reach, interval.shift, interval.kept]).all()
+
+
+def test_values_that_are_all_equal_have_a_narrow_shape() -> None:
+    shape = measure(np.full(3000, 0.001), (-1.0, 1.0), epsilon=1.0)
+    assert shape.variance**0.5 < 0.05
