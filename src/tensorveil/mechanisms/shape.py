@@ -19,7 +19,7 @@ from tensorveil.privacy.gate import PrivateValues
 
 _PER_OCTAVE, _OCTAVES = 3, 7
 # A bin counts from this many standard deviations of its noise on, pooled tails from this many of theirs.
-_CLEAR, _POOLED_CLEAR = 3.0, 3.0
+_CLEAR, _POOLED_CLEAR = 3.0, 2.0
 # Pooled mass is spread over bins that fall by half each, and over at most so many.
 _TAIL_BINS = 5
 # If nothing stands out, or less than this share of the residuals, which are known to be somewhere, they are taken to be
