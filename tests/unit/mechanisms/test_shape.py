@@ -72,7 +72,12 @@ def test_less_noise_widens_intervals() -> None:
     shape = measure(np.random.default_rng(0).standard_normal(50_000), (-8.0, 8.0))
     widths = []
     for noise in (1e-4, 1e-1, 1e2):
-        interval = shape.best_interval(lambda reach, kept, noise=noise: kept**2 / (kept + noise * reach**2))
+
+
+        def gain(reach: float, kept: float, noise: float = noise) -> float:
+            return kept**2 / (kept + noise * reach**2)
+
+        interval = shape.best_interval(gain)
         widths.append(interval.high - interval.low)
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > widths[-1]
