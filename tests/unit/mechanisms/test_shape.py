@@ -73,7 +73,6 @@ def test_less_noise_widens_intervals() -> None:
     widths = []
     for noise in (1e-4, 1e-1, 1e2):
 
-
         def gain(reach: float, kept: float, noise: float = noise) -> float:
             return kept**2 / (kept + noise * reach**2)
 
