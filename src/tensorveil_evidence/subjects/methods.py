@@ -62,7 +62,7 @@ def choose_neighbours(method: Method) -> Callable[[], list[Any]]:
 
 
 def staged_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
-    """Return an 8 x 8 x 8 tensor of which one half is at either bound, and its neighbour with one value at the other."""
+    """Return an 8 x 8 x 8 tensor, half of it at either bound, and its neighbour with one value at the other."""
     shape = (_SIDE,) * 3
     cells = np.argwhere(np.ones(shape))
     columns = np.ascontiguousarray(cells.T.astype(np.int32))

@@ -84,7 +84,7 @@ def test_less_noise_widens_intervals() -> None:
 
 @pytest.mark.parametrize("tail", [1.0, 0.7])  # a Gaussian law, and a heavier tail
 def test_few_entries_are_not_left_to_noise(tail: float) -> None:
-    """Of few entries at a small budget noisy counts say next to nothing: spread and slope stay near what they can be."""
+    """Of few entries at a small budget noisy counts say next to nothing: spread and slope stay what they can be."""
     normal = np.random.default_rng(1).standard_normal(3200)
     values = 0.1 * np.sign(normal) * np.abs(normal) ** (1 / tail)
     spread = float(np.std(values))
