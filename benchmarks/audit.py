@@ -24,7 +24,7 @@ BEGIN, END = "<!-- begin of the table: python -m benchmarks.audit -->", "<!-- en
 FAMILIES = {
     "noise/": "Noise mechanisms",
     "statistic/": "Noisy statistics of private completion",
-    "completion/": "Methods of private completion, whole runs on 2 x 2 matrices",
+    "completion/": "Methods of private completion, whole runs on tiny tensors",
     "selection/": "Private selection: errors of models on held-out entries",
     "users/": "Rounds of user-level fits",
     "one run/": "Private completion, one run with canaries",

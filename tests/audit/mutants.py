@@ -17,7 +17,7 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP
 from tensorveil.kernels import bounding
-from tensorveil.mechanisms import comparison, stages
+from tensorveil.mechanisms import comparison, mean, stages
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.spend import Spend
@@ -25,7 +25,7 @@ from tensorveil.models import CPModel
 from tensorveil.noise import Grid, SeededSource, snap
 from tensorveil.privacy import gate, gaussian_mu
 from tensorveil.tensor import ObservedTensor
-from tensorveil_evidence.subjects.methods import entry_neighbours, flatten_solution, value_neighbours
+from tensorveil_evidence.subjects.methods import choose_neighbours, entry_neighbours, flatten_solution, value_neighbours
 from tensorveil_evidence.subjects.selection import draw_errors
 from tensorveil_evidence.subjects.subject import source
 
@@ -50,9 +50,9 @@ class Mutant:
 def transcript(method: Any, claim: Any, make_source: Any = source, with_model: bool = False) -> Any:
     """Return the mechanism that runs a method once and gives all its noisy statistics (and its model)."""
     adapts = "docs/guarantees.md#counts" in METHODS[method].proofs
-    form = Form(ranks=(1, 1), core=False, sweeps=3, restarts=1, threads=1, seed=0)
 
     def mechanism(data: Any, rng: np.random.Generator) -> Any:
+        form = Form(ranks=(1,) * len(data.shape), core=False, sweeps=3, restarts=1, threads=1, seed=0)
         seen = []
         originals = {name: getattr(Spend, name) for name in NOISED}
 
@@ -153,8 +153,14 @@ def width_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def peeking(patch: pytest.MonkeyPatch) -> None:
-    """Whether tables are measured follows from the variance of the values themselves."""
-    patch.setattr(stages._Run, "prefers_mean", lambda run, _: bool(np.var(run.data.values.reveal()) < 3.5))
+    """Where residuals are clipped follows from the variance of the values themselves."""
+    original = stages._Run.choose_interval
+
+    def choose_interval(run: Any, *arguments: Any) -> Any:
+        found, narrow = original(run, *arguments), np.var(run.data.values.reveal()) < 3.5
+        return dataclasses.replace(found, low=found.low / 100, high=found.high / 100) if narrow else found
+
+    patch.setattr(stages._Run, "choose_interval", choose_interval)
 
 
 class Unclipped:
@@ -217,7 +223,7 @@ def count_not_multiplied(patch: pytest.MonkeyPatch) -> None:
 
 def center_without_charge(patch: pytest.MonkeyPatch) -> None:
     """The exact mean serves as the private center."""
-    patch.setattr(stages, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
+    patch.setattr(mean, "private_mean", lambda data, spend: float(np.mean(data.values.reveal())))
 
 
 class Repeating(SeededSource):
@@ -311,6 +317,15 @@ def unclipped_mean(tensor: Any, rng: np.random.Generator) -> Any:
     return fit.model_.offset
 
 
+def two_sums(values: Any, rng: np.random.Generator) -> Any:
+    """Two sums, whose noise is the same."""
+    one, other = Spend(source=Repeating(rng), epsilon=TWO.epsilon).split(0.5, 0.5)
+    at = np.zeros(len(values), dtype=np.int64)
+    return np.array(
+        [one.sums(values[:1], LOW, HIGH, at[:1], 1).values, other.sums(values[1:], LOW, HIGH, at[1:], 1).values]
+    )
+
+
 def outlier(value: Any) -> Any:
     return ObservedTensor([[0, 0], [0, 1], [1, 0], [1, 1]], [value, 0.5, 0.2, 0.4], shape=(2, 2))
 
@@ -346,7 +361,7 @@ def run(
     samples: int = 240,
 ) -> Any:
     """A mutant of a whole method, run one by one."""
-    pairs = value_neighbours if METHODS[method].unit == "value" else entry_neighbours
+    pairs = choose_neighbours(METHODS[method])
     mechanism = transcript(method, claim, make_source, with_model)
     return Mutant(
         name=name, mechanism=mechanism, neighbours=pairs()[0], claim=claim, break_it=break_it, samples=samples,
@@ -369,7 +384,7 @@ MUTANTS = [
     bulk("counts of which one moves", "counts", PURE, one_count),
     bulk("products of pairs within the square of the limit", "pair products", PURE, limit_squared, MEETING, 10_000),
     bulk("sums whose noise forgets the width", "sums", PURE, width_forgotten),
-    run("a decision that peeks", "margins", TWO, peeking),
+    run("a decision that peeks", "input", TWO, peeking),
     Mutant(
         name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
         claim=PURE, break_it=no_clip, samples=400, batched=False,
@@ -382,9 +397,12 @@ MUTANTS = [
         name="errors that are not clipped", mechanism=errors_of_a_wild_model, neighbours=entry_neighbours()[0],
         claim=PURE, break_it=errors_not_clipped, samples=1_000, batched=False,
     ),
-    run("passes that are not counted", "margins", TWO_MU, count_not_multiplied, samples=1_200),
-    run("a center that is not charged", "output", TWO, center_without_charge, with_model=True),
-    run("one draw of noise for two releases", "margins", TWO, nothing, Repeating),
+    run("passes that are not counted", "input", TWO_MU, count_not_multiplied, samples=1_200),
+    run("a center that is not charged", "mean", TWO, center_without_charge, with_model=True),
+    Mutant(
+        name="one draw of noise for two releases", mechanism=two_sums, neighbours=VALUES, claim=TWO, break_it=nothing,
+        samples=240, batched=False,
+    ),
     run("a seed that everybody knows", "mean", TWO, nothing, same_seed),
     run("a source of few bits", "mean", TWO, nothing, FewBits, samples=6_000),
     run("a factor without noise, unit entry", "gram", TWO, forgotten_factor),

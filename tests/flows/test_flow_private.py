@@ -46,7 +46,7 @@ def test_values_from_a_table_to_a_release(tmp_path: Path, capsys: pytest.Capture
     words = " ".join(captured.out.split())
     model, guarantee = load_release(output)
     assert guarantee.sentence() in words
-    assert "chosen by the planner" in words
+    assert "chosen by auto" in words
     assert "No --ledger" not in captured.err
     assert names(output) == RELEASE
     assert guarantee.private

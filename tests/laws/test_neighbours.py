@@ -144,7 +144,7 @@ def check_neighbours(unit: str, method: str, delta: float, seeds: Any) -> None:
     worst = 0.0
     for seed in seeds:
         case = draw_case(seed, unit)
-        epsilon = (1.5, 40.0, 3000.0)[seed % 3]  # with which later stages are reached
+        epsilon = (1.5, 300.0, 3000.0)[seed % 3]  # with which later stages are reached
         first = Script()
         fitted = run(unit, method, delta, case, case[2], first, seed // 3, epsilon)
         second = Script(first)

@@ -303,7 +303,7 @@ def _show_release(released: Released) -> None:
 
     out = console()
     out.print(f"[bold]{escape(released.guarantee.sentence())}[/bold]")
-    chosen = "chosen by the planner from public facts" if released.method_chosen_by == "planner" else "as asked"
+    chosen = "chosen by auto" if released.method_chosen_by == "planner" else "as asked"
     table = Table(show_header=False)
     table.add_row("method", f"{released.plan.method}: {released.guarantee.mechanism}, {chosen}")
     table.add_row("model", f"{released.model}, rank {_rank(released.rank)}")

@@ -109,7 +109,7 @@ def private_options(function: Function) -> Function:
             help="Private: what is protected: a value (positions are public), a whole entry, or all entries of one "
             "index of a mode, such as slice:user.",
         ),
-        click.option("--method", help=f"Private: mechanism: {', '.join(names)} [default: auto, by the planner]."),
+        click.option("--method", help=f"Private: mechanism: {', '.join(names)} [default: auto, which adapts]."),
         click.option(
             "--spread",
             type=float,

@@ -27,8 +27,8 @@ class PrivateSettings(Params):
     bounds
         Lowest and highest possible value: declared, never read off the data. Values outside are clipped.
     method
-        "auto" chooses from public quantities alone; or the name of one method of the unit, as listed in
-        `tensorveil.mechanisms.names.BY_UNIT`.
+        "auto" measures in stages in unit "value", deciding by what it has released, and chooses from public facts in
+        the others; or the name of one method of the unit, as listed in `tensorveil.mechanisms.names.BY_UNIT`.
     ledger, purpose
         A `Ledger` or its path: the fit is charged there, for this purpose, before anything is computed.
     threads

@@ -60,6 +60,7 @@ METHOD = Method(
     run=run_gradient,
     proofs=(
         "docs/guarantees.md#sums",
+        "docs/guarantees.md#counts",
         "docs/guarantees.md#input",
         "docs/guarantees.md#gradient",
         "docs/guarantees.md#errors",

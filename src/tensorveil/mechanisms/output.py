@@ -67,6 +67,7 @@ METHOD = Method(
     run=run_output,
     proofs=(
         "docs/guarantees.md#sums",
+        "docs/guarantees.md#counts",
         "docs/guarantees.md#input",
         "docs/guarantees.md#output",
         "docs/guarantees.md#errors",

@@ -1,7 +1,8 @@
 """Every method of private completion, as whole runs on tiny tensors: everything that is released, on neighbours.
 
 The tensors are as small as the methods allow, with values at their bounds, because one value then counts most and a
-run takes about a millisecond. What is drawn is all that would be released: offset, factors, core, biases.
+run takes about a millisecond. Methods that measure in stages need more entries: with fewer they release a mean. What is
+drawn is all that would be released: offset, factors, core, biases, errors.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
 from tensorveil.mechanisms.catalogue import METHODS
-from tensorveil.mechanisms.data import Form
+from tensorveil.mechanisms.data import Form, Outcome
+from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy.gate import PrivateEntries, PrivateValues
 from tensorveil.privacy.private import Private
@@ -25,6 +27,10 @@ Array = NDArray[Any]
 
 BOUNDS = (-1.0, 3.0)
 _EPSILON, _MU = 2.0, 2.0
+STAGES = "docs/guarantees.md#stages"
+_SIDE, _STAGED_RUNS = 8, 2_000
+# Models of stages have as many components as two-way effects were found; outputs are padded to this length.
+_LONGEST = 256
 
 
 def method_subjects() -> Iterator[BlackBox]:
@@ -40,12 +46,32 @@ def method_subjects() -> Iterator[BlackBox]:
                     claim=claim,
                     proven=claim,
                     about="whole runs",
-                    neighbours=value_neighbours if method.unit == "value" else entry_neighbours,
+                    neighbours=choose_neighbours(method),
                     mechanism=whole_run(name, claim, core),
                     batched=False,
                     samples=2_000,
-                    many=method.audit_runs,
+                    many=_STAGED_RUNS if STAGES in method.proofs else method.audit_runs,
                 )
+
+
+def choose_neighbours(method: Method) -> Callable[[], list[Any]]:
+    """Return what gives neighbours for a method."""
+    if method.unit == "entry":
+        return entry_neighbours
+    return staged_neighbours if STAGES in method.proofs else value_neighbours
+
+
+def staged_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
+    """Return an 8 x 8 x 8 tensor, half of it at either bound, and its neighbour with one value at the other."""
+    shape = (_SIDE,) * 3
+    cells = np.argwhere(np.ones(shape))
+    columns = np.ascontiguousarray(cells.T.astype(np.int32))
+    values = np.where(cells[:, 0] < _SIDE // 2, *BOUNDS)
+    changed = np.append(BOUNDS[1], values[1:])
+    one, other = (
+        PrivateValues(columns=columns, values=Private(each), shape=shape, bounds=BOUNDS) for each in (values, changed)
+    )
+    return [(one, other)]
 
 
 def value_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
@@ -73,13 +99,22 @@ def entry_neighbours() -> list[tuple[PrivateEntries, PrivateEntries]]:
 
 def whole_run(name: str, claim: Claim, core: bool) -> Callable[[Any, np.random.Generator], Array]:
     """Return the mechanism that runs a method once, from the same public start, and gives all it would release."""
-    form = Form(ranks=(1, 1), core=core, sweeps=3, restarts=1, threads=1, seed=0)
 
     def mechanism(data: Any, rng: np.random.Generator) -> Array:
+        form = Form(ranks=(1,) * len(data.shape), core=core, sweeps=3, restarts=1, threads=1, seed=0)
         spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
-        return flatten_solution(METHODS[name].run(data, form, spend).solution)
+        found = flatten_outcome(METHODS[name].run(data, form, spend))
+        if STAGES not in METHODS[name].proofs:
+            return found
+        return np.pad(found, (0, _LONGEST - len(found)), constant_values=np.nan)
 
     return mechanism
+
+
+def flatten_outcome(outcome: Outcome) -> Array:
+    """Return every number of a solution, and of its errors where they were measured."""
+    found, errors = flatten_solution(outcome.solution), outcome.errors
+    return found if errors is None else np.concatenate([found, errors.levels, errors.masses.reshape(-1)])
 
 
 def flatten_solution(solution: Solution) -> Array:

@@ -75,7 +75,7 @@ def test_one_way_tables_give_biases() -> None:
 def test_perturbed_values_are_a_table_too() -> None:
     columns, values = draw()
     noisy = values + 0.3 * np.random.default_rng(5).standard_normal(len(values))
-    gathered = gather_values(columns, SHAPE, noisy, 0.09, [(0, 1), (1, 2)])
+    gathered = gather_values([Cells.of(columns, SHAPE, modes) for modes in ((0, 1), (1, 2))], noisy, 0.09)
     np.testing.assert_allclose(gathered[0].noise, 0.09 * gathered[0].cells.counts)
     effects = fit(columns, gathered, 0.02)
     assert np.sqrt(np.mean((effects.at(columns) - values) ** 2)) < 0.3 * np.std(values)
@@ -85,7 +85,8 @@ def test_noise_alone_is_not_taken_for_biases() -> None:
     """Twenty Laplace draws vary by chance more than twenty Gaussian ones, and are not biases."""
     columns = np.argwhere(np.ones((20, 160))).T.astype(np.int32)
     cells = Cells.of(columns, (20, 160), (0,))
-    mistaken, found = 0, 0
+    mistaken: int = 0
+    found: int = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
         noise = rng.laplace(scale=20.0 / np.sqrt(2.0), size=20)
@@ -94,9 +95,9 @@ def test_noise_alone_is_not_taken_for_biases() -> None:
             table = Table(cells=cells, sums=noise + 160 * biases, noise=400.0)
             effects = fit_effects(columns, [table], Effects.constant((20, 160), 0.0), 0.01, 1)
             if biases is truth:
-                found += np.corrcoef(effects.biases[0], truth)[0, 1] > 0.8
+                found += int(np.corrcoef(effects.biases[0], truth)[0, 1] > 0.8)
             else:
-                mistaken += np.std(effects.biases[0]) > 0.5 * 20 / 160
+                mistaken += int(np.std(effects.biases[0]) > 0.5 * 20 / 160)
     assert mistaken <= 3
     assert found >= 80
 

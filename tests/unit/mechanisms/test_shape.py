@@ -72,7 +72,11 @@ def test_less_noise_widens_intervals() -> None:
     shape = measure(np.random.default_rng(0).standard_normal(50_000), (-8.0, 8.0))
     widths = []
     for noise in (1e-4, 1e-1, 1e2):
-        interval = shape.best_interval(lambda reach, kept, noise=noise: kept**2 / (kept + noise * reach**2))
+
+        def gain(reach: float, kept: float, noise: float = noise) -> float:
+            return kept**2 / (kept + noise * reach**2)
+
+        interval = shape.best_interval(gain)
         widths.append(interval.high - interval.low)
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > widths[-1]
@@ -80,7 +84,7 @@ def test_less_noise_widens_intervals() -> None:
 
 @pytest.mark.parametrize("tail", [1.0, 0.7])  # a Gaussian law, and a heavier tail
 def test_few_entries_are_not_left_to_noise(tail: float) -> None:
-    """Of few entries at a small budget noisy counts say next to nothing: spread and slope stay near what they can be."""
+    """Of few entries at a small budget noisy counts say next to nothing: spread and slope stay what they can be."""
     normal = np.random.default_rng(1).standard_normal(3200)
     values = 0.1 * np.sign(normal) * np.abs(normal) ** (1 / tail)
     spread = float(np.std(values))
