@@ -384,7 +384,7 @@ MUTANTS = [
     bulk("counts of which one moves", "counts", PURE, one_count),
     bulk("products of pairs within the square of the limit", "pair products", PURE, limit_squared, MEETING, 10_000),
     bulk("sums whose noise forgets the width", "sums", PURE, width_forgotten),
-    run("a decision that peeks", "input", TWO, peeking),
+    run("a decision that peeks", "input", TWO, peeking, samples=600),
     Mutant(
         name="values that are not clipped", mechanism=unclipped_mean, neighbours=(outlier(0.0), outlier(50.0)),
         claim=PURE, break_it=no_clip, samples=400, batched=False,

@@ -17,6 +17,7 @@ import numpy as np
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Array, Form, make_constant
+from tensorveil.mechanisms.design import predict_entries
 from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
 from tensorveil.solvers.task import Solution
 
@@ -39,11 +40,15 @@ _LARGEST_CORE = 1 << 15
 
 @dataclass(kw_only=True)
 class Effects:
-    """Offset, biases and two-way effects, with the variances that biases were found to have."""
+    """Offset, biases, two-way effects and products, with the variances that biases were found to have.
+
+    ``products`` are components over all modes, a factor for each mode, that tables alone suggest.
+    """
 
     offset: float
     biases: list[Array]
     pairs: dict[Modes, PairEffect] = field(default_factory=dict)
+    products: tuple[Array, ...] | None = None
     priors: list[float] | None = None
     rest: float = 0.0
 
@@ -59,6 +64,8 @@ class Effects:
             total += bias[column]
         for (one, other), pair in self.pairs.items():
             total += pair.at(columns[one], columns[other])
+        if self.products is not None:
+            total += predict_entries(columns, None, self.products, None)
         return total
 
 
@@ -183,7 +190,7 @@ def level(raw: Array, center: float, bounds: tuple[float, float]) -> float:
 
 
 def join(shape: tuple[int, ...], form: Form, effects: Effects, components: Solution | None) -> Solution:
-    """Return one model of everything: two-way effects become components that are constant along the other modes."""
+    """Return one model of everything: effects become components, which are constant along modes they do not have."""
     solution = components if components is not None else make_constant(shape, form, 0.0)
     found = solution.biases or [0.0] * len(shape)
     biases = tuple(bias + more for bias, more in zip(effects.biases, found, strict=True))
@@ -206,17 +213,25 @@ def scale_solution(solution: Solution, center: float, stretch: float) -> Solutio
     return replace(solution, offset=offset, biases=biases, factors=(first * stretch, *others))
 
 
-_Single = tuple[Modes, Array, Array]
+# Some modes, and a column for each.
+_Single = tuple[Modes, tuple[Array, ...]]
 
 
 def _list_components(effects: Effects) -> list[_Single]:
-    """Return the components of all two-way effects that are there, the strongest first."""
-    found = [
-        (strength, (modes, pair.left[:, k], pair.right[:, k]))
+    """Return the components of all two-way effects and products that are there, the strongest first."""
+    found: list[tuple[float, _Single]] = [
+        (strength, (modes, (pair.left[:, k], pair.right[:, k])))
         for modes, pair in effects.pairs.items()
         for k, strength in enumerate(pair.strengths)
-        if strength > _TRACE * effects.rest
     ]
+    if effects.products is not None:
+        modes = tuple(range(len(effects.products)))
+        strengths = np.prod([np.mean(factor**2, axis=0) for factor in effects.products], axis=0)
+        found += [
+            (float(strength), (modes, tuple(factor[:, k] for factor in effects.products)))
+            for k, strength in enumerate(strengths)
+        ]
+    found = [each for each in found if each[0] > _TRACE * effects.rest]
     return [single for _, single in sorted(found, key=lambda each: -each[0])]
 
 
@@ -224,10 +239,7 @@ def _widen_factors(factors: Sequence[Array], singles: Sequence[_Single]) -> tupl
     """Append components to the factors of a CP model."""
     widened = []
     for mode, factor in enumerate(factors):
-        columns = [
-            left if mode == modes[0] else right if mode == modes[1] else np.ones(len(factor))
-            for modes, left, right in singles
-        ]
+        columns = [own[modes.index(mode)] if mode in modes else np.ones(len(factor)) for modes, own in singles]
         widened.append(np.concatenate([factor, np.stack(columns, axis=1)], axis=1))
     return tuple(widened)
 
@@ -243,9 +255,9 @@ def _widen_core(solution: Solution, singles: Sequence[_Single]) -> Solution:
     order = solution.core.ndim
     columns: list[list[Array]] = [[np.ones(len(factor))] for factor in solution.factors]
     places = []
-    for modes, left, right in singles:
+    for modes, own in singles:
         place = list(solution.core.shape)  # the column of ones stands first
-        for mode, column in zip(modes, (left, right), strict=True):
+        for mode, column in zip(modes, own, strict=True):
             place[mode] += len(columns[mode])
             columns[mode].append(column)
         places.append(tuple(place))
@@ -260,5 +272,5 @@ def _widen_core(solution: Solution, singles: Sequence[_Single]) -> Solution:
 
 
 def _core_size(shape: tuple[int, ...], singles: Sequence[_Single]) -> int:
-    ranks = [rank + 1 + sum(mode in modes for modes, _, _ in singles) for mode, rank in enumerate(shape)]
+    ranks = [rank + 1 + sum(mode in modes for modes, _ in singles) for mode, rank in enumerate(shape)]
     return int(np.prod(ranks))

@@ -60,8 +60,15 @@ def private_errors(data: PrivateValues, solution: Solution, threads: int | None,
     level = np.searchsorted(levels, predictions, side="right")
     noisy = spend.counts(level * n_bins + bins, n_levels * n_bins)
     entries = np.bincount(level, minlength=n_levels)
-    rows = zip(noisy.values.reshape(n_levels, n_bins), entries, strict=True)
-    masses = np.array([_denoise(counts, noisy.variance**0.5, int(n), edges) for counts, n in rows]) / data.n_entries
+    masses = np.zeros((n_levels, n_bins))
+    for row, counts in enumerate(noisy.values.reshape(n_levels, n_bins)):
+        own = predictions[level == row]
+        low, high = data.bounds[0] - float(own.max()), data.bounds[1] - float(own.min())  # no residual is beyond
+        first = int(np.searchsorted(edges, low, side="right")) - 1
+        last = int(np.searchsorted(edges, high, side="left"))
+        first, last = max(first, 0), min(last, n_bins)
+        own_edges = edges[first : last + 1]
+        masses[row, first:last] = _denoise(counts[first:last], noisy.variance**0.5, int(entries[row]), own_edges)
     part = spend.part("errors", "histogram of the residuals of the released predictions")
     return Errors(levels=levels, edges=edges, masses=masses / masses.sum()), part
 

@@ -36,10 +36,11 @@ _LOST = 0.6
 class Interval:
     """Where residuals are clipped, and what that does to them.
 
-    ``slope`` is the regression coefficient of clipped on unclipped residuals: the share of the signal that is left, for
-    Gaussian laws (Bussgang 1952) as well as for values that are 0 or 1. ``kept`` is the share of the signal that can be
-    had back by dividing by it; a clipped residual c stands for (c - shift) / slope. ``taken`` is how much clipping
-    takes off a residual, on average.
+    ``slope`` is the share of the signal that is left. For Gaussian laws it is the regression coefficient of clipped on
+    unclipped residuals, which is also the share of the residuals that are not clipped (Bussgang 1952). If values are 0
+    or 1 it is the former; under heavy tails, a small effect is left as large as the latter. It is taken to be between
+    the two. ``kept`` is the share of the signal that can be had back by dividing by it; a clipped residual c stands
+    for (c - shift) / slope. ``taken`` is how much clipping takes off a residual, on average.
     """
 
     low: float
@@ -79,6 +80,12 @@ class Shape:
         mean = float(self.masses @ self.middles)
         return float(self.masses @ (self.middles - mean) ** 2)
 
+    @property
+    def farthest(self) -> float:
+        """How far from zero residuals are found."""
+        there = np.flatnonzero(self.masses > 0)
+        return float(max(abs(self.edges[there[0]]), abs(self.edges[there[-1] + 1])))
+
     def interval(self, low: float, high: float) -> Interval:
         """Tell what clipping to an interval does."""
         clipped = np.clip(self.middles, low, high)
@@ -86,6 +93,8 @@ class Shape:
         mean, mean_clipped, mean_off = (float(self.masses @ each) for each in (self.middles, clipped, off))
         variance = max(self.variance, 1e-300)
         slope = float(self.masses @ ((self.middles - mean) * (clipped - mean_clipped))) / variance
+        inside = float(self.masses[(self.middles > low) & (self.middles < high)].sum())
+        slope = float(np.sqrt(slope * max(inside, slope)))
         lost = float(self.masses @ off**2) - mean_off**2
         kept = max(1.0 - _LOST * lost / variance, 0.0)
         taken = float(self.masses @ np.abs(off))
@@ -111,7 +120,9 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#counts).
     """
+    low, high = data.bounds[0] - float(np.max(known)), data.bounds[1] - float(np.min(known))  # no residual is beyond
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
+    edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
     residual = data.values.reveal() - known
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
     noisy = spend.counts(bins, len(edges) - 1)
@@ -145,6 +156,8 @@ def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
 
 def _spread_blindly(edges: Array) -> Array:
     inside = (edges[:-1] >= _BLIND * edges[0]) & (edges[1:] <= _BLIND * edges[-1])
+    if not inside.any():  # zero is not among the residuals that can be
+        inside[:] = True
     masses: Array = np.where(inside, np.diff(edges), 0.0)
     return np.asarray(masses / masses.sum())
 

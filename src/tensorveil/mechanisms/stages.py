@@ -24,6 +24,7 @@ from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, j
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 from tensorveil.mechanisms.mean import private_mean, run_mean
+from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import parameters, side_share
@@ -48,6 +49,11 @@ _SECOND_TWO_WAY, _SECOND_VALUES, _SECOND_OF_MATRIX, _THIRD_VALUES = 0.4, 0.35, 0
 # At the end the model is scaled: this share of the budget, predictions within so many spreads, and by how much models
 # have been seen to be off.
 _SCALE, _WEIGHT, _SCALES_DIFFER = 0.015, 3.0, 0.15
+# One number tells how much of what products say is true: this share of the budget, if its noise would be below the
+# second number; before, it is taken to be about so far from 0; below the last, products are left out.
+_PRODUCT, _PRODUCT_NOISE, _PRODUCTS_DIFFER, _LEAST_PRODUCT = 0.015, 0.4, 0.7, 0.15
+# Products that vary by less than this share of the residuals' variance are not worth asking for.
+_SMALL_PRODUCT = 0.003
 # A model that varies by less than this share of the bounds' width is a constant.
 _FLAT = 1e-6
 # Two-way effects of a tensor differ by about this share of the variance.
@@ -60,12 +66,15 @@ _REACH = 4.0
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
 # What clipping takes off is known up to this share.
 _SHIFTS_DIFFER = 0.3
-# Further stages must promise to explain this much more than one-way tables alone, and leave a quarter for themselves.
-_WORTH, _ENOUGH = 1.02, 0.25
+# Further stages must promise to explain this share of what one-way tables alone would (what those leave can be seen
+# before anything else is spent), and leave a quarter for themselves. Values at once must promise so much more.
+_WORTH, _ENOUGH, _AT_ONCE = 0.97, 0.25, 0.05
+# Parts of a budget that are tried for two-way tables if values come after them.
+_PARTS_FOR_TABLES = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85)
 # One-way tables have at least this share of their budget together, evenly.
 _EVEN = 0.25
 # A stage that would get less than this share of what is left is left out, and tables that would get less of a stage.
-_LEAST_STAGE, _LEAST_TABLE = 0.1, 0.02
+_LEAST_STAGE, _LEAST_TABLE = 0.02, 0.02
 # The clipped residuals whose products tell about pairs lie within this many spreads.
 _PRODUCT_REACH = 2.0
 # Two-way tables have at most so many cells, and at most as many as there are entries.
@@ -223,17 +232,17 @@ class _Run:
             alone = self.precisions(self.split_ones(self.left, belief, reach), reach)
             stages = known | self.precisions(more, shorter)
             in_stages += max(self.improve(stages, [belief]), self.improve(alone, [belief]))
-        return at_once > in_stages
+        return at_once > in_stages + _AT_ONCE
 
     def measure_one_way(self, shape_share: float) -> bool:
         """Measure one-way tables; return whether to go on after them."""
         variance = self.residuals.variance
         reach = _REACH * variance**0.5
         belief = self.believe_first()
-        budget = self.left - 2 * shape_share - self.pairs_share
+        budget = self.left - 2 * shape_share - self.pairs_share - 2 * _PRODUCT
         needed = sum(self.share_for(modes, _NOISE_OF_ONE_WAY * variance, reach) for modes in self.ones)
         first = self.split_ones(max(needed, _LEAST_ONE_WAY * budget), belief, reach) if needed < budget else {}
-        alone = self.split_ones(self.left, belief, reach)
+        alone = self.split_ones(self.left - _PRODUCT, belief, reach)
         shares, further = alone, False
         later = [*self.twos, *([self.layout.values] if VALUES in self.allowed else [])]
         if first and later and budget - sum(first.values()) > _ENOUGH * budget:
@@ -245,25 +254,23 @@ class _Run:
                 shares, further = first, True
         self.measure_tables(shares, [belief], ONE_WAY)
         self.tell(ONE_WAY, sum(shares.values()), variance)
+        self.multiply_effects()
         return further
 
     def measure_further(self, shape_share: float) -> Solution | None:
         """Measure two-way tables, values, or first the one and then the other."""
         beliefs = self.believe_later()
-        reach = _REACH * self.residuals.variance**0.5
-        options = [*self.twos, *([self.layout.values] if VALUES in self.allowed else [])]
-        both = bool(self.twos) and VALUES in self.allowed
-        shares = self.split(options, self.left - shape_share * both, beliefs, reach, self.known_precisions())
-        on_values = shares.pop(self.layout.values, 0.0)
+        shares, on_values = self.split_further(beliefs, shape_share)
         on_twos, whole = sum(shares.values()), sum(shares.values()) + on_values
         if on_twos > _LEAST_STAGE * whole:
             go_on = on_values > _LEAST_STAGE * whole
             shares = {modes: share for modes, share in shares.items() if share > _LEAST_TABLE * on_twos}
-            budget = on_twos if go_on else self.left
+            budget = on_twos if go_on else self.left - _PRODUCT
             shares = {modes: share * budget / sum(shares.values()) for modes, share in shares.items()}
             before = self.residuals.variance
             self.measure_tables(shares, beliefs, TWO_WAY)
             self.tell(TWO_WAY, budget, before)
+            self.multiply_effects()
             if not go_on:
                 return None
             self.look(shape_share)
@@ -379,6 +386,35 @@ class _Run:
         _, shares = split_best(gain, self.starts(options))
         return dict(zip(options, (float(budget * share) for share in shares), strict=True))
 
+    def split_further(self, beliefs: Sequence[Belief], shape_share: float) -> tuple[dict[Modes, float], float]:
+        """Split what is left over two-way tables and values, which come after them and are of what tables leave.
+
+        What tables explain need not be covered by the noise on values, so even a small share for them may pay.
+        """
+        reach, known = _REACH * self.residuals.variance**0.5, self.known_precisions()
+        if not self.twos:
+            return {}, self.left
+        tables = self.split(self.twos, self.left - _PRODUCT, beliefs, reach, known)
+        best = self.improve(self.add(known, self.precisions(tables, reach)), beliefs), tables, 0.0
+        if VALUES not in self.allowed:
+            return tables, 0.0
+        for part in _PARTS_FOR_TABLES:
+            budget = self.left - (shape_share + _PRODUCT) * (part > 0)
+            tables = self.split(self.twos, part * budget, beliefs, reach, known) if part else {}
+            measured = self.add(known, self.precisions(tables, reach))
+            gain = 0.0
+            for belief in beliefs:
+                left = max(1.0 - self.layout.explain(measured, belief) / belief.variance, 0.0)
+                values = self.precisions({self.layout.values: (1.0 - part) * budget}, reach * left**0.5)
+                gain += self.improve(self.add(measured, values), [belief]) / len(beliefs)
+            if gain > best[0]:
+                best = gain, tables, (1.0 - part) * budget
+        return best[1], best[2]
+
+    def add(self, known: dict[Modes, float], more: dict[Modes, float]) -> dict[Modes, float]:
+        """Add up precisions."""
+        return {modes: known.get(modes, 0.0) + more.get(modes, 0.0) for modes in known | more}
+
     def improve(
         self, precisions: dict[Modes, float], beliefs: Sequence[Belief], kept: float = 1.0, *, certain: bool = False
     ) -> float:
@@ -441,6 +477,42 @@ class _Run:
             center=self.known + missing,
         )  # fmt: skip
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
+
+    def multiply_effects(self) -> None:
+        """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
+        tables, rank = list(self.tables.values()), max(self.form.ranks)
+        if self.effects.products is not None:  # they were of fewer tables
+            self.effects = fit_effects(
+                self.columns, tables, replace(self.effects, products=None), self.effects.rest, rank
+            )
+        effects, bounds = self.effects, self.data.bounds
+        factors, beyond = find_products(effects, self.columns, bounds, self.form)
+        beyond = beyond - float(np.mean(beyond))
+        spread = float(np.sqrt(np.mean(beyond**2)))
+        if spread**2 < _SMALL_PRODUCT * effects.rest:
+            return
+        limit = self.residuals.farthest
+        weights = np.clip(beyond / spread, -_WEIGHT, _WEIGHT)
+        seen = float(weights @ beyond)
+        longest = float(np.max(np.abs(weights))) * 2.0 * limit
+        if self.noise_of(_PRODUCT) * longest**2 > (_PRODUCT_NOISE * seen) ** 2:
+            return
+        (part,) = self.take(_PRODUCT)
+        residual = np.clip(self.data.values.reveal() - np.clip(effects.at(self.columns), *bounds), -limit, limit)
+        noisy = part.linear(weights[:, None], residual, limit, np.zeros(self.n, dtype=np.int64), 1)
+        self.parts.append(part.part("products", "sum of residuals times products of effects"))
+        found, noise = float(noisy.values[0, 0]) / seen, noisy.variance / seen**2
+        true = float(np.clip(found * _PRODUCTS_DIFFER**2 / (_PRODUCTS_DIFFER**2 + noise), 0.0, 1.0))
+        if true < _LEAST_PRODUCT:
+            return
+        first, *others = factors
+        added = replace(effects, products=(true * first, *others))
+        rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
+        self.effects = fit_effects(self.columns, tables, added, rest, rank)
+        self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
+        self.notes.append(
+            f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
+        )
 
     def settle_mean(self, clipped: float, noise: float, interval: Interval) -> float:
         """Take in what the mean of clipped residuals says about the mean; return what residuals are on average.

@@ -127,7 +127,8 @@ def some_effects() -> Effects:
 @pytest.mark.parametrize("core", [False, True])
 @pytest.mark.parametrize("components", [False, True])
 @pytest.mark.parametrize("biases", [False, True])
-def test_one_model_predicts_what_its_parts_do(core: bool, components: bool, biases: bool) -> None:
+@pytest.mark.parametrize("products", [False, True])
+def test_one_model_predicts_what_its_parts_do(core: bool, components: bool, biases: bool, products: bool) -> None:
     rng = np.random.default_rng(4)
     ranks = (3, 2, 4) if core else (3, 3, 3)
     form = Form(ranks=ranks, core=core, sweeps=1, restarts=1, threads=1, seed=0)
@@ -138,6 +139,8 @@ def test_one_model_predicts_what_its_parts_do(core: bool, components: bool, bias
         biases=tuple(rng.standard_normal(size) for size in SHAPE) if biases else None,
     )
     effects = some_effects()
+    if products:
+        effects.products = tuple(rng.standard_normal((size, 2)) for size in SHAPE)
     columns = np.argwhere(np.ones(SHAPE)).T.astype(np.int32)
     expected = effects.at(columns) + (predict_solution(solution, columns, 1) if components else 0.0)
     joined = join(SHAPE, form, effects, solution if components else None)

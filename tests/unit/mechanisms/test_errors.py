@@ -95,7 +95,7 @@ def test_every_method_of_unit_value_measures_its_errors_last(method: str, delta:
     assert "errors to expect of its predictions" in fitted.guarantee_.released
     if delta == 0:
         spent = [part.event.epsilon for part in fitted.guarantee_.composition if isinstance(part.event, Pure)]
-        assert sum(spent) == pytest.approx(20.0, rel=0.02)  # a constant is not scaled
+        assert sum(spent) == pytest.approx(20.0, rel=0.04)  # a constant is not scaled, and has no products
 
 
 def test_unit_entry_and_open_fits_have_none() -> None:

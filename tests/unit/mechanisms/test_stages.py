@@ -102,7 +102,8 @@ def test_parts_compose_to_no_more_than_was_given(method: str, budget: float, pur
         else:
             assert all(isinstance(event, Gaussian) for event in events)
             total = sum(event.mu**2 for event in events) ** 0.5
-        assert 0.97 * budget <= total <= budget * (1 + 1e-12)
+        # Products that do not pay are not asked for, and what was kept for them stays.
+        assert 0.95 * budget <= total <= budget * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(
