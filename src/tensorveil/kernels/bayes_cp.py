@@ -50,6 +50,19 @@ class Precisions:
 
     table: Array
     step: float
+    logs: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sums:
+    """Sums over all entries: of expected squared residuals, weighed, after the step, and not weighed, before it; of
+    weights; and of the logarithms of the density at the residuals before it. The last three with precisions only.
+    """
+
+    after: float
+    before: float
+    weights: float
+    evidence: float
 
 
 # A fixed number of pieces, whatever the number of threads: sums over pieces then come out the same.
@@ -65,11 +78,10 @@ def cp_bayes_mode(
     bias_precision: float | None,
     threads: int | None = None,
     precisions: Precisions | None = None,
-) -> tuple[float, float]:
+) -> tuple[Sums, float]:
     """Update the rows of ``rows.mode`` in place; ``bias_precision=None`` leaves biases out.
 
-    Returns the expected residual sum of squares after the step, and the sum of the log determinants of the rows'
-    covariances. With ``precisions``, the residuals are those before the step.
+    Returns sums over the entries, and the sum of the log determinants of the rows' covariances.
     """
     starts = posterior.starts[np.array(rows.others)]
     precision = -1.0 if bias_precision is None else float(bias_precision)
@@ -77,28 +89,31 @@ def cp_bayes_mode(
     data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]))
     with workers(thread_count(threads)) as run:
         pieces = cut_evenly(rows.pointers, PIECES)
-        law = (np.empty(0), 1.0) if precisions is None else (precisions.table, 1.0 / precisions.step)
+        law = (np.empty(0), 1.0, np.empty(0))
+        if precisions is not None:
+            law = (precisions.table, 1.0 / precisions.step, np.empty(0) if precisions.logs is None else precisions.logs)
         prior = (center, alpha, float(variance), precision, *law)
         parts = run([partial(_update, a, b, *data, *prior) for a, b in pieces])
-    return sum(p[0] for p in parts), sum(p[1] for p in parts)
+    after, before, weights, evidence, logdet = (sum(part[k] for part in parts) for k in range(5))
+    return Sums(after=after, before=before, weights=weights, evidence=evidence), logdet
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def _update(
     low: int, high: int, pointers: Array, coords: Array, values: Array, starts: Array, mean: Array, second: Array,
     bias: Array, bias_variance: Array, own: int, center: Array, alpha: Array, s2: float,
-    beta: float, table: Array, per_step: float,
-) -> tuple[float, float]:  # fmt: skip
+    beta: float, table: Array, per_step: float, logs: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
     R, T = mean.shape[1], second.shape[1]
     S, v, u, w, f = np.empty(T), np.empty(R), np.empty(R), np.empty(R), np.empty(R)
     h, hh, L, C = np.empty(R), np.empty(T), np.empty((R, R)), np.empty((R, R))
     twice = np.empty(T)
-    residual, logdet = 0.0, 0.0
+    residual, unweighed, weights, evidence, logdet = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(low, high):
         first, last, g = pointers[i], pointers[i + 1], own + i
-        y_sum, y_square, n, before = _collect(
+        y_sum, y_square, n, before, logp = _collect(
             first, last, coords, values, starts, mean, second, bias, bias_variance, S, v, u, h, hh, twice, g, s2,
-            table, per_step,
+            table, per_step, logs,
         )  # fmt: skip
         logdet += _covariance(S, alpha, s2, L, C)
         for p in range(R):
@@ -123,24 +138,26 @@ def _update(
                 second[g, t] = moment
                 quadratic += S[t] * moment * (1.0 if p == q else 2.0)
                 t += 1
-        after = y_square - 2 * b * y_sum + n * (b * b + b_var) - 2 * linear + quadratic
-        residual += before if len(table) > 0 else after
-    return residual, logdet
+        residual += y_square - 2 * b * y_sum + n * (b * b + b_var) - 2 * linear + quadratic
+        unweighed += before
+        weights += n
+        evidence += logp
+    return residual, unweighed, weights, evidence, logdet
 
 
 @njit(nogil=True, cache=True, fastmath=True)
 def _collect(
     first: int, last: int, coords: Array, values: Array, starts: Array, mean: Array, second: Array, bias: Array,
     bias_variance: Array, S: Array, v: Array, u: Array, h: Array, hh: Array, twice: Array, g: int, s2: float,
-    table: Array, per_step: float,
-) -> tuple[float, float, float, float]:  # fmt: skip
-    """Fill S, v, u from the entries of row g; return the sums of y, of E[y^2] and of weights, and of E[r^2].
+    table: Array, per_step: float, logs: Array,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """Fill S, v, u from the entries of row g; return the sums of y, of E[y^2] and of weights, of E[r^2] and of log p.
 
-    Weights are 1 without a table of precisions, and E[r^2] is then not computed.
+    Weights are 1 without a table of precisions, and E[r^2] and log p are then not computed.
     """
     R, T, K = len(v), len(S), coords.shape[0]
     S[:], v[:], u[:] = 0.0, 0.0, 0.0
-    y_sum, y_square, count, squares = 0.0, 0.0, 0.0, 0.0
+    y_sum, y_square, count, squares, logp = 0.0, 0.0, 0.0, 0.0, 0.0
     weight, t = 1.0, 0
     # <E[ff'], hh'> over packed triangles: what lies off the diagonal counts twice.
     for p in range(R):
@@ -174,6 +191,8 @@ def _collect(
             place = min(np.sqrt(square) * per_step, len(table) - 1.0)
             low = min(int(place), len(table) - 2)
             weight = s2 * (table[low] + (place - low) * (table[low + 1] - table[low]))
+            if len(logs) > 0:
+                logp += logs[low] + (place - low) * (logs[low + 1] - logs[low])
         for r in range(R):
             v[r] += weight * y * h[r]
             u[r] += weight * h[r]
@@ -182,7 +201,7 @@ def _collect(
         y_sum += weight * y
         y_square += weight * (y * y + spread)
         count += weight
-    return y_sum, y_square, count, squares
+    return y_sum, y_square, count, squares, logp
 
 
 @njit(nogil=True, cache=True, fastmath=True)

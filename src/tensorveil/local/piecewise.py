@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
 from tensorveil.local.entrywise import Entrywise
 from tensorveil.local.laws import Answers, Array
-from tensorveil.local.windows import WindowLaw, best_width, decode_windows, window_answers, window_law
-
-
-def fine_grid(epsilon: Fraction) -> int:
-    """Return how many points make rounding negligible: thousands of steps in a window of e^(-epsilon/2) of the grid."""
-    return (1 << min(20, 12 + math.ceil(float(epsilon) / (2 * math.log(2))))) + 1
+from tensorveil.noise.windows import WindowLaw, best_width, decode_windows, fine_grid, window_answers, window_law
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from tensorveil.local.contract import LocalMechanism
 from tensorveil.local.entrywise import Entrywise
 from tensorveil.local.laws import Answers, Array
-from tensorveil.local.windows import WindowLaw, decode_windows, window_answers, window_law, window_moments
+from tensorveil.noise.windows import WindowLaw, decode_windows, window_answers, window_law, window_moments
 
 CANDIDATES = range(2, 1025)
 

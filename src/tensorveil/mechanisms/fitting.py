@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.design import predict_entries
-from tensorveil.solvers.bayes import Bayes, Start, solve_bayes
+from tensorveil.solvers.bayes import Bayes, Scatter, Start, solve_bayes
 from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Baseline, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
@@ -18,12 +18,12 @@ from tensorveil.tensor.entries import MemoryEntries
 
 @dataclass(frozen=True, kw_only=True)
 class Perturbed:
-    """Where values were perturbed, and the noise that they got: its variance, and whether it is Laplace."""
+    """Where values were perturbed, and the noise that they got: its variance, and how it is spread if not evenly."""
 
     columns: Array
     shape: tuple[int, ...]
     noise: float
-    laplace: bool
+    scatter: Scatter | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def _fit_noise_aware(task: Task, perturbed: Perturbed, form: Form, *, once: bool
         settings = Bayes(
             sweeps=form.sweeps,
             noise_variance=perturbed.noise,
-            laplace=perturbed.laplace,
+            scatter=perturbed.scatter,
             estimate_rank=form.estimate_rank,
             start=start,
         )

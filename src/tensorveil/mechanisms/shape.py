@@ -40,7 +40,8 @@ class Interval:
     unclipped residuals, which is also the share of the residuals that are not clipped (Bussgang 1952). If values are 0
     or 1 it is the former; under heavy tails, a small effect is left as large as the latter. It is taken to be between
     the two. ``kept`` is the share of the signal that can be had back by dividing by it; a clipped residual c stands
-    for (c - shift) / slope. ``taken`` is how much clipping takes off a residual, on average.
+    for (c - shift) / slope. ``taken`` is how much clipping takes off a residual, on average. ``square`` is the mean
+    square of clipped residuals around the middle of the interval, as a share of that at its ends.
     """
 
     low: float
@@ -49,6 +50,7 @@ class Interval:
     shift: float
     kept: float
     taken: float
+    square: float
 
     @property
     def reach(self) -> float:
@@ -98,10 +100,14 @@ class Shape:
         lost = float(self.masses @ off**2) - mean_off**2
         kept = max(1.0 - _LOST * lost / variance, 0.0)
         taken = float(self.masses @ np.abs(off))
-        return Interval(low=low, high=high, slope=slope, shift=mean_clipped - slope * mean, kept=kept, taken=taken)
+        square = float(self.masses @ (clipped - 0.5 * (low + high)) ** 2) / (0.5 * (high - low)) ** 2
+        return Interval(
+            low=low, high=high, slope=slope, shift=mean_clipped - slope * mean, kept=kept, taken=taken,
+            square=min(square, 1.0),
+        )  # fmt: skip
 
-    def best_interval(self, gain: Callable[[float, float], float]) -> Interval:
-        """Return the interval with the largest gain, a function of its reach and of what it keeps."""
+    def best_interval(self, gain: Callable[[Interval], float]) -> Interval:
+        """Return the interval with the largest gain."""
         there = np.flatnonzero(self.masses > 0)
         ends = [float(edge) for edge in self.edges[there[0] : there[-1] + 2]]
         best: tuple[float, Interval] | None = None
@@ -109,7 +115,7 @@ class Shape:
             for high in ends[first + 1 :]:
                 interval = self.interval(low, high)
                 if interval.slope >= _LEAST_SLOPE:
-                    found = gain(interval.reach, interval.kept)
+                    found = gain(interval)
                     if best is None or found > best[0]:
                         best = (found, interval)
         return best[1] if best is not None else self.interval(ends[0], ends[-1])

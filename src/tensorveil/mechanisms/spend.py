@@ -21,6 +21,7 @@ from tensorveil.noise import (
     sqrt_up,
 )
 from tensorveil.noise.grid import FINENESS
+from tensorveil.noise.windows import Window, windowed_values_mechanism
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
 from tensorveil.privacy.exact import exactly
 
@@ -84,15 +85,18 @@ class Spend:
         """Describe what this was spent on."""
         return Part(name=name, statistic=statistic, event=self.event)
 
-    def values(self, values: Array, bounds: tuple[float, float]) -> Noisy:
-        """Perturb every value within bounds.
+    def values(self, values: Array, bounds: tuple[float, float], square: float = 1.0) -> tuple[Noisy, Window | None]:
+        """Perturb every value within bounds: by answers in windows, or by Gaussian noise, which has no window.
+
+        ``square`` is about the mean square of the values around the middle, as a share of that at the bounds; public or
+        already private.
 
         Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#input).
         """
         self._spend_on("values")
         if self.epsilon is not None:
-            return bounded_values_mechanism(values, bounds, self.source, epsilon=self._exact)
-        return bounded_values_mechanism(values, bounds, self.source, mu=self._exact)
+            return windowed_values_mechanism(values, bounds, self.source, epsilon=self._exact, square=square)
+        return bounded_values_mechanism(values, bounds, self.source, mu=self._exact), None
 
     def sums(self, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
         """Sum numbers between low and high by groups; what lies outside, or is no number, does not get its way.

@@ -29,7 +29,9 @@ from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import parameters, side_share
 from tensorveil.privacy import Part
+from tensorveil.noise.windows import window_noise
 from tensorveil.privacy.gate import PrivateValues
+from tensorveil.solvers.bayes import Scatter
 from tensorveil.solvers.task import Solution
 
 ONE_WAY, TWO_WAY, VALUES = "one-way tables", "two-way tables", "values"
@@ -62,6 +64,7 @@ _PAIRS_DIFFER = 0.12
 _MOST_EFFECTS = 0.85
 # Until residuals have been looked at, they are taken to be clipped to this many spreads.
 _REACH = 4.0
+_SQUARE = (2.0 / _REACH) ** 2
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
 # What clipping takes off is known up to this share.
@@ -150,6 +153,13 @@ class _Run:
     def noise_of(self, share: float) -> float:
         """Return the variance of the noise that a share of the budget buys, for a sensitivity of 1."""
         return self.noise / max(share, 1e-12) ** self.power
+
+    def noise_of_values(self, share: float, square: float) -> float:
+        """Return the same for single values, which are between ends that are 1 apart."""
+        if not self.pure:
+            return self.noise_of(share)
+        epsilon = max(share, 1e-6) * (2.0 / self.noise) ** 0.5
+        return window_noise(float(f"{epsilon:.4g}"), float(f"{square:.3g}"))
 
     def side_share(self, usual: float, few: float, most: float) -> float:
         """Return the share of a small statistic: more where entries are few."""
@@ -344,9 +354,13 @@ class _Run:
         """Return the precisions of what was measured."""
         return {modes: float(1.0 / np.max(table.noise)) for modes, table in self.tables.items()}
 
-    def precisions(self, shares: dict[Modes, float], reach: float) -> dict[Modes, float]:
+    def precisions(self, shares: dict[Modes, float], reach: float, square: float = _SQUARE) -> dict[Modes, float]:
         """Return the precisions that shares of the budget buy."""
-        return {modes: 1.0 / (self.noise_of(share) * reach**2) for modes, share in shares.items()}
+        noises = {
+            modes: self.noise_of_values(share, square) if modes == self.layout.values else self.noise_of(share)
+            for modes, share in shares.items()
+        }
+        return {modes: 1.0 / (noise * reach**2) for modes, noise in noises.items()}
 
     # How to split
 
@@ -445,11 +459,9 @@ class _Run:
         """Choose where to clip residuals whose sums or values get these shares."""
         known = self.known_precisions()
 
-        def gain(reach: float, kept: float) -> float:
-            precisions = dict(known)
-            for modes, share in shares.items():
-                precisions[modes] = precisions.get(modes, 0.0) + 1.0 / (self.noise_of(share) * reach**2)
-            return self.improve(precisions, beliefs, kept, certain=True)
+        def gain(interval: Interval) -> float:
+            bought = self.precisions(shares, interval.reach, interval.square)
+            return self.improve(self.add(known, bought), beliefs, interval.kept, certain=True)
 
         return self.residuals.best_interval(gain)
 
@@ -533,13 +545,20 @@ class _Run:
         share = self.left
         (part,) = self.take(self.left)
         clipped = interval.clip(self.data.values.reveal() - self.known)
-        noisy = part.values(clipped, (interval.low, interval.high))
+        noisy, window = part.values(clipped, (interval.low, interval.high), interval.square)
         self.parts.append(part.part("values", "every residual, clipped and perturbed"))
         mean = float(np.mean(noisy.values))
         missing = self.settle_mean(mean, noisy.variance / self.n, interval)
         values = (noisy.values - mean) / interval.slope + missing + self.known
         noise = noisy.variance / interval.slope**2
-        perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, laplace=self.pure)
+        scatter = None
+        if window is not None:
+            undone = (window.middle + (noisy.values - window.middle) / window.gain - noisy.values) / interval.slope
+            scatter = Scatter(
+                inside=window.inside, near=(window.half / interval.slope) ** 2 / 3.0, span=window.span / interval.slope,
+                shift=undone,
+            )  # fmt: skip
+        perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
         before = self.residuals.variance
         fitted = fit_values(perturbed, values - self.known, self.form)
         base = self.known

@@ -107,12 +107,10 @@ def bounded_values_mechanism(
     >>> bounded_values_mechanism([1.0, 4.5], (1.0, 5.0), SecureSource(), epsilon=1.0).values.shape
     (2,)
     """
-    low, high = (float(bound) for bound in bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
-        raise InputError(f"bounds must be two finite numbers, lowest first; got {bounds}. Try bounds=(1.0, 5.0).")
+    low, high = check_bounds(bounds)
     law, parameter = _choose_law(epsilon, mu)
     steps = bounded_steps(parameter)
-    places = _places(values, low, high, steps)
+    places = place_values(values, low, high, steps)
     scale = steps / parameter
     draw, variance = {
         "laplace": (discrete_laplace, discrete_laplace_variance),
@@ -142,7 +140,15 @@ def _choose_law(epsilon: Number | None, mu: Number | None) -> tuple[Literal["lap
     raise InputError("give either epsilon (Laplace noise) or mu (Gaussian noise), not both. Try epsilon=1.0.")
 
 
-def _places(values: ArrayLike, low: float, high: float, steps: int) -> NDArray[np.int64]:
+def check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return bounds that leave room between them."""
+    low, high = (float(bound) for bound in bounds)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high and math.isfinite(high - low)):
+        raise InputError(f"bounds must be two finite numbers, lowest first; got {bounds}. Try bounds=(1.0, 5.0).")
+    return low, high
+
+
+def place_values(values: ArrayLike, low: float, high: float, steps: int) -> NDArray[np.int64]:
     """Return the positions of values between the bounds, 0 .. steps. Any map into that range would be as private."""
     numbers = np.asarray(values, dtype=np.float64)
     if not np.all((numbers >= low) & (numbers <= high)):  # also false for NaN

@@ -57,6 +57,21 @@ LARGEST_CORE = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scatter:
+    """Values of which some are near what they stand for and the others anywhere.
+
+    ``inside`` is the chance of the former, ``near`` the variance of what was added to them, ``span`` the width of the
+    range over which the others are spread. ``shift`` is to be added to the values, one each, before they can be seen
+    like this: values that are unbiased on average over both kinds are not unbiased for the former alone.
+    """
+
+    inside: float
+    near: float
+    span: float
+    shift: Array
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bayes:
     """Settings of the variational solver."""
 
@@ -67,6 +82,8 @@ class Bayes:
     start: Start = "random"
     # For CP: whether the noise that is known has a Laplace law, so that entries are weighed by their residuals.
     laplace: bool = False
+    # For CP: how answers in windows are spread, likewise.
+    scatter: Scatter | None = None
     # For matrices only: turn the components so that those which are not needed fall off soon; see _rotate.
     estimate_rank: bool = False
 
@@ -84,6 +101,9 @@ class _State:
     residual: float = 0.0
     logdet: float = 0.0
     laplace: float = 0.0
+    scatter: Scatter | None = None
+    weights: float = 0.0
+    evidence: float = 0.0
 
 
 def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
@@ -100,15 +120,17 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     # CP fits look again for components that the start missed.
     search = _Search(task, values, _WORTH_A_LOOK * n) if spectral and not task.core else None
     free = _HELD_SWEEPS
-    pending = settings.laplace and settings.noise_variance > 0 and not task.core
+    pending = (settings.laplace or settings.scatter is not None) and settings.noise_variance > 0 and not task.core
     for sweep in range(settings.sweeps):
         _sweep(state, rows, task.threads)
         held = sweep < free
-        if not held:
+        if state.scatter is not None:
+            state.variance = max(state.residual / max(state.weights, 1e-9 * n), state.scatter.near, _SMALLEST_VARIANCE)
+        elif not held:
             state.variance = max(state.residual / n, floor)
         bound = _bound(state, n)
         _balance(state)
-        if settings.estimate_rank and not held and state.laplace == 0:
+        if settings.estimate_rank and not held and state.laplace == 0 and state.scatter is None:
             _rotate(state)
         if not held:
             _relevance(state)
@@ -128,7 +150,13 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
             # Weights that follow from residuals mislead a fit that has not found its directions: they come second.
             if search is not None:
                 state, search = search.better(state, bound), None
-            state.laplace, pending = float(np.sqrt(floor / 2)), False
+            pending = False
+            if settings.scatter is None:
+                state.laplace = float(np.sqrt(floor / 2))
+            else:
+                values, state.scatter = values + settings.scatter.shift / scaling.scale, _scale(settings.scatter, scaling)
+                rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+                state.variance = max(state.variance - floor, 0.05 * state.variance) + state.scatter.near
         elif done:
             break
     if search is not None:  # no sweeps were left to see whether what was revived stays
@@ -234,22 +262,28 @@ def _revive(state: _State, task: Task, values: Array, look: int, rng: np.random.
 def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
     """Update the rows of every mode, then the core."""
     state.logdet = 0.0
-    precisions = laplace_precisions(state.laplace, state.variance) if state.laplace > 0 else None
+    precisions = None
+    if state.scatter is not None:
+        precisions = scatter_precisions(state.scatter, state.variance)
+    elif state.laplace > 0:
+        precisions = laplace_precisions(state.laplace, state.variance)
     for mode, grouped in enumerate(rows):
         beta = None if state.beta is None else state.beta[mode]
         prior = (state.center[mode], state.alpha[mode])
         if state.core is None:
-            state.residual, logdet = cp_bayes_mode(
+            sums, logdet = cp_bayes_mode(
                 grouped, state.posterior, *prior, state.variance, beta, threads, precisions
             )
+            state.residual = sums.before if state.laplace > 0 else sums.after
+            state.weights, state.evidence = sums.weights, sums.evidence
         else:
-            sums, logdet = tucker_bayes_mode(
+            kronecker, logdet = tucker_bayes_mode(
                 grouped, state.posterior, state.core, *prior, state.variance, beta, threads
             )
         state.logdet += logdet
     if state.core is not None:
         # The last mode's sums hold for the core too: they involve the other modes only, and its own new rows.
-        state.residual, logdet = tucker_bayes_core(sums, state.core, 1.0, state.variance)
+        state.residual, logdet = tucker_bayes_core(kronecker, state.core, 1.0, state.variance)
         state.logdet += logdet
 
 
@@ -270,10 +304,31 @@ def laplace_precisions(scale: float, variance: float) -> Precisions:
     return Precisions(table=np.tanh(0.5 * gap) / (scale * r), step=step)
 
 
+def scatter_precisions(scatter: Scatter, variance: float) -> Precisions:
+    """Return precisions for values of which those that are near have this variance: how likely a value is one of them,
+    over the variance.
+    """
+    step = 0.02 * variance**0.5
+    r = step * np.arange(2001)
+    near = scatter.inside * np.exp(-0.5 * r**2 / variance) / np.sqrt(2 * np.pi * variance)
+    far = (1.0 - scatter.inside) / scatter.span
+    return Precisions(table=near / (near + far) / variance, step=step, logs=np.log(near + far))
+
+
+def _scale(scatter: Scatter, scaling: Scaling) -> Scatter:
+    return Scatter(
+        inside=scatter.inside, near=scatter.near / scaling.scale**2, span=scatter.span / scaling.scale, shift=scatter.shift
+    )
+
+
 def _bound(state: _State, n: int) -> float:
     """Return the evidence lower bound, up to a constant."""
     posterior = state.posterior
-    bound = -0.5 * n * np.log(state.variance) - 0.5 * state.residual / state.variance + 0.5 * state.logdet
+    if state.scatter is not None:
+        bound = state.evidence + 0.5 * n * np.log(2 * np.pi)
+    else:
+        bound = -0.5 * n * np.log(state.variance) - 0.5 * state.residual / state.variance
+    bound += 0.5 * state.logdet
     for mode, size in enumerate(posterior.shape):
         alpha = state.alpha[mode]
         bound += 0.5 * size * np.sum(np.log(alpha) + 1) - 0.5 * np.sum(

@@ -11,8 +11,8 @@ import pytest
 from tensorveil.local import DTLDP, Basis, Hybrid, Piecewise, PrivUnit, Staircase, choose, project
 from tensorveil.local.concave import concave_at
 from tensorveil.local.picking import pick_entries
-from tensorveil.local.windows import window_law
 from tensorveil.noise import SeededSource
+from tensorveil.noise.windows import window_law
 from tensorveil.privacy.exact import exactly
 from tests.chance import assert_mean, assert_second_moment
 from tests.unit.local.local_cases import ALL, ENTRYWISE, WHOLE, make, projected

@@ -16,8 +16,8 @@ from tensorveil.errors import InputError
 from tensorveil.local import DTLDP, ExactGaussian, Hybrid, PrivUnit, PrivUnitG
 from tensorveil.local.allocation import entry_epsilons, shares_of_weights, weights_of_importance
 from tensorveil.local.dtldp import clamped_matrix, dtldp_epsilon, keep_odds
-from tensorveil.local.windows import best_width, window_law
 from tensorveil.noise.dyadic import WORDS
+from tensorveil.noise.windows import best_width, window_law
 from tensorveil.privacy.exact import exactly
 from tensorveil.privacy.gdp import gdp_epsilon
 from tests.unit.local.local_cases import make

@@ -16,10 +16,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from tensorveil.noise.adding import Noisy, check_bounds, place_values
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_most
 from tensorveil.noise.responses import Windows, chances
+from tensorveil.noise.source import NoiseSource
+from tensorveil.noise.uniform import Number, fraction
 
 Array = NDArray[Any]
 
@@ -66,14 +69,23 @@ def window_law(epsilon: Fraction, last: int, width: int) -> WindowLaw:
     return WindowLaw(last=last, width=width, chance=chance_below(lambda numbers: numbers.number(odds / (1 + odds))))
 
 
-def best_width(epsilon: Fraction, last: int) -> int:
-    """Return the width of least worst variance; it is near N e^(-epsilon/2)."""
-    guess = last * math.exp(-0.5 * float(epsilon))
+def best_width(epsilon: Fraction, last: int, square: float = 1.0) -> int:
+    """Return the width of least variance; it is near N e^(-epsilon/2).
+
+    ``square`` is the mean square of the values, as a share of that at the ends: by default the worst that there is.
+    """
+    widths, variances = _variances(float(epsilon), last, square)
+    return int(widths[np.argmin(variances)])
+
+
+def _variances(epsilon: float, last: int, square: float) -> tuple[Array, Array]:
+    """Return widths that may be the best, and the variances of answers with them."""
+    guess = last * math.exp(-0.5 * epsilon)
     widths = np.unique(np.clip(np.rint(np.geomspace(max(0.3 * guess, 1), 3 * guess + 2, 2000)), 1, last))
-    rest = 1 / (1 + math.exp(float(epsilon)) * widths / last)
+    rest = 1 / (1 + math.exp(min(epsilon, 700.0)) * widths / last)
     gain = 1 / (1 - rest - widths * rest / last)
     a, b = window_moments(last, widths, gain, rest)
-    return int(widths[np.argmin(a + np.maximum(b, 0) * (0.5 * last) ** 2)])
+    return widths, a + np.maximum(b, 0) * square * (0.5 * last) ** 2
 
 
 def window_answers(laws: tuple[WindowLaw, ...]) -> Windows:
@@ -96,3 +108,61 @@ def decode_windows(codes: Array, column: Array, laws: tuple[WindowLaw, ...]) -> 
         return out
     several: Array = (codes - middles[column]) * gains[column]
     return several
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """How answers are spread, in units of the values: what a fit may know of the law.
+
+    With the chance ``inside``, an answer that is divided by the gain is within ``half`` of its value; otherwise it is
+    anywhere else within ``span``.
+    """
+
+    inside: float
+    half: float
+    span: float
+    gain: float
+    middle: float
+
+
+def windowed_values_mechanism(
+    values: ArrayLike, bounds: tuple[float, float], source: NoiseSource, *, epsilon: Number, square: float = 1.0
+) -> tuple[Noisy, Window]:
+    """Answer for every value within declared bounds, near it with high chance, else anywhere; decoded, unbiased.
+
+    ``square`` is about the mean square of the values around the middle, as a share of that at the bounds; it decides on
+    the width of the window, and should be public or already private.
+
+    Guarantee: epsilon differential privacy for neighbours that differ in one value within the bounds, even against the
+    party that collects the values (docs/guarantees.md#windows).
+    """
+    low, high = check_bounds(bounds)
+    exact = fraction(epsilon, "epsilon")
+    last = fine_grid(exact) - 1
+    law = window_law(exact, last, best_width(exact, last, square))
+    places = place_values(values, low, high, last)
+    step = (high - low) / last
+    column = np.zeros(places.size, dtype=np.int64)
+    codes = window_answers((law,)).draw(places.reshape(-1), column, source)
+    found = decode_windows(codes, column, (law,)) * step + 0.5 * (low + high)
+    variance = float(law.variance(np.array([square**0.5 * 0.5 * last]))[0]) * step**2
+    window = Window(
+        inside=law.chance / WORDS,
+        half=0.5 * law.width * step,
+        span=(last + law.width) * step,
+        gain=law.gain,
+        middle=0.5 * (low + high),
+    )
+    return Noisy(values=found.reshape(places.shape), variance=variance, source_secure=source.secure), window
+
+
+@lru_cache(maxsize=4096)
+def window_noise(epsilon: float, square: float) -> float:
+    """Return about the variance of an answer for values whose bounds are 1 apart; for planning."""
+    last = fine_grid(Fraction(epsilon)) - 1
+    return float(_variances(epsilon, last, square)[1].min()) / last**2
+
+
+def fine_grid(epsilon: Fraction) -> int:
+    """Return how many points make rounding negligible: thousands of steps in a window of e^(-epsilon/2) of the grid."""
+    return (1 << min(20, 12 + math.ceil(float(epsilon) / (2 * math.log(2))))) + 1
