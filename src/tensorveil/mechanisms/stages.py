@@ -556,7 +556,7 @@ class _Run:
             undone = (window.middle + (noisy.values - window.middle) / window.gain - noisy.values) / interval.slope
             scatter = Scatter(
                 inside=window.inside, near=(window.half / interval.slope) ** 2 / 3.0, span=window.span / interval.slope,
-                shift=undone,
+                shift=undone, places=self.residuals.middles, masses=self.residuals.masses,
             )  # fmt: skip
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
         before = self.residuals.variance

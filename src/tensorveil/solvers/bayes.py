@@ -23,7 +23,7 @@ planted tensors this took up to two thirds of the error away where components ju
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -52,6 +52,10 @@ _OFF = 1e-5
 _LOOKS = (16, 8)
 # A look that raises the bound by this much per entry is followed by others.
 _WORTH_A_LOOK = 1e-4
+# Residuals at which the density of scattered values is computed; what is left of the variance at least, and by how
+# much the places of its masses are smoothed, in standard deviations and relative to the place; and how many residuals
+# are taken to be spread as before the fit.
+_SCATTER_STEP, _SCATTER_STEPS, _LEAST_SCATTER, _SMOOTHING, _AS_BEFORE = 0.02, 2001, 0.02, 0.2, 0.25
 # The core's covariance has this number squared of elements.
 LARGEST_CORE = 1024
 
@@ -62,13 +66,17 @@ class Scatter:
 
     ``inside`` is the chance of the former, ``near`` the variance of what was added to them, ``span`` the width of the
     range over which the others are spread. ``shift`` is to be added to the values, one each, before they can be seen
-    like this: values that are unbiased on average over both kinds are not unbiased for the former alone.
+    like this: values that are unbiased on average over both kinds are not unbiased for the former alone. ``places`` and
+    ``masses`` tell how true values were spread before the fit: they have heavy tails, or are 0 or 1, and must not be
+    mistaken for values that are anywhere.
     """
 
     inside: float
     near: float
     span: float
     shift: Array
+    places: Array
+    masses: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,20 +313,33 @@ def laplace_precisions(scale: float, variance: float) -> Precisions:
 
 
 def scatter_precisions(scatter: Scatter, variance: float) -> Precisions:
-    """Return precisions for values of which those that are near have this variance: how likely a value is one of them,
-    over the variance.
+    """Return precisions for values of which those that are near have this variance around the model.
+
+    It is how likely a value of this residual is one of them, over the variance.
     """
-    step = 0.02 * variance**0.5
-    r = step * np.arange(2001)
-    near = scatter.inside * np.exp(-0.5 * r**2 / variance) / np.sqrt(2 * np.pi * variance)
-    far = (1.0 - scatter.inside) / scatter.span
+    step = _SCATTER_STEP * variance**0.5
+    r = step * np.arange(_SCATTER_STEPS)
+    left = max(variance - scatter.near, _LEAST_SCATTER * variance)
+    before = float(scatter.masses @ scatter.places**2)
+    density = (1.0 - _AS_BEFORE) * _spread_density(r, scatter, min((left / before) ** 0.5, 1.0))
+    density += _AS_BEFORE * _spread_density(r, scatter, 1.0)
+    near, far = scatter.inside * density, (1.0 - scatter.inside) / scatter.span
     return Precisions(table=near / (near + far) / variance, step=step, logs=np.log(near + far))
 
 
+def _spread_density(r: Array, scatter: Scatter, shrink: float) -> Array:
+    """Return the density of the masses, smoothed, on both sides alike."""
+    middles = scatter.places * shrink
+    square = float(scatter.masses @ middles**2)
+    widths = np.sqrt(scatter.near + _SMOOTHING**2 * (middles**2 + square))
+    off = np.stack([r[:, None] - middles, r[:, None] + middles]) / widths
+    density: Array = 0.5 * np.exp(-0.5 * off**2).sum(axis=0) @ (scatter.masses / (np.sqrt(2 * np.pi) * widths))
+    return density
+
+
 def _scale(scatter: Scatter, scaling: Scaling) -> Scatter:
-    return Scatter(
-        inside=scatter.inside, near=scatter.near / scaling.scale**2, span=scatter.span / scaling.scale, shift=scatter.shift
-    )
+    scale = scaling.scale
+    return replace(scatter, near=scatter.near / scale**2, span=scatter.span / scale, places=scatter.places / scale)
 
 
 def _bound(state: _State, n: int) -> float:
