@@ -141,7 +141,9 @@ def plan(file: str | None, asked: PlanOptions, reading: ReadingOptions, as_json:
 def _check_asked(file: str | None, asked: PlanOptions) -> None:
     """Refuse what is missing for the unit, and what it has no use for."""
     if not asked.epsilons and asked.rmse is None:
-        raise click.UsageError("give --epsilon, which may be repeated, or the --rmse to reach, or both. Try --epsilon 1.")
+        raise click.UsageError(
+            "give --epsilon, which may be repeated, or the --rmse to reach, or both. Try --epsilon 1."
+        )
     if asked.kind in LOCAL:
         refused = {"FILE": file, "--entries": asked.entries, "--model": asked.model, "--rank": asked.rank}
         if asked.people is None or asked.shape is None:
@@ -163,8 +165,12 @@ def _check_fit(file: str | None, asked: PlanOptions) -> None:
             "--shape, and about how many --entries there are."
         )
     if file is None and (asked.shape is None or asked.entries is None):
-        either = "either FILE, or both" if asked.kind == "value" else "both"
-        raise click.UsageError(f"give {either} --shape and --entries.")
+        if asked.kind == "value":
+            raise click.UsageError("give either FILE, or both --shape and --entries.")
+        raise click.UsageError(
+            f"--unit {asked.unit} needs --shape and --entries: declared, about how many, for the guess alone. Try "
+            "--shape 943,1682 --entries 100000."
+        )
     if file is not None and (asked.shape or asked.entries):
         raise click.UsageError("--shape and --entries are read off FILE; leave them out.")
     if asked.shape is not None and len(asked.shape) < 2:

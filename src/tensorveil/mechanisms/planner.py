@@ -124,9 +124,7 @@ def _make_case(budget: Budget, noise: str, **facts: Any) -> Case:
     return Case(epsilon=None, mu=gaussian_mu(budget.epsilon, budget.delta), **facts)
 
 
-def _predict_all(
-    expected: Mapping[str, Expected], cases: Mapping[str, Case], spread: float
-) -> tuple[Prediction, ...]:
+def _predict_all(expected: Mapping[str, Expected], cases: Mapping[str, Case], spread: float) -> tuple[Prediction, ...]:
     """Predict the errors of all mechanisms, best first."""
     found = (_predict(name, each, cases, spread) for name, each in expected.items())
     return tuple(sorted(found, key=lambda prediction: prediction.rmse))

@@ -56,7 +56,7 @@ def guess_error(recipe: Recipe, entries: float) -> float:
 
     >>> facts = {"shape": (6040, 3706), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5), "delta": 1e-6}
     >>> [round(guess_error(Recipe(epsilon=epsilon, **facts), 900_000), 2) for epsilon in (0.1, 1.0, 10.0)]
-    [0.48, 0.41, 0.16]
+    [0.48, 0.4, 0.18]
     """
     guess = _Guess(recipe=recipe, entries=entries).error
     if recipe.sweeps is None and has_latent(recipe):
@@ -73,9 +73,10 @@ def describe_release(recipe: Recipe) -> str:
     """Say what a recipe will release, and where that is less than the rank that was asked for, from when on it is more.
 
     >>> facts = {"shape": (6040, 3706), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5), "delta": 1e-6}
-    >>> print(describe_release(Recipe(epsilon=1.0, rank=8, **facts)))
-    Rank 8 is asked for, but biases and traits alone would be released: noise would drown latent features of 3,706 rows \
-with at most 6,040 users. They are released from epsilon 2.92 on.
+    >>> describe_release(Recipe(epsilon=1.0, rank=8, **facts))[:67]
+    'Rank 8 is asked for, but biases and traits alone would be released:'
+    >>> describe_release(Recipe(epsilon=5.0, rank=8, **facts))
+    'Biases, traits and 8 latent features would be released.'
     """
     asked, found = _asked_rank(recipe), _found_rank(recipe)
     if has_latent(recipe):
@@ -85,11 +86,13 @@ with at most 6,040 users. They are released from epsilon 2.92 on.
         return "Biases and traits alone would be released, as the method says."
     epsilon = find_latent_epsilon(recipe)
     more = (
-        f"They are released from epsilon {_round_up(epsilon):g} on." if epsilon <= _LARGEST else "It takes more users."
+        f"They are released from epsilon {_round_up(epsilon):g} on."
+        if epsilon <= _LARGEST
+        else "It takes more of them."
     )
     return (
         f"Rank {asked} is asked for, but biases and traits alone would be released: noise would drown latent features "
-        f"of {max(recipe.sizes):,} rows with at most {recipe.most_users:,} users. {more}"
+        f"of {max(recipe.sizes):,} rows with at most {recipe.most_users:,} indices of mode {recipe.protect!r}. {more}"
     )
 
 

@@ -80,8 +80,8 @@ def find_budget(guess: Callable[[float], Guessed], rmse: float, *, most: float =
     best = guess(most)
     if best.rmse > rmse:
         raise InputError(
-            f"rmse must be at least {_round_up(best.rmse):g}, which is guessed for epsilon {most:g}: no budget is "
-            "guessed to reach less. Declare more entries or people if there are more, or try a larger rmse."
+            f"rmse must be at least {_round_up(best.rmse):g}, the error at epsilon {most:g}, and no larger one "
+            "is answered with. Declare more entries or people if there are more, or ask for a larger rmse."
         )
     if guess(LEAST_EPSILON).rmse <= rmse:
         return guess(LEAST_EPSILON)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensorveil.completion.private_matrix import plan_ranks
@@ -25,12 +25,13 @@ from tensorveil.runs.reading import Reading, read_privately
 
 __all__ = ["PlanRun", "Planned", "plan_budgets"]
 
+Guess = Callable[[float], Guessed]
 UNITS = ("value", "entry", "slice")
 ASSUMED = (
     "Unit {unit}: {known} These are guesses for a typical tensor, because the values are not looked at: {spread}, a "
-    "quarter of the variance biases, a third interactions; the noise of observations is not counted, but held-out values "
-    "have it. A constant is guessed to have {constant:.3g}. Compare guesses with each other; your own errors will "
-    "differ. {auto}Planning costs no budget."
+    "quarter of the variance biases, a third interactions; the noise of observations is not counted, but held-out "
+    "values have it. A constant is guessed to have {constant:.3g}. Compare guesses with each other; your own errors "
+    "will differ. {auto}Planning costs no budget."
 )
 KNOWN = {
     "value": "positions are public.",
@@ -156,10 +157,10 @@ def plan_budgets(run: PlanRun) -> Planned:
 
     >>> facts = {"shape": (6040, 3706), "entries": 900_000, "bounds": (1, 5), "delta": 1e-6, "spread": 1.1}
     >>> found = plan_budgets(PlanRun(unit="slice:user", epsilons=(1.0,), rmse=0.6, **facts))
-    >>> found.budgets[0].releases
-    'x'
-    >>> found.answer.epsilon
-    1
+    >>> round(found.budgets[0].rmse, 2), found.answer.epsilon
+    (0.7, 4.02)
+    >>> found.answer.releases
+    'Biases, traits and 8 latent features would be released.'
     """
     unit = _check_unit(run.unit)
     check_question(run.epsilons, run.rmse)
@@ -171,7 +172,7 @@ def plan_budgets(run: PlanRun) -> Planned:
     ranks = _plan_ranks(run.model, rank, shape)
     make = _guess_slices if unit.kind == "slice" else _guess_centrally
     guess = make(run, unit, shape, entries, ranks)
-    return Planned(
+    planned = Planned(
         unit=unit,
         shape=shape,
         entries=entries,
@@ -181,17 +182,23 @@ def plan_budgets(run: PlanRun) -> Planned:
         delta=run.delta,
         budgets=tuple(guess(epsilon) for epsilon in dict.fromkeys(run.epsilons)),
         rmse=run.rmse,
-        answer=None if run.rmse is None else find_budget(guess, run.rmse),
+        answer=None,
         spread=run.spread,
     )
+    return planned if run.rmse is None else replace(planned, answer=_find_answer(planned, guess, run.rmse))
 
 
-Guess = Callable[[float], Guessed]
+def _find_answer(planned: Planned, guess: Guess, rmse: float) -> Guessed:
+    """Return the smallest budget that is guessed to reach an error; a constant, which is free, must not reach it."""
+    if rmse >= planned.constant:
+        raise InputError(
+            f"rmse must be below {planned.constant:.3g}, which a constant is guessed to have. Ask for less, or declare "
+            "a spread if values differ more."
+        )
+    return find_budget(guess, rmse)
 
 
-def _guess_centrally(
-    run: PlanRun, unit: Unit, shape: tuple[int, ...], entries: int, ranks: tuple[int, ...]
-) -> Guess:
+def _guess_centrally(run: PlanRun, unit: Unit, shape: tuple[int, ...], entries: int, ranks: tuple[int, ...]) -> Guess:
     """Return the planner's guess for units "value" and "entry"."""
 
     def guess(epsilon: float) -> Guessed:

@@ -102,7 +102,7 @@ def plan_means(run: MeansRun) -> PlannedMeans:
 
     >>> run = MeansRun(shape=(10,), people=100_000, unit="tensor", bounds=(0, 1), rmse=0.01)
     >>> plan_means(run).answer.epsilon
-    1.23
+    1.1
     """
     shape = check_shape(run.shape)
     unit = check_unit(run.unit, shape)
