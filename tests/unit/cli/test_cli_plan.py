@@ -143,7 +143,7 @@ def test_means_are_compared_by_mechanism(capsys: pytest.CaptureFixture[str]) -> 
         ([*FACTS, "--rmse", "0"], "rmse must be a finite number above 0"),
         ([*FACTS, "--rmse", "9"], "which a constant is guessed to have"),
         ([*FACTS, "--rmse", "0.0001"], "rmse must be at least"),
-        (FACTS[:4] + ["--epsilon", "1"], "--bounds must be declared"),
+        ([*FACTS[:4], "--epsilon", "1"], "--bounds must be declared"),
         ([*FACTS, "--people", "7", "--epsilon", "1"], "--people says nothing about --unit value"),
         ([*SLICE[:-2], "--epsilon", "1"], "Try --delta 1e-6"),
         ([*SLICE, "--epsilon", "1", "--modes", "film,day"], "modes must name"),

@@ -1,5 +1,6 @@
 """Guesses for single entries: their noise is the mechanism's, and they never rise with the budget."""
 
+import itertools
 import math
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_every_mechanism_of_the_unit_has_a_guess() -> None:
 def test_guesses_are_finite_and_fall_with_the_budget(kind: str, changes: Any) -> None:
     found = [predict_gram(make(**{kind: size}, **changes)) for size in np.geomspace(1e-4, 1e4, 41).tolist()]
     assert all(math.isfinite(error) and error > 0 for error in found)
-    assert all(after <= before * (1 + 1e-9) for before, after in zip(found, found[1:], strict=False))
+    assert all(after <= before * (1 + 1e-9) for before, after in itertools.pairwise(found))
 
 
 def test_nothing_is_guessed_without_a_declared_number() -> None:

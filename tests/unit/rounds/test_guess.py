@@ -1,5 +1,6 @@
 """Guesses for whole users: from declared numbers alone, never rising with the budget, and near to what is achieved."""
 
+import itertools
 import math
 from typing import Any
 
@@ -34,7 +35,7 @@ def make(epsilon: float, *, shape: Any, **more: Any) -> Recipe:
 def test_guesses_are_finite_and_fall_with_the_budget(facts: Any, entries: int, sweeps: Any) -> None:
     found = [guess_error(make(epsilon, sweeps=sweeps, **facts), entries) for epsilon in EPSILONS]
     assert all(0 < error <= SIGNAL + 1e-9 for error in found)
-    assert all(after <= before * (1 + 1e-9) for before, after in zip(found, found[1:], strict=False))
+    assert all(after <= before * (1 + 1e-9) for before, after in itertools.pairwise(found))
 
 
 def test_guesses_do_not_rise_where_a_recipe_begins_to_spend_on_features() -> None:

@@ -1,5 +1,6 @@
 """Plans in Python: which accuracy for an epsilon, which epsilon for an accuracy, by the same rules for every unit."""
 
+import itertools
 import math
 from typing import Any
 
@@ -36,7 +37,7 @@ def ask(unit: str, **changes: Any) -> Any:
 def test_errors_fall_with_epsilon(unit: str) -> None:
     errors = [each.rmse for each in ask(unit, epsilons=EPSILONS).budgets]
     assert all(math.isfinite(error) for error in errors)
-    assert all(after <= before * (1 + 1e-6) for before, after in zip(errors, errors[1:], strict=False))
+    assert all(after <= before * (1 + 1e-6) for before, after in itertools.pairwise(errors))
     assert errors[-1] < errors[0]
 
 
@@ -61,7 +62,7 @@ def test_searching_is_like_trying_all(power: float, rmse: float) -> None:
 
     exact = rmse ** (-1 / power)
     if exact > 100:
-        with pytest.raises(InputError, match="rmse must be at least 0.1, the error at epsilon 100"):
+        with pytest.raises(InputError, match=r"rmse must be at least 0\.1, the error at epsilon 100"):
             find_budget(guess, rmse)
         return
     found = find_budget(guess, rmse)
