@@ -145,7 +145,12 @@ def _check_asked(file: str | None, asked: PlanOptions) -> None:
             "give --epsilon, which may be repeated, or the --rmse to reach, or both. Try --epsilon 1."
         )
     if asked.kind in LOCAL:
-        refused = {"FILE": file, "--entries": asked.entries, "--model": asked.model, "--rank": asked.rank}
+        refused: dict[str, object] = {
+            "FILE": file,
+            "--entries": asked.entries,
+            "--model": asked.model,
+            "--rank": asked.rank,
+        }
         if asked.people is None or asked.shape is None:
             raise click.UsageError(f"--unit {asked.unit} needs --people and --shape. Try --people 10000 --shape 28,28.")
     else:

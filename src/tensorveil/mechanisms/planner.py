@@ -100,7 +100,7 @@ def plan(
     facts: dict[str, Any] = {"shape": shape, "ranks": ranks, "core": core, "spread": share}
     if unit.kind == "entry":
         chosen = BY_UNIT["entry"][0] if method == "auto" else method
-        guesses = ()
+        guesses: tuple[Prediction, ...] = ()
         if n_entries is not None:
             cases = {usual: _make_case(budget, usual, n_entries=n_entries, **facts)}
             guesses = _predict_all(EXPECTED, cases, share * width)

@@ -146,7 +146,8 @@ class _Guess:
         """What an entry of each of these users counts."""
         n, sizes = self.per_user, self.recipe.sizes
         lengths = sum(size / max(sizes) * (n + n * np.maximum(n - 1, 0) / size) for size in sizes)
-        return np.minimum(1.0, self.recipe.reach / np.sqrt(lengths))
+        weights: Array = np.minimum(1.0, self.recipe.reach / np.sqrt(lengths))
+        return weights
 
     @cached_property
     def counted(self) -> float:

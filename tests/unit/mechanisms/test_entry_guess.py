@@ -81,7 +81,7 @@ def test_a_guess_is_near_to_what_is_achieved(epsilon: float) -> None:
     clean = clean + math.sqrt(0.175) * np.sum(factors[0][columns[0]] * factors[1][columns[1]], axis=1)
     values = clean + rng.normal(0, math.sqrt(0.4), len(clean))
     train = tv.ObservedTensor(columns.T, values, shape=shape)
-    promise = {"epsilon": epsilon, "delta": 0.0, "unit": "entry", "bounds": (-5, 5), "shape": shape}
+    promise: dict[str, Any] = {"epsilon": epsilon, "delta": 0.0, "unit": "entry", "bounds": (-5, 5), "shape": shape}
     errors = [
         tv.PrivateCP(2, **promise, noise_seed=seed, random_state=seed, threads=1).fit(train).predict(columns.T) - clean
         for seed in range(3)

@@ -10,7 +10,8 @@ import pytest
 import tensorveil as tv
 from tensorveil.mechanisms.tradeoffs import BIASES, INTERACTIONS, SIGNAL
 from tensorveil.rounds import Recipe
-from tensorveil.rounds.guess import describe_release, find_latent_epsilon, guess_error, has_latent
+from tensorveil.rounds.counts import adapt_scales
+from tensorveil.rounds.guess import _Guess, describe_release, find_latent_epsilon, guess_error, has_latent
 
 EPSILONS = [*np.geomspace(1e-3, 1e3, 49).tolist()]
 CASES: list[tuple[dict[str, Any], int]] = [
@@ -60,13 +61,11 @@ def test_limits_are_those_of_the_model() -> None:
 
 def test_errors_of_biases_are_those_of_simulated_sums() -> None:
     """One released mode with as many entries in every row, so that everything can be drawn and shrunk by hand."""
-    from tensorveil.rounds import guess as module
-
     recipe = make(1.0, shape=(6040, 1500), sweeps=0)
-    parts = module._Guess(recipe=recipe, entries=300_000)
+    parts = _Guess(recipe=recipe, entries=300_000)
     rng, share, within = np.random.default_rng(0), parts.bias_share, parts.within
     counts = np.repeat(parts.counts(0), 20_000)
-    scales = module.adapt_scales(parts.counts(0))
+    scales = adapt_scales(parts.counts(0))
     smaller = float(np.mean(parts.counts(0) * scales**2) / np.mean(parts.counts(0)))
     reach = 0.9 * recipe.reach * math.sqrt(within * smaller)
     biases = rng.normal(0, math.sqrt(share), len(counts))
@@ -112,7 +111,13 @@ def test_a_guess_is_near_to_what_is_achieved() -> None:
     held = rng.random(len(clean)) < 0.1
     train = tv.ObservedTensor(columns[:, ~held].T, values[~held], shape=shape, modes=("user", "film"))
     for epsilon in (0.3, 3.0):
-        promise = {"epsilon": epsilon, "delta": 1e-6, "unit": "slice:user", "bounds": (-5, 5), "shape": shape}
+        promise: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": 1e-6,
+            "unit": "slice:user",
+            "bounds": (-5, 5),
+            "shape": shape,
+        }
         fitted = tv.UserLevelCP(2, **promise, noise_seed=1, random_state=1, threads=1).fit(train)
         error = math.sqrt(float(np.mean((fitted.predict_for(train, columns[:, held].T) - clean[held]) ** 2)))
         recipe = make(epsilon, shape=shape, rank=2)

@@ -73,11 +73,10 @@ def test_searching_is_like_trying_all(power: float, rmse: float) -> None:
 @pytest.mark.parametrize("unit", [*FITS, *MEANS])
 def test_errors_scale_with_what_is_declared(unit: str) -> None:
     first = ask(unit, epsilons=(1.0,)).budgets[0].rmse
-    if unit in MEANS:
-        scaled = {"people": 40_000}, 0.5
-    else:  # the same tensor in other units of measurement
-        scaled = {"bounds": (100, 500)}, 100.0
-    assert ask(unit, epsilons=(1.0,), **scaled[0]).budgets[0].rmse == pytest.approx(scaled[1] * first)
+    # Four times the people; the same tensor in other units of measurement.
+    changes: dict[str, Any] = {"people": 40_000} if unit in MEANS else {"bounds": (100, 500)}
+    factor = 0.5 if unit in MEANS else 100.0
+    assert ask(unit, epsilons=(1.0,), **changes).budgets[0].rmse == pytest.approx(factor * first)
 
 
 @pytest.mark.parametrize("unit", FITS)
