@@ -121,5 +121,5 @@ def test_mutants_are_caught(broken: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     if broken == "mean charged too little":
         from tensorveil.rounds import counts
 
-        monkeypatch.setattr(counts, "_reach", lambda setup: setup.reach)
+        monkeypatch.setattr(counts, "extend_reach", lambda reach: reach)
     assert longest(3, user, **few).max() > 1.03

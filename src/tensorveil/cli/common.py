@@ -141,14 +141,22 @@ def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int 
 
 def split_shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
     """Parse sizes of modes separated by commas."""
+    shape = split_sizes(_, __, text)
+    if shape is not None and len(shape) < 2:
+        raise click.BadParameter(f"a shape has a size of at least 1 for each of 2 or more modes; got {text!r}.")
+    return shape
+
+
+def split_sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Parse sizes of a tensor, or of a vector, separated by commas."""
     if text is None:
         return None
     try:
         shape = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise click.BadParameter(f"a shape is whole numbers and commas; got {text!r}. Try 943,1682.") from None
-    if len(shape) < 2 or min(shape) < 1:
-        raise click.BadParameter(f"a shape has a size of at least 1 for each of 2 or more modes; got {text!r}.")
+    if min(shape) < 1:
+        raise click.BadParameter(f"a shape has sizes of at least 1; got {text!r}. Try 943,1682.")
     return shape
 
 

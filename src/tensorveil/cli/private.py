@@ -193,7 +193,9 @@ def check_private_options(
             "from it: tensorveil predict RELEASE/model.npz --at FILE."
         )
     if private.unit_kind != "value" and private.spread is not None:
-        raise click.UsageError(f"--spread is for --unit value: in unit {private.unit_kind} no error is guessed.")
+        raise click.UsageError(
+            f"--spread is for --unit value: a run for unit {private.unit_kind} guesses no error. Ask tensorveil plan."
+        )
     if private.unit_kind == "slice":
         _check_slice(private, fit, writing)
 

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.case import TYPICAL_SPREAD, Case
 from tensorveil.mechanisms.catalogue import COMPARED
+from tensorveil.mechanisms.entry_guess import EXPECTED
 from tensorveil.mechanisms.method import Expected
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.mechanisms.staged import METHOD as ADAPTIVE
@@ -82,7 +84,8 @@ def plan(
 ) -> Plan:
     """Guess the error of every mechanism; "auto" is the one that adapts, unless ``method`` names another.
 
-    ``spread`` is a declared standard deviation of the values; by default a typical one is assumed.
+    ``spread`` is a declared standard deviation of the values; by default a typical one is assumed. In unit "entry"
+    ``n_entries`` is a declared number, or None: without one nothing is guessed. It is no part of the plan.
 
     >>> from tensorveil.privacy import Budget, Unit
     >>> facts = {"shape": (943, 1682), "n_entries": 90570, "bounds": (1.0, 5.0), "ranks": (10, 10), "core": False}
@@ -92,28 +95,42 @@ def plan(
     """
     # Without a prediction to choose by, Gaussian noise is used where a delta allows it: it suits many numbers at once.
     usual = "laplace" if budget.delta == 0 else "gaussian"
+    width = bounds[1] - bounds[0]
+    share = TYPICAL_SPREAD if spread is None else check_spread(spread, width) / width
+    facts: dict[str, Any] = {"shape": shape, "ranks": ranks, "core": core, "spread": share}
     if unit.kind == "entry":
         chosen = BY_UNIT["entry"][0] if method == "auto" else method
-        return Plan(method=chosen, noise=usual, predictions=(), ranks=ranks)
+        guesses: tuple[Prediction, ...] = ()
+        if n_entries is not None:
+            cases = {usual: _make_case(budget, usual, n_entries=n_entries, **facts)}
+            guesses = _predict_all(EXPECTED, cases, share * width)
+        return Plan(method=chosen, noise=usual, predictions=guesses, ranks=ranks, spread=spread)
     if n_entries is None or n_entries < 1:
         raise InputError("n_entries must be at least 1. Give the number of entries, which is public in this unit.")
-    width = bounds[1] - bounds[0]
-    share = TYPICAL_SPREAD if spread is None else _check_spread(spread, width) / width
-    pure = Case(shape=shape, n_entries=n_entries, ranks=ranks, core=core, epsilon=budget.epsilon, mu=None, spread=share)
-    cases = {"laplace": pure}
-    if budget.delta > 0:  # pure epsilon is allowed all the same, and better where few numbers are released
-        cases["gaussian"] = replace(pure, epsilon=None, mu=gaussian_mu(budget.epsilon, budget.delta))
-    found = sorted(
-        (_predict(name, expected, cases, share * width) for name, expected in COMPARED.items()),
-        key=lambda prediction: prediction.rmse,
-    )
+    # Pure epsilon is allowed with a delta all the same, and better where few numbers are released.
+    kinds = ("laplace",) if budget.delta == 0 else ("laplace", "gaussian")
+    cases = {noise: _make_case(budget, noise, n_entries=n_entries, **facts) for noise in kinds}
+    found = _predict_all(COMPARED, cases, share * width)
     by_name = {prediction.method: prediction for prediction in found}
     wanted = ADAPTIVE.name if method == "auto" else method
     noise = by_name[wanted].noise if wanted in by_name else usual
-    return Plan(method=wanted, noise=noise, predictions=tuple(found), ranks=ranks, n_entries=n_entries, spread=spread)
+    return Plan(method=wanted, noise=noise, predictions=found, ranks=ranks, n_entries=n_entries, spread=spread)
 
 
-def _check_spread(spread: float, width: float) -> float:
+def _make_case(budget: Budget, noise: str, **facts: Any) -> Case:
+    """Return the case of one kind of noise."""
+    if noise == "laplace":
+        return Case(epsilon=budget.epsilon, mu=None, **facts)
+    return Case(epsilon=None, mu=gaussian_mu(budget.epsilon, budget.delta), **facts)
+
+
+def _predict_all(expected: Mapping[str, Expected], cases: Mapping[str, Case], spread: float) -> tuple[Prediction, ...]:
+    """Predict the errors of all mechanisms, best first."""
+    found = (_predict(name, each, cases, spread) for name, each in expected.items())
+    return tuple(sorted(found, key=lambda prediction: prediction.rmse))
+
+
+def check_spread(spread: float, width: float) -> float:
     """Return a spread that values within the bounds can have."""
     if isinstance(spread, bool) or not isinstance(spread, int | float) or not 0 < spread <= 0.5 * width:
         raise InputError(

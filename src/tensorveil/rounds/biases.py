@@ -32,7 +32,7 @@ from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 Array = NDArray[Any]
 
 # Where users' residuals are clipped, in deviations: all of a user's together, not entry by entry.
-_CUT = 0.9
+CUT = 0.9
 _LEAST_VARIANCE = 1e-3  # of biases, as a share of the spread
 # The variance of users' coefficients of the two traits before a round has measured it: of the bias, a number without
 # unit; of the frequency, a share of the spread.
@@ -97,7 +97,7 @@ def _reach(setup: Setup, state: State) -> float:
     """Return the norm to which contributions are clipped: about that of a typical user's scaled residuals."""
     counts, scales = state[COUNTS], _rows(setup, state).scales
     smaller = np.sum(counts * scales**2) / np.sum(counts * setup.rows.scales**2)
-    return _CUT * setup.reach * float(np.sqrt(state[SPREAD][0] * smaller))
+    return CUT * setup.reach * float(np.sqrt(state[SPREAD][0] * smaller))
 
 
 def make_traits(rows: Rows, biases: Array, counts: Array) -> Array:

@@ -46,12 +46,12 @@ class Counts(Stage):
             weights = weigh_users(setup, piece)
             return Parts(entries=weights[piece.owners][:, None], own=_summarise(setup, piece) * _own_scale(setup))
 
-        return sum_bounded(people, setup.rows, 1, _OWN, _reach(setup), parts, threads)
+        return sum_bounded(people, setup.rows, 1, _OWN, extend_reach(setup.reach), parts, threads)
 
     def advance(self, setup: Setup, step: Step, state: State, total: Array, mu: float) -> Updates:
         """Estimate counts, offset and the spread within users from the noisy sums."""
-        numbers = total * (_reach(setup) / LIMIT)
-        noise = _reach(setup) / mu
+        numbers = total * (extend_reach(setup.reach) / LIMIT)
+        noise = extend_reach(setup.reach) / mu
         scales = setup.rows.scales
         counts = estimate_counts(numbers[:-_OWN] / scales, noise / scales, setup.rows)
         own, error = numbers[-_OWN:] / _own_scale(setup), noise / _own_scale(setup)
@@ -83,9 +83,9 @@ def adapt_scales(counts: Array) -> Array:
     return scales
 
 
-def _reach(setup: Setup) -> float:
+def extend_reach(reach: float) -> float:
     """Return the norm of the largest contribution: that of the counts and that of the own numbers together."""
-    return math.hypot(setup.reach, _own_scale(setup) * _OWN_LENGTH)
+    return math.hypot(reach, _OWN_WEIGHT * reach * _OWN_LENGTH)
 
 
 def _own_scale(setup: Setup) -> float:

@@ -33,7 +33,12 @@ _MOST_FEATURES = 64  # products of the bases' columns: every user solves for thi
 
 def plan_sweeps(users: int, sizes: tuple[int, ...], mu: float) -> int:
     """Return how many sweeps to spend budget on; 0 where latent features cannot be found."""
-    return _SWEEPS[len(sizes) > 1] if users * mu >= _CLEAR * max(sizes) else 0
+    return _SWEEPS[len(sizes) > 1] if mu >= find_clear_mu(users, sizes) else 0
+
+
+def find_clear_mu(users: int, sizes: tuple[int, ...]) -> float:
+    """Return the mu from which on latent features can be found."""
+    return _CLEAR * max(sizes) / users
 
 
 def _plain_share(sizes: tuple[int, ...]) -> float:

@@ -110,7 +110,7 @@ class Recipe:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The planned rounds, before they get their share of the budget."""
-        sizes, wanted = self.rows.sizes, self.sweeps
+        sizes, wanted = self.sizes, self.sweeps
         if wanted is None:
             wanted = plan_sweeps(self.shape[self.protected], sizes, self.mu)
         return plan_steps(sizes, tuple(self.modes[m] for m in self.released), self.basis_ranks, wanted)
@@ -151,6 +151,11 @@ class Recipe:
         """Positions of the released modes."""
         return tuple(m for m in range(len(self.shape)) if m != self.protected)
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the released modes."""
+        return tuple(self.shape[m] for m in self.released)
+
     @cached_property
     def reach(self) -> float:
         """The largest norm that a user's vector of entry counts per row may have."""
@@ -161,12 +166,12 @@ class Recipe:
     def basis_ranks(self) -> tuple[int, ...]:
         """The number of columns of every released mode's latent basis."""
         ranks = [self.rank] * len(self.shape) if isinstance(self.rank, int) else list(self.rank)
-        return plan_basis_ranks(tuple(ranks[m] for m in self.released), self.rows.sizes)
+        return plan_basis_ranks(tuple(ranks[m] for m in self.released), self.sizes)
 
     @cached_property
     def rows(self) -> Rows:
         """All rows of the released modes. Small modes have many entries in every row, and need less of the budget."""
-        sizes = tuple(self.shape[m] for m in self.released)
+        sizes = self.sizes
         scales = np.repeat(np.sqrt(np.array(sizes) / max(sizes)), sizes)
         return Rows(modes=tuple(range(len(sizes))), sizes=sizes, scales=scales)
 

@@ -43,7 +43,7 @@ from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 
 Array = NDArray[Any]
 
-_CUT = 1.0
+CUT = 1.0
 _LEAST = 1e-2  # of a direction's strength relative to the strongest: weaker ones are kept at this
 _EXPLAINED = 0.1  # what latent features together are assumed to explain of the spread before a round has measured it
 
@@ -136,7 +136,7 @@ def _contract(setup: Setup, state: State, piece: People, tastes: Array, mode: in
 
 
 def _reach(setup: Setup, state: State) -> float:
-    return _CUT * setup.reach * float(np.sqrt(state[SPREAD][0]))
+    return CUT * setup.reach * float(np.sqrt(state[SPREAD][0]))
 
 
 def _shrink(sums: Array, counts: Array, noise: Array) -> Array:

@@ -38,6 +38,9 @@ def test_the_options_exist() -> None:
     from tensorveil.cli.audit import audit
     from tensorveil.cli.complete import complete
     from tensorveil.cli.perturb import perturb
+    from tensorveil.cli.plan import plan
 
-    known = {option for verb in (audit, complete, perturb) for parameter in verb.params for option in parameter.opts}
+    known = {
+        option for verb in (audit, complete, perturb, plan) for parameter in verb.params for option in parameter.opts
+    }
     assert set(OPTIONS.values()) <= known
