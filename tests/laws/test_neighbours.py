@@ -18,6 +18,7 @@ from tensorveil.mechanisms import stages
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.noise import Noisy, SeededSource
 from tensorveil.noise.adding import bounded_steps
+from tensorveil.noise.windows import Window
 from tensorveil.rounds import Recipe, draw_noise
 
 CASES = [
@@ -50,6 +51,7 @@ class Script:
 
             patch.setattr(spending, f"{law}_mechanism", mechanism)
         patch.setattr(spending, "bounded_values_mechanism", self.values)
+        patch.setattr(spending, "windowed_values_mechanism", self.windows)
         spend_on = spending.Spend._spend_on
 
         def note(spend: Any, what: str) -> None:
@@ -67,6 +69,14 @@ class Script:
         return Noisy(
             values=bounds[0] + width * self.answer(places, steps, "values"), variance=1e-6, source_secure=False
         )
+
+    def windows(self, values: Any, bounds: Any, source: Any, *, epsilon: Any, square: float) -> tuple[Noisy, Window]:
+        assert 0 <= square <= 1
+        width = bounds[1] - bounds[0]
+        window = Window(
+            inside=0.9, half=0.1 * width, span=1.2 * width, gain=1.1, middle=bounds[0] + 0.5 * (bounds[1] - bounds[0])
+        )
+        return self.values(values, bounds, source, epsilon=epsilon), window
 
 
 def draw_case(seed: int, unit: str) -> tuple[Any, ...]:

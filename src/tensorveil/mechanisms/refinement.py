@@ -24,7 +24,7 @@ from tensorveil.mechanisms.design import (
 )
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.input import allow_for_loss, gain_of_input, predict_start_error
-from tensorveil.mechanisms.shape import private_shape
+from tensorveil.mechanisms.shape import Interval, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.stages import VALUES, run_stages
 from tensorveil.mechanisms.tradeoffs import (
@@ -156,8 +156,9 @@ def _target(data: PrivateValues, form: Form, start: Solution, for_shape: Spend, 
     )
     moves = _MOVES * shape.variance
 
-    def explain(reach: float, kept: float) -> float:
-        return (moves * kept) ** 2 / (moves * kept + gain * reach**2)
+    def explain(interval: Interval) -> float:
+        moved = moves * interval.kept
+        return moved**2 / (moved + gain * interval.reach**2)
 
     interval = shape.best_interval(explain)
     middle, limit = 0.5 * (interval.low + interval.high), 0.5 * (interval.high - interval.low)

@@ -28,8 +28,8 @@ from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import parameters, side_share
-from tensorveil.privacy import Part
 from tensorveil.noise.windows import window_noise
+from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.solvers.bayes import Scatter
 from tensorveil.solvers.task import Solution

@@ -162,7 +162,10 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
             if settings.scatter is None:
                 state.laplace = float(np.sqrt(floor / 2))
             else:
-                values, state.scatter = values + settings.scatter.shift / scaling.scale, _scale(settings.scatter, scaling)
+                values, state.scatter = (
+                    values + settings.scatter.shift / scaling.scale,
+                    _scale(settings.scatter, scaling),
+                )
                 rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
                 state.variance = max(state.variance - floor, 0.05 * state.variance) + state.scatter.near
         elif done:
@@ -279,9 +282,7 @@ def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
         beta = None if state.beta is None else state.beta[mode]
         prior = (state.center[mode], state.alpha[mode])
         if state.core is None:
-            sums, logdet = cp_bayes_mode(
-                grouped, state.posterior, *prior, state.variance, beta, threads, precisions
-            )
+            sums, logdet = cp_bayes_mode(grouped, state.posterior, *prior, state.variance, beta, threads, precisions)
             state.residual = sums.before if state.laplace > 0 else sums.after
             state.weights, state.evidence = sums.weights, sums.evidence
         else:
@@ -323,7 +324,7 @@ def scatter_precisions(scatter: Scatter, variance: float) -> Precisions:
     before = float(scatter.masses @ scatter.places**2)
     density = (1.0 - _AS_BEFORE) * _spread_density(r, scatter, min((left / before) ** 0.5, 1.0))
     density += _AS_BEFORE * _spread_density(r, scatter, 1.0)
-    near, far = scatter.inside * density, (1.0 - scatter.inside) / scatter.span
+    near, far = scatter.inside * density, max(1.0 - scatter.inside, 1e-12) / scatter.span
     return Precisions(table=near / (near + far) / variance, step=step, logs=np.log(near + far))
 
 

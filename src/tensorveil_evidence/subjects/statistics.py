@@ -61,7 +61,7 @@ def _linear(values: Array, n: int, spend: Spend) -> Array:
 
 
 def _values(values: Array, n: int, spend: Spend) -> Array:
-    return spend.values(np.tile(values, n), (_LOW, _HIGH)).values.reshape(n, -1)
+    return spend.values(np.tile(values, n), (_LOW, _HIGH), 0.25)[0].values.reshape(n, -1)
 
 
 def _counts(values: Array, n: int, spend: Spend) -> Array:

@@ -90,14 +90,14 @@ def test_cp_rows(order: int, beta: Any, rank: Any) -> None:
     systems = [row_system(columns, values, posterior, mode, i, design) for i in range(shape[mode])]
     expected = [solved(s, center, alpha, beta) for s in systems]
     rows = build_rows(columns, values, shape, mode)
-    residual, logdet = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, beta, threads=2)
+    sums, logdet = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, beta, threads=2)
     for i, (f, second, b, b_var, _, _) in enumerate(expected):
         np.testing.assert_allclose(posterior.factor(mode)[i], f, atol=1e-10)
         np.testing.assert_allclose(full(posterior, mode, i), second, atol=1e-10)
         if beta is not None:
             assert posterior.bias[posterior.starts[mode] + i] == pytest.approx(b, abs=1e-10)
             assert posterior.bias_variance[posterior.starts[mode] + i] == pytest.approx(b_var)
-    assert residual == pytest.approx(sum(x[4] for x in expected), abs=1e-8)
+    assert sums.after == pytest.approx(sum(x[4] for x in expected), abs=1e-8)
     assert logdet == pytest.approx(sum(x[5] for x in expected), abs=1e-8)
 
 
@@ -191,9 +191,9 @@ def test_rows_with_precisions_of_their_own() -> None:
     values = rng.standard_normal(24)
     rows = build_rows(columns, values, (4, 6), 0)
     posterior = random_posterior((4, 6), (3, 3), 0.5, rng)
-    law = Precisions(table=np.array([4.0, 2.0, 1.0, 0.5]), step=0.4)
+    law = Precisions(table=np.array([4.0, 2.0, 1.0, 0.5]), step=0.4, logs=np.array([0.0, -1.0, -3.0, -4.0]))
     center, alpha = np.array([0.0, 0.1, 0.2]), np.array([1.0, 2.0, 3.0])
-    expected, squares = [], 0.0
+    expected, squares, total, evidence = [], 0.0, 0.0, 0.0
     for i in range(4):
         precision, right = np.diag(alpha), alpha * center
         for j, y in enumerate(values.reshape(4, 6)[i]):
@@ -201,10 +201,14 @@ def test_rows_with_precisions_of_their_own() -> None:
             square = y**2 - 2 * y * posterior.factor(0)[i] @ h + np.sum(full(posterior, 0, i) * hh)
             weight = np.interp(np.sqrt(square), 0.4 * np.arange(4), law.table)
             precision, right, squares = precision + weight * hh, right + weight * y * h, squares + square
+            total += weight
+            evidence += np.interp(np.sqrt(square), 0.4 * np.arange(4), law.logs)
         expected.append(np.linalg.solve(precision, right))
-    residual, _ = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, None, precisions=law)
+    sums, _ = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, None, precisions=law)
     np.testing.assert_allclose(posterior.factor(0), expected, atol=1e-10)
-    assert residual == pytest.approx(squares)
+    assert sums.before == pytest.approx(squares)
+    assert sums.weights == pytest.approx(VARIANCE * total)
+    assert sums.evidence == pytest.approx(evidence)
 
 
 def test_rows_without_entries_keep_their_prior() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorveil.mechanisms.shape import Shape, private_shape
+from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import SeededSource
 from tensorveil.privacy.gate import PrivateValues
@@ -23,14 +23,14 @@ def measure(
     return private_shape(data, known, Spend(source=SeededSource(seed), epsilon=epsilon))
 
 
-def least_noise(reach: float, kept: float) -> float:
+def least_noise(interval: Interval) -> float:
     """A gain as that of a weak signal: noise counts, and so does what is lost."""
-    return kept**2 / (kept + 30.0 * reach**2)
+    return interval.kept**2 / (interval.kept + 30.0 * interval.reach**2)
 
 
-def little_noise(reach: float, kept: float) -> float:
+def little_noise(interval: Interval) -> float:
     """A gain as that of a strong signal: what is lost counts more than noise."""
-    return kept**2 / (kept + 0.02 * reach**2)
+    return interval.kept**2 / (interval.kept + 0.02 * interval.reach**2)
 
 
 def test_bins_end_where_no_residual_can_be() -> None:
@@ -89,8 +89,8 @@ def test_less_noise_widens_intervals() -> None:
     widths = []
     for noise in (1e-4, 1e-1, 1e2):
 
-        def gain(reach: float, kept: float, noise: float = noise) -> float:
-            return kept**2 / (kept + noise * reach**2)
+        def gain(interval: Interval, noise: float = noise) -> float:
+            return interval.kept**2 / (interval.kept + noise * interval.reach**2)
 
         interval = shape.best_interval(gain)
         widths.append(interval.high - interval.low)
