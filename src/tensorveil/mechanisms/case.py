@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from tensorveil.mechanisms.tradeoffs import clarity, input_gain, mean_share, parameters, row_gain
+from tensorveil.mechanisms.tradeoffs import TYPICAL_SQUARE, clarity, input_gain, mean_share, parameters, row_gain
+from tensorveil.noise.windows import window_noise
 
 # The standard deviation of a typical tensor's values, as a share of the width of their bounds.
 TYPICAL_SPREAD = 0.1
@@ -56,6 +57,11 @@ class Case:
         return 1.0 / self.mu**2
 
     @property
+    def value_noise(self) -> float:
+        """Variance of the noise on every value, where all are perturbed within a width of 1."""
+        return self.noise if self.epsilon is None else window_noise(self.epsilon, TYPICAL_SQUARE)
+
+    @property
     def mean_noise(self) -> float:
         """Variance of the noise on the mean if the whole budget is spent on it."""
         return self.noise / (self.spread * self.n_entries) ** 2
@@ -68,12 +74,12 @@ class Case:
     @property
     def input_gain(self) -> float:
         """What noise on every value adds to predictions, for values within a width of 1."""
-        return input_gain(self.noise, self.n_entries, self.parameters)
+        return input_gain(self.value_noise, self.n_entries, self.parameters)
 
     @property
     def clarity(self) -> float:
         """How far components stand out when every value is perturbed."""
-        return clarity(self.noise, self.n_entries, self.shape, self.ranks, self.input_gain)
+        return clarity(self.value_noise, self.n_entries, self.shape, self.ranks, self.input_gain)
 
     def row_gains(self, steps: float) -> float:
         """Return the gain of the noise on the row sums of all modes if the budget is split over ``steps``."""

@@ -17,6 +17,7 @@ from tensorveil.mechanisms.tradeoffs import (
     BIASES,
     INTERACTIONS,
     SIGNAL,
+    TYPICAL_SQUARE,
     bending,
     clipped_noise,
     input_gain,
@@ -48,12 +49,14 @@ def run_input(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
 
 def gain_of_input(spend: Spend, data: PrivateValues, form: Form) -> float:
     """Return what noise on every value adds to predictions, for values within a width of 1."""
-    return input_gain(spend.noise, data.n_entries, parameters(data.shape, form.ranks, form.core))
+    return input_gain(
+        spend.noise_of_values(TYPICAL_SQUARE), data.n_entries, parameters(data.shape, form.ranks, form.core)
+    )
 
 
 def predict_start_error(case: Case) -> float:
     """Predict the error where the components are found."""
-    spreads = input_spreads(case.noise, case.input_gain)
+    spreads = input_spreads(case.value_noise, case.input_gain)
     per_value = clipped_noise(case.input_gain, spreads) + (1 - SIGNAL) * case.parameters / case.n_entries
     return shrinkage_error(SIGNAL, per_value) + bending(spreads)
 
@@ -65,8 +68,8 @@ def allow_for_loss(case: Case, error: float, clear: float) -> float:
     """
     found = min(max(math.log(case.clarity / _LOST) / math.log(clear / _LOST), 0.0), 1.0)
     count = float(sum(case.shape))
-    spreads = input_spreads(case.noise, case.input_gain)
-    gain = input_gain(case.noise, case.n_entries, count)
+    spreads = input_spreads(case.value_noise, case.input_gain)
+    gain = input_gain(case.value_noise, case.n_entries, count)
     per_value = clipped_noise(gain, spreads) + (1 - BIASES) * count / case.n_entries
     lost = INTERACTIONS + shrinkage_error(BIASES, per_value) + sum_bending(spreads)
     return found * error + (1 - found) * min(lost, SIGNAL)

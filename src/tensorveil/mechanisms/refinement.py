@@ -29,6 +29,7 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.stages import VALUES, run_stages
 from tensorveil.mechanisms.tradeoffs import (
     SIGNAL,
+    TYPICAL_SQUARE,
     bending,
     best_spreads,
     clarity,
@@ -89,7 +90,9 @@ def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: 
     """
     last = errors_share(spend, data.n_entries)
     gain = gain_of_input(spend, data, form)
-    share = refinement_share(gain, clarity(spend.noise, data.n_entries, data.shape, form.ranks, gain))
+    share = refinement_share(
+        gain, clarity(spend.noise_of_values(TYPICAL_SQUARE), data.n_entries, data.shape, form.ranks, gain)
+    )
     move_core = form.core and data.n_entries * int(np.prod(form.ranks)) <= _LARGEST_DESIGN
     steps = sweeps * (len(data.shape) + move_core)
     for_start, for_shape, for_errors, *rest = spend.split(

@@ -21,7 +21,7 @@ from tensorveil.noise import (
     sqrt_up,
 )
 from tensorveil.noise.grid import FINENESS
-from tensorveil.noise.windows import Window, windowed_values_mechanism
+from tensorveil.noise.windows import SMALLEST_WINDOWED, Window, window_noise, windowed_values_mechanism
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
 from tensorveil.privacy.exact import exactly
 
@@ -74,6 +74,10 @@ class Spend:
         """The variance of the noise on one number of sensitivity 1."""
         return (2.0 if self.epsilon is not None else 1.0) / self._parameter**2
 
+    def noise_of_values(self, square: float) -> float:
+        """The variance of the noise on one of many values within a width of 1, all perturbed; see `values`."""
+        return self.noise if self.epsilon is None else window_noise(self.epsilon, square)
+
     def split(self, *shares: float) -> tuple[Spend, ...]:
         """Cut into parts that compose to no more than the whole."""
         self._spend_on("its parts")
@@ -86,7 +90,7 @@ class Spend:
         return Part(name=name, statistic=statistic, event=self.event)
 
     def values(self, values: Array, bounds: tuple[float, float], square: float = 1.0) -> tuple[Noisy, Window | None]:
-        """Perturb every value within bounds: by answers in windows, or by Gaussian noise, which has no window.
+        """Perturb every value within bounds: by answers in windows, or by noise that is added and has no window.
 
         ``square`` is about the mean square of the values around the middle, as a share of that at the bounds; public or
         already private.
@@ -94,9 +98,11 @@ class Spend:
         Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#input).
         """
         self._spend_on("values")
-        if self.epsilon is not None:
-            return windowed_values_mechanism(values, bounds, self.source, epsilon=self._exact, square=square)
-        return bounded_values_mechanism(values, bounds, self.source, mu=self._exact), None
+        if self.epsilon is None:
+            return bounded_values_mechanism(values, bounds, self.source, mu=self._exact), None
+        if self.epsilon < SMALLEST_WINDOWED:
+            return bounded_values_mechanism(values, bounds, self.source, epsilon=self._exact), None
+        return windowed_values_mechanism(values, bounds, self.source, epsilon=self._exact, square=square)
 
     def sums(self, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
         """Sum numbers between low and high by groups; what lies outside, or is no number, does not get its way.

@@ -27,7 +27,7 @@ from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tradeoffs import parameters, side_share
+from tensorveil.mechanisms.tradeoffs import TYPICAL_SQUARE, parameters, side_share
 from tensorveil.noise.windows import window_noise
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
@@ -64,7 +64,6 @@ _PAIRS_DIFFER = 0.12
 _MOST_EFFECTS = 0.85
 # Until residuals have been looked at, they are taken to be clipped to this many spreads.
 _REACH = 4.0
-_SQUARE = (2.0 / _REACH) ** 2
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
 # What clipping takes off is known up to this share.
@@ -354,7 +353,9 @@ class _Run:
         """Return the precisions of what was measured."""
         return {modes: float(1.0 / np.max(table.noise)) for modes, table in self.tables.items()}
 
-    def precisions(self, shares: dict[Modes, float], reach: float, square: float = _SQUARE) -> dict[Modes, float]:
+    def precisions(
+        self, shares: dict[Modes, float], reach: float, square: float = TYPICAL_SQUARE
+    ) -> dict[Modes, float]:
         """Return the precisions that shares of the budget buy."""
         noises = {
             modes: self.noise_of_values(share, square) if modes == self.layout.values else self.noise_of(share)

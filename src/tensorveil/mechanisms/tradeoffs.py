@@ -33,6 +33,8 @@ BIASES = 0.25
 INTERACTIONS = SIGNAL - BIASES
 # Limits of sums of values, in spreads.
 _SUM_CANDIDATES = [1.4 + 0.2 * k for k in range(14)]
+# The mean square of clipped values around the middle of their interval, as a share of that at its ends, about.
+TYPICAL_SQUARE = 0.25
 
 
 def shrinkage_error(signal: float, noise: float) -> float:

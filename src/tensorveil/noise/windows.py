@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,9 @@ from tensorveil.noise.source import NoiseSource
 from tensorveil.noise.uniform import Number, fraction
 
 Array = NDArray[Any]
+
+# Below this epsilon, answers in windows would hardly differ from each other; Laplace noise is drawn instead.
+SMALLEST_WINDOWED: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +162,8 @@ def windowed_values_mechanism(
 @lru_cache(maxsize=4096)
 def window_noise(epsilon: float, square: float) -> float:
     """Return about the variance of an answer for values whose bounds are 1 apart; for planning."""
+    if epsilon < SMALLEST_WINDOWED:  # the limit, where the window is as wide as the grid
+        return 4.0 / (3.0 * epsilon**2)
     last = fine_grid(Fraction(epsilon)) - 1
     return float(_variances(epsilon, last, square)[1].min()) / last**2
 
