@@ -212,12 +212,12 @@ def test_bounds_are_cut_finely_enough(parameter: Any) -> None:
 
 
 def test_values_at_the_bounds_are_at_most_all_steps_apart() -> None:
-    from tensorveil.noise.adding import _places
+    from tensorveil.noise.adding import place_values
 
     for low, high in ((0.1, 0.7), (-1e-3, 1e9), (1.0, 1.0 + 2.0**-40), (0.0, 5e-324), (-1e308, 7e307)):
         for steps in (2**12, 2**21, 2**40):
             inside = np.array([low, low / 2 + high / 2, high])
-            places = _places(inside, low, high, steps)
+            places = place_values(inside, low, high, steps)
             assert places.min() >= 0
             assert places.max() <= steps
 
