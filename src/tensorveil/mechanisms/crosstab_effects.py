@@ -1,0 +1,163 @@
+"""Effects from tallies, one after the other: each tally is of what earlier effects leave of the entries themselves.
+
+Residuals are taken at the private entries, so a tally needs no correction for effects that were found before it: only
+what it says of its own modes is added, each time weighed against what was known. Post-processing only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tensorveil.mechanisms.allocation import Modes
+from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.decoder import Effects
+from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
+from tensorveil.mechanisms.shape import Interval
+from tensorveil.mechanisms.tallies import Tally, estimate_counts
+
+_ROUNDS, _FRESH, _FRESH_SWEEPS, _SWEEPS = 8, (0, 3), 15, 3
+# Sums further away than this many standard deviations count as if they were here.
+_FAR = 3.0
+# What clipping takes off is known up to this share.
+_SHIFTS_DIFFER = 0.3
+_STEPS = 20
+
+
+@dataclass(kw_only=True)
+class Known:
+    """What was found so far: effects, and how far off each may be (variances; none where nothing was measured)."""
+
+    shape: tuple[int, ...]
+    bounds: tuple[float, float]
+    n: float
+    offset: float
+    doubt: float
+    biases: list[Array]
+    doubts: list[Array | None]
+    counts: list[Array | None]
+    pairs: dict[Modes, PairEffect] = field(default_factory=dict)
+    seen: dict[Modes, tuple[Array, Array]] = field(default_factory=dict)
+
+    @classmethod
+    def constant(
+        cls, shape: tuple[int, ...], bounds: tuple[float, float], n: float, offset: float, doubt: float
+    ) -> Known:
+        """Begin with a mean."""
+        nothing: list[Array | None] = [None] * len(shape)
+        return cls(
+            shape=shape, bounds=bounds, n=n, offset=offset, doubt=doubt, biases=[np.zeros(size) for size in shape],
+            doubts=list(nothing), counts=list(nothing),
+        )  # fmt: skip
+
+    def at(self, columns: Array) -> Array:
+        """Return the effects at entries, within the bounds: each a sum of its own numbers in a fixed order."""
+        total = np.full(columns.shape[1], self.offset)
+        for bias, column in zip(self.biases, columns, strict=True):
+            total += bias[column]
+        for (one, other), pair in self.pairs.items():
+            total += pair.matrix[columns[one], columns[other]]
+        return np.clip(total, *self.bounds)
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Bounds of the effects over all cells, observed or not."""
+        parts = [*self.biases, *(pair.matrix for pair in self.pairs.values())]
+        low = self.offset + sum(float(part.min()) for part in parts)
+        high = self.offset + sum(float(part.max()) for part in parts)
+        return float(np.clip(low, *self.bounds)), float(np.clip(high, *self.bounds))
+
+    def expect(self, modes: Modes) -> Array:
+        """Return the counts to expect in the cells of some modes, as if modes were independent."""
+        expected: Array = np.array(max(self.n, 1.0))
+        for mode in modes:
+            counts = self.counts[mode]
+            shares = np.ones(self.shape[mode]) if counts is None else np.maximum(counts, 1e-9)
+            expected = np.multiply.outer(expected, shares / shares.sum())
+        return expected
+
+    def take_in(self, tally: Tally, interval: Interval, rest: float, rank: int) -> None:
+        """Add what a tally of residuals from all this says."""
+        counts = estimate_counts(tally, self.expect(tally.modes))
+        if len(tally.modes) == 1:
+            self.counts[tally.modes[0]] = counts
+        mean = float(tally.sums.sum()) / max(self.n, 1.0)
+        self._settle_offset(mean, tally, interval)
+        noise = tally.sum_noise / interval.slope**2
+        variance = noise + counts * rest + 1e-300
+        far = _FAR * np.sqrt(variance)
+        left = np.clip((tally.sums - counts * mean) / interval.slope, -far, far)
+        precision, score = counts**2 / variance, counts * left / variance
+        if len(tally.modes) == 1:
+            self._move_bias(tally.modes[0], precision, score, rest)
+        else:
+            self._move_pair(tally.modes, precision, score, rest, rank)
+
+    def _settle_offset(self, mean: float, tally: Tally, interval: Interval) -> None:
+        middle = 0.5 * (interval.low + interval.high)
+        found = (mean + middle - interval.shift) / interval.slope
+        noise = tally.sum_noise * tally.sums.size / max(self.n, 1.0) ** 2
+        doubt = noise / interval.slope**2 + (_SHIFTS_DIFFER * interval.taken) ** 2 + 1e-300
+        self.offset += found * self.doubt / (self.doubt + doubt)
+        self.doubt = self.doubt * doubt / (self.doubt + doubt)
+
+    def _move_bias(self, mode: int, precision: Array, score: Array, rest: float) -> None:
+        prior = self.doubts[mode]
+        if prior is None:
+            prior = np.full(len(score), find_prior(precision, score, rest))
+        spread = 1.0 / (precision + 1.0 / prior)
+        self.biases[mode] = self.biases[mode] + score * spread
+        self.doubts[mode] = spread
+
+    def _move_pair(self, modes: Modes, precision: Array, score: Array, rest: float, rank: int) -> None:
+        """Move both biases and the two-way effect by what is left, each given the others."""
+        moved = [np.zeros(self.shape[mode]) for mode in modes]
+        spreads = list(moved)
+        earlier, before = self.seen.get(modes), self.pairs.get(modes)
+        after, pair = np.zeros(score.shape), None
+        base = np.zeros(score.shape) if before is None else before.matrix
+        for turn in range(_ROUNDS):
+            for axis, mode in enumerate(modes):
+                others = moved[1 - axis][None, :] if axis == 0 else moved[1 - axis][:, None]
+                pull = np.sum(score - precision * (others + after), axis=1 - axis)
+                certain = np.sum(precision, axis=1 - axis)
+                prior = self.doubts[mode]
+                if prior is None:
+                    prior = np.full(len(pull), find_prior(certain, pull, rest))
+                spreads[axis] = 1.0 / (certain + 1.0 / prior)
+                moved[axis] = pull * spreads[axis]
+            own = score - precision * (moved[0][:, None] + moved[1][None, :] - base)
+            whole = precision
+            if earlier is not None:
+                own, whole = own + earlier[1], whole + earlier[0]
+            fresh = turn in _FRESH or pair is None
+            pair = fit_pairs(whole, own, rank, _FRESH_SWEEPS if fresh else _SWEEPS, None if fresh else pair)
+            after = pair.matrix - base
+        for axis, mode in enumerate(modes):
+            self.biases[mode] = self.biases[mode] + moved[axis]
+            self.doubts[mode] = spreads[axis]
+        assert pair is not None
+        self.pairs[modes], self.seen[modes] = pair, (whole, own)
+
+    def effects(self, rest: float) -> Effects:
+        """Return the effects as the decoder of unit value has them, to be joined to a model."""
+        return Effects(offset=self.offset, biases=list(self.biases), pairs=dict(self.pairs), rest=rest)
+
+
+def find_prior(precision: Array, score: Array, rest: float) -> float:
+    """Return the variance of effects that were seen with these precisions, by MacKay's fixed point.
+
+    If they do not vary by clearly more than noise and chance explain, they are taken to be absent.
+    """
+    seen = precision > 0
+    count = int(np.count_nonzero(seen))
+    excess = float(np.sum(score[seen] ** 2 / precision[seen])) - count
+    if not excess > 2.0 * np.sqrt(3.0 * max(count, 1)):
+        return 1e-6 * rest + 1e-300
+    prior = 0.1 * rest
+    for _ in range(_STEPS):
+        spread = 1.0 / (precision + 1.0 / prior)
+        determined = max(float(np.sum(1.0 - spread / prior)), 1e-3)
+        prior = float(np.clip(np.sum((score * spread) ** 2) / determined, 1e-8 * rest, 4.0 * rest))
+    return prior
