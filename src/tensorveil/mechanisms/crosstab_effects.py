@@ -86,8 +86,7 @@ class Known:
         self._settle_offset(mean, tally, interval)
         noise = tally.sum_noise / interval.slope**2
         variance = noise + counts * rest + 1e-300
-        far = _FAR * np.sqrt(variance)
-        left = np.clip((tally.sums - counts * mean) / interval.slope, -far, far)
+        left = (tally.sums - counts * mean) / interval.slope
         precision, score = counts**2 / variance, counts * left / variance
         if len(tally.modes) == 1:
             self._move_bias(tally.modes[0], precision, score, rest)
@@ -127,7 +126,9 @@ class Known:
                     prior = np.full(len(pull), find_prior(certain, pull, rest))
                 spreads[axis] = 1.0 / (certain + 1.0 / prior)
                 moved[axis] = pull * spreads[axis]
-            own = score - precision * (moved[0][:, None] + moved[1][None, :] - base)
+            added = moved[0][:, None] + moved[1][None, :]
+            far = _FAR * np.sqrt(precision)
+            own = np.clip(score - precision * (added + after), -far, far) + precision * (base + after)
             whole = precision
             if earlier is not None:
                 own, whole = own + earlier[1], whole + earlier[0]
