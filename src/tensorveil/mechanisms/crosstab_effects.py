@@ -23,6 +23,8 @@ _FAR = 3.0
 # What clipping takes off is known up to this share.
 _SHIFTS_DIFFER = 0.3
 _STEPS = 20
+# Effects that are moved also move the mean: by about this share of the variance.
+_DRIFT = 0.01
 
 
 @dataclass(kw_only=True)
@@ -82,8 +84,7 @@ class Known:
         counts = estimate_counts(tally, self.expect(tally.modes))
         if len(tally.modes) == 1:
             self.counts[tally.modes[0]] = counts
-        mean = float(tally.sums.sum()) / max(self.n, 1.0)
-        self._settle_offset(mean, tally, interval)
+        mean = self.settle_offset(tally, interval)
         noise = tally.sum_noise / interval.slope**2
         variance = noise + counts * rest + 1e-300
         left = (tally.sums - counts * mean) / interval.slope
@@ -92,14 +93,18 @@ class Known:
             self._move_bias(tally.modes[0], precision, score, rest)
         else:
             self._move_pair(tally.modes, precision, score, rest, rank)
+        self.doubt += _DRIFT * rest
 
-    def _settle_offset(self, mean: float, tally: Tally, interval: Interval) -> None:
+    def settle_offset(self, tally: Tally, interval: Interval) -> float:
+        """Take in what a tally says of the mean; return the mean of its sums."""
+        mean = float(tally.sums.sum()) / max(self.n, 1.0)
         middle = 0.5 * (interval.low + interval.high)
         found = (mean + middle - interval.shift) / interval.slope
         noise = tally.sum_noise * tally.sums.size / max(self.n, 1.0) ** 2
         doubt = noise / interval.slope**2 + (_SHIFTS_DIFFER * interval.taken) ** 2 + 1e-300
         self.offset += found * self.doubt / (self.doubt + doubt)
         self.doubt = self.doubt * doubt / (self.doubt + doubt)
+        return mean
 
     def _move_bias(self, mode: int, precision: Array, score: Array, rest: float) -> None:
         prior = self.doubts[mode]

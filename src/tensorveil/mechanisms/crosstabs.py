@@ -19,7 +19,7 @@ from tensorveil.mechanisms.tradeoffs import parameters
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateEntries
 
-_MEAN, _SHAPE = 0.03, 0.03
+_MEAN, _SHAPE, _LEVEL = 0.03, 0.03, 0.02
 # One-way tables get a budget with which their noise is this share of the variance, each at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.02, 0.01
 _ENOUGH = 0.3
@@ -41,17 +41,14 @@ class _Run:
         self.width = data.bounds[1] - data.bounds[0]
         self.pure = spend.epsilon is not None
         self.noise, self.power = spend.noise, 2 if self.pure else 1
-        self.rest_of_budget, self.left = spend, 1.0
+        self.rest_of_budget, self.left = spend, 1.0 - _LEVEL
         self.parts: list[Part] = []
         self.notes: list[str] = []
 
     def take(self, share: float) -> Spend:
         share = min(share, self.left)
         self.left = max(self.left - share, 0.0)
-        if self.left < 1e-9:
-            part, self.rest_of_budget, self.left = self.rest_of_budget, None, 0.0
-            return part
-        part, self.rest_of_budget = self.rest_of_budget.split(share, self.left)
+        part, self.rest_of_budget = self.rest_of_budget.split(share, self.left + _LEVEL)
         return part
 
     def run(self) -> Outcome:
@@ -67,8 +64,19 @@ class _Run:
         if self.left > 0.1 and len(self.shape) > 2:
             self.look()
             self.measure_twos()
+        self.settle()
         solution = join(self.shape, self.form, self.known.effects(self.spread.variance), None)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
+
+    def settle(self) -> None:
+        """Set the mean of the predictions: what is left of the entries, on average."""
+        part = self.rest_of_budget
+        residual = self.residual()
+        everything = np.zeros((1, len(residual)), dtype=np.int64)
+        interval = self.spread.best_interval(lambda reach, kept: kept)
+        tally = private_tally(everything, (1,), (0,), residual, interval, part)
+        self.parts.append(part.part("level", "sum and number of clipped residuals"))
+        self.known.settle_offset(tally, interval)
 
     def residual(self) -> Array:
         return self.data.values.reveal() - self.known.at(self.data.columns.reveal())
