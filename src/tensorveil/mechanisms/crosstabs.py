@@ -1,154 +1,235 @@
-"""Unit "entry": counts and sums over the cells of few modes, coarse to fine, each of what the last one left."""
+"""Unit "entry": counts and sums over the cells of few modes, coarse to fine, each of what the last one left.
+
+Positions are private, so every cell of a table gets noise, whether it has entries or not, and so does how many it has.
+What is measured next, and with which share of the budget, follows from the declared shape and from what has been
+released, the noisy number of entries among it (docs/guarantees.md#crosstabs).
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from collections.abc import Sequence
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Belief, Crowd, Layout, Modes, split_best
 from tensorveil.mechanisms.crosstab_effects import Known
-from tensorveil.mechanisms.data import Array, Form, Outcome, make_constant
+from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import join
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
-from tensorveil.mechanisms.shape import Interval, Shape
+from tensorveil.mechanisms.shape import Interval
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tallies import private_spread, private_tally, private_total, sum_noise
+from tensorveil.mechanisms.tallies import number_cells, private_spread, private_tally, private_total, sum_noise
 from tensorveil.mechanisms.tradeoffs import parameters
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateEntries
 
-_MEAN, _SHAPE, _LEVEL = 0.03, 0.03, 0.02
+# Shares of the budget for the mean, a histogram, the number of every pair of modes (and at most for all), and the level
+# of the predictions at the end.
+_MEAN, _SHAPE, _PAIR, _MOST_PAIRS, _LEVEL = 0.03, 0.03, 0.015, 0.06, 0.02
 # One-way tables get a budget with which their noise is this share of the variance, each at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.02, 0.01
+# Of what is left after the first histogram, one-way tables leave at least this for others, or take all.
 _ENOUGH = 0.3
-_TOO_FEW = 1000.0
+# Until residuals have been looked at, they are taken to be clipped to this many spreads.
 _REACH = 4.0
-_ONE_WAY, _TWO_WAY = 0.4, 0.3
+# Shares of the variance that effects of one mode and of two are taken to have until they are measured.
+_ONE_WAY, _TWO_WAY, _OF_MATRIX = 0.4, 0.4, 0.3
+# Two-way effects of a tensor differ by about this share of the variance, and all together have at most the second.
+_PAIRS_DIFFER, _MOST_EFFECTS = 0.12, 0.85
+# The clipped residuals whose products tell about pairs lie within this many spreads.
+_PRODUCT_REACH = 2.0
+# Tables have at most so many cells.
 _MOST_CELLS = 4_000_000
+# Tables that would get less than this share of a stage are left out.
 _LEAST_TABLE = 0.02
 
 
 def run_crosstabs(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
-    """Release an offset, biases and two-way effects."""
+    """Release an offset, biases and two-way effects of low rank, as far as each pays.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs).
+    """
     return _Run(data, form, spend).run()
 
 
 class _Run:
+    """The state of one run: what is left of the budget, what was measured, and what it says."""
+
     def __init__(self, data: PrivateEntries, form: Form, spend: Spend) -> None:
         self.data, self.form, self.shape = data, form, data.shape
         self.width = data.bounds[1] - data.bounds[0]
         self.pure = spend.epsilon is not None
         self.noise, self.power = spend.noise, 2 if self.pure else 1
-        self.rest_of_budget, self.left = spend, 1.0 - _LEVEL
+        self.rest_of_budget = spend
+        # As a share of the whole, less what is kept for the end.
+        self.left = 1.0 - _LEVEL
         self.parts: list[Part] = []
         self.notes: list[str] = []
+        pairs = combinations(range(len(self.shape)), 2)
+        self.twos: list[Modes] = [two for two in pairs if self.cells_of(two) <= _MOST_CELLS]
 
-    def take(self, share: float) -> Spend:
-        share = min(share, self.left)
+    # The budget
+
+    def take(self, share: float, name: str, statistic: str) -> Spend:
+        """Take a share of the whole budget from what is left, to spend it on a statistic."""
         self.left = max(self.left - share, 0.0)
         part, self.rest_of_budget = self.rest_of_budget.split(share, self.left + _LEVEL)
+        self.parts.append(part.part(name, statistic))
         return part
 
+    def noise_of(self, share: float) -> float:
+        """Return the variance of the noise on sums that a share of the budget buys, for residuals of width 1."""
+        return sum_noise(self.noise / max(share, 1e-12) ** self.power, pure=self.pure)
+
+    def cells_of(self, modes: Modes) -> int:
+        """Return how many cells a table has."""
+        return math.prod(self.shape[mode] for mode in modes)
+
+    # The run
+
     def run(self) -> Outcome:
-        part = self.take(_MEAN)
-        total = private_total(self.data, part)
-        self.parts.append(part.part("mean", "sum and number of the entries"))
-        self.known = Known.constant(self.shape, self.data.bounds, total.count, total.mean, total.mean_noise)
+        """Measure mean, one-way tables, and what pays after them."""
+        total = private_total(self.data, self.take(_MEAN, "mean", "sum and number of the entries"))
         self.n = max(total.count, 1.0)
-        if self.n < _TOO_FEW * np.sqrt(self.noise / 2):
-            pass
+        self.known = Known.constant(self.shape, self.data.bounds, self.n, total.mean, total.mean_noise)
         self.look()
-        self.measure_ones()
-        if self.left > 0.1 and len(self.shape) > 2:
+        if self.measure_ones():
             self.look()
             self.measure_twos()
         self.settle()
         solution = join(self.shape, self.form, self.known.effects(self.spread.variance), None)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
 
-    def settle(self) -> None:
-        """Set the mean of the predictions: what is left of the entries, on average."""
-        part = self.rest_of_budget
-        residual = self.residual()
-        everything = np.zeros((1, len(residual)), dtype=np.int64)
-        interval = self.spread.best_interval(lambda reach, kept: kept)
-        tally = private_tally(everything, (1,), (0,), residual, interval, part)
-        self.parts.append(part.part("level", "sum and number of clipped residuals"))
-        self.known.settle_offset(tally, interval)
-
     def residual(self) -> Array:
-        return self.data.values.reveal() - self.known.at(self.data.columns.reveal())
+        """Return what is left of the private values."""
+        residual: Array = self.data.values.reveal() - self.known.at(self.data.columns.reveal())
+        return residual
 
     def look(self) -> None:
-        part = self.take(_SHAPE)
+        """Look at the residuals: their shape, and their variance."""
         low, high = self.known.reach
-        low, high = self.data.bounds[0] - high, self.data.bounds[1] - low
-        self.spread, _ = private_spread(self.residual(), low, high, self.width, self.n, part)
-        self.parts.append(part.part("shape", "histogram of the residuals"))
+        ends = self.data.bounds[0] - high, self.data.bounds[1] - low  # no residual is beyond
+        part = self.take(_SHAPE, "shape", "histogram of the residuals")
+        self.spread, _ = private_spread(self.residual(), *ends, self.width, self.n, part)
 
-    def noise_of(self, share: float) -> float:
-        return sum_noise(self.noise / max(share, 1e-12) ** self.power, pure=self.pure)
-
-    def measure_ones(self) -> None:
+    def measure_ones(self) -> bool:
+        """Measure one-way tables, the smallest first; return whether to go on after them."""
         variance = self.spread.variance
-        reach2 = _REACH**2 * variance
-        needed = {}
-        for mode, size in enumerate(self.shape):
-            count = self.n / size
-            target = _NOISE_OF_ONE_WAY * variance * count**2 / (self.noise_of(1.0) * reach2)
-            needed[mode] = max(target ** (-1.0 / self.power), _LEAST_ONE_WAY)
-        total = sum(needed.values())
-        budget = self.left
-        more = len(self.shape) > 2 and total < (1 - _ENOUGH) * budget
-        scale = 1.0 if more else budget / total
-        for mode in sorted(needed, key=lambda mode: self.shape[mode]):
-            self.measure((mode,), needed[mode] * scale, _ONE_WAY / len(self.shape))
-        self.notes.append(f"one-way: {[(m, round(s*scale,3)) for m,s in needed.items()]}")
+        shares = {mode: self.share_for(mode, variance) for mode in range(len(self.shape))}
+        needed = sum(shares.values())
+        further = needed < (1 - _ENOUGH) * self.left
+        scale = 1.0 if further else self.left / needed
+        for mode in sorted(shares, key=lambda mode: self.shape[mode]):
+            belief = Belief(effects={(mode,): _ONE_WAY * variance / len(self.shape)}, rest=variance)
+            self.measure({(mode,): shares[mode] * scale}, [belief])
+        self.notes.append(f"one-way: {[(m, round(s*scale,3)) for m,s in shares.items()]}")
+        return further
+
+    def share_for(self, mode: int, variance: float) -> float:
+        """Return the share with which the means of a one-way table have little noise."""
+        count = self.n / self.shape[mode]
+        wanted = self.noise_of(1.0) * _REACH**2 / (_NOISE_OF_ONE_WAY * count**2)
+        return float(max(wanted ** (1.0 / self.power), _LEAST_ONE_WAY))
 
     def measure_twos(self) -> None:
-        pairs = [p for p in combinations(range(len(self.shape)), 2) if self.shape[p[0]] * self.shape[p[1]] <= _MOST_CELLS]
+        """Measure two-way tables, those first that have the fewest cells."""
+        if not self.twos:
+            return
+        beliefs = self.believe()
+        shares = self.split(self.left, beliefs)
+        self.notes.append(f"two-way: {[(p, round(s,3)) for p,s in shares.items()]}")
+        for modes in sorted(shares, key=self.cells_of):
+            self.measure({modes: shares[modes]}, beliefs)
+
+    def settle(self) -> None:
+        """Set the mean of the predictions by what is left of the entries, on average."""
+        residual, part = self.residual(), self.rest_of_budget
+        interval = self.spread.best_interval(lambda reach, kept: kept)
+        everything = np.zeros((1, len(residual)), dtype=np.int64)
+        tally = private_tally(everything, (1,), (0,), residual, interval, part)
+        self.parts.append(part.part("level", "sum and number of the residuals"))
+        self.known.settle_offset(tally, interval)
+
+    # What is expected
+
+    def layout(self) -> Layout:
+        """Return what is known about how entries crowd."""
+        tables: list[Modes] = [(mode,) for mode in range(len(self.shape))]
+        tables += self.twos if len(self.shape) > 2 else []
+        return Layout(
+            shape=self.shape,
+            n_entries=int(self.n),
+            crowds={modes: Crowd.of(self.known.expect(modes).ravel()) for modes in tables},
+            parameters=parameters(self.shape, self.form.ranks, self.form.core),
+        )
+
+    def believe(self) -> list[Belief]:
+        """Return what two-way effects may be expected, by a noisy number for every pair of modes."""
         variance = self.spread.variance
-        crowds = {(m,): Crowd.of(self.known.expect((m,))) for m in range(len(self.shape))}
-        crowds |= {p: Crowd.of(self.known.expect(p).ravel()) for p in pairs}
-        layout = Layout(shape=self.shape, n_entries=int(self.n), crowds=crowds, parameters=parameters(self.shape, self.form.ranks, self.form.core))
-        effects = {p: _TWO_WAY * variance / len(pairs) for p in pairs}
-        belief = Belief(effects=effects, rest=variance * (1 - _TWO_WAY))
-        budget = self.left
-        reach2 = _REACH**2 * variance
+        if len(self.shape) == 2:
+            effect = _OF_MATRIX * variance
+            return [Belief(effects={self.twos[0]: effect}, rest=variance - effect)]
+        limit = _PRODUCT_REACH * variance**0.5
+        slope = max(self.spread.interval(-limit, limit).slope, 0.1)
+        usual = _TWO_WAY * variance / len(self.twos)
+        share = min(_PAIR, _MOST_PAIRS / len(self.twos))
+        residual, effects = self.residual(), {}
+        for modes in self.twos:
+            part = self.take(share, f"pairs of modes {modes[0]} and {modes[1]}", "products of pairs of residuals")
+            cells = number_cells(self.data.columns.reveal(), self.shape, modes)
+            noisy = part.entry_products(residual, limit, cells, self.cells_of(modes))
+            expected = self.known.expect(modes)
+            together = max(float(np.sum(expected * -np.expm1(-expected))), 1.0) * slope**2
+            found, noise = float(noisy.values[0]) / together, noisy.variance / together**2
+            apart = max(usual, _PAIRS_DIFFER * variance) ** 2
+            effect = usual + (found - usual) * apart / (apart + noise)
+            effects[modes] = float(np.clip(effect, 0.01 * usual, 0.9 * variance))
+        total = sum(effects.values())
+        if total > _MOST_EFFECTS * variance:
+            effects = {modes: effect * _MOST_EFFECTS * variance / total for modes, effect in effects.items()}
+        return [Belief(effects=effects, rest=variance - sum(effects.values()))]
+
+    # How to split
+
+    def split(self, budget: float, beliefs: Sequence[Belief]) -> dict[Modes, float]:
+        """Split a budget over two-way tables."""
+        layout, reach = self.layout(), _REACH * self.spread.variance**0.5
 
         def gain(shares: Array) -> float:
-            prec = {p: 1.0 / (self.noise_of(budget * s) * reach2) for p, s in zip(pairs, shares)}
-            return layout.explain(prec, belief)
+            noises = [self.noise_of(budget * share) * reach**2 for share in shares]
+            bought = {modes: 1.0 / noise for modes, noise in zip(self.twos, noises, strict=True)}
+            return sum(layout.explain(bought, belief) for belief in beliefs)
 
-        sizes = np.sqrt([self.shape[a] * self.shape[b] for a, b in pairs])
-        starts = [sizes, *[np.where(np.arange(len(pairs)) == k, 1.0, 0.02) for k in range(len(pairs))]]
-        _, shares = split_best(gain, starts)
-        kept = [(p, s) for p, s in zip(pairs, shares) if s > _LEAST_TABLE]
-        total = sum(s for _, s in kept)
-        self.notes.append(f"two-way: {[(p, round(budget*s/total,3)) for p,s in kept]}")
-        for p, s in sorted(kept, key=lambda each: self.shape[each[0][0]] * self.shape[each[0][1]]):
-            self.measure(p, budget * s / total, _TWO_WAY / len(pairs))
+        sizes = np.sqrt([self.cells_of(modes) for modes in self.twos])
+        alone = [np.where(np.arange(len(sizes)) == k, 1.0, 0.02) for k in range(len(sizes))]
+        _, shares = split_best(gain, [sizes, *alone])
+        kept = {modes: share for modes, share in zip(self.twos, shares, strict=True) if share > _LEAST_TABLE}
+        return {modes: budget * share / sum(kept.values()) for modes, share in kept.items()}
 
-    def measure(self, modes: Modes, share: float, prior: float) -> None:
-        variance = self.spread.variance
-        effect = prior * variance
-        count = float(np.sum(self.known.expect(modes) ** 2) / self.n)
-        along = 1.0
-        if len(modes) == 2:
-            one, other = (self.shape[m] for m in modes)
-            along = 4 * (one + other) / (one * other)
+    def choose_interval(self, shares: Mapping[Modes, float], beliefs: Sequence[Belief]) -> Interval:
+        """Choose where to clip residuals whose sums get these shares."""
+        layout = self.layout()
 
         def gain(reach: float, kept: float) -> float:
-            noise = along * (self.noise_of(share) * reach**2 / count**2 + variance / count)
-            return (effect * kept) ** 2 / (effect * kept + noise)
+            bought = {modes: 1.0 / (self.noise_of(share) * reach**2) for modes, share in shares.items()}
+            return sum(layout.explain(bought, belief, kept, certain=True) for belief in beliefs)
 
-        interval = self.spread.best_interval(gain)
-        part = self.take(share)
-        tally = private_tally(self.data.columns.reveal(), self.shape, modes, self.residual(), interval, part)
-        self.parts.append(part.part(f"tally of modes {modes}", "counts and clipped residuals"))
-        self.known.take_in(tally, interval, variance, max(self.form.ranks))
+        return self.spread.best_interval(gain)
+
+    def measure(self, shares: Mapping[Modes, float], beliefs: Sequence[Belief]) -> None:
+        """Measure tables, each of what is left after the one before it."""
+        interval = self.choose_interval(shares, beliefs)
+        for modes, share in shares.items():
+            part = self.take(share, _name(modes), "counts, and sums of clipped residuals")
+            tally = private_tally(self.data.columns.reveal(), self.shape, modes, self.residual(), interval, part)
+            self.known.take_in(tally, interval, self.spread.variance, max(self.form.ranks))
+
+
+def _name(modes: Modes) -> str:
+    """Name a table."""
+    return f"table of mode{'s' if len(modes) > 1 else ''} {' and '.join(map(str, modes))}"
 
 
 METHOD = Method(

@@ -87,10 +87,7 @@ def private_tally(
 
     Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs).
     """
-    sizes = tuple(shape[mode] for mode in modes)
-    cells = np.zeros(columns.shape[1], dtype=np.int64)
-    for mode, size in zip(modes, sizes, strict=True):
-        cells = cells * size + columns[mode]
+    sizes, cells = tuple(shape[mode] for mode in modes), number_cells(columns, shape, modes)
     middle, half = 0.5 * (interval.low + interval.high), 0.5 * (interval.high - interval.low)
     rows = np.stack([(interval.clip(residual) - middle) / half, np.full(len(residual), WEIGHT)], axis=1)
     noisy = spend.bounded_rows(rows, cells, math.prod(sizes), longest=math.sqrt(1.0 + WEIGHT**2))
@@ -101,6 +98,14 @@ def private_tally(
         sum_noise=noisy.variance * half**2,
         count_noise=noisy.variance / WEIGHT**2,
     )
+
+
+def number_cells(columns: Array, shape: tuple[int, ...], modes: Modes) -> Array:
+    """Return the cell of some modes that each entry is in, numbered row by row."""
+    cells = np.zeros(columns.shape[1], dtype=np.int64)
+    for mode in modes:
+        cells = cells * shape[mode] + columns[mode]
+    return cells
 
 
 def sum_noise(noise: float, *, pure: bool) -> float:
