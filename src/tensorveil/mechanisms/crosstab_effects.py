@@ -25,6 +25,8 @@ _SHIFTS_DIFFER = 0.3
 _STEPS = 20
 # Effects that are moved also move the mean: by about this share of the variance.
 _DRIFT = 0.01
+# Where a count is off, the sum is off by effects of about this share of the variance.
+_EFFECTS = 0.3
 
 
 @dataclass(kw_only=True)
@@ -81,12 +83,12 @@ class Known:
 
     def take_in(self, tally: Tally, interval: Interval, rest: float, rank: int) -> None:
         """Add what a tally of residuals from all this says."""
-        counts = estimate_counts(tally, self.expect(tally.modes))
+        counts, off = estimate_counts(tally, self.expect(tally.modes), rank)
         if len(tally.modes) == 1:
             self.counts[tally.modes[0]] = counts
         mean = self.settle_offset(tally, interval)
         noise = tally.sum_noise / interval.slope**2
-        variance = noise + counts * rest + 1e-300
+        variance = noise + (counts + _EFFECTS * off) * rest + 1e-300
         left = (tally.sums - counts * mean) / interval.slope
         precision, score = counts**2 / variance, counts * left / variance
         if len(tally.modes) == 1:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.pairs import fit_pairs
 from tensorveil.mechanisms.shape import Interval, Shape, make_edges, read_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy.gate import PrivateEntries
@@ -21,6 +22,8 @@ from tensorveil.privacy.gate import PrivateEntries
 # What counts an entry, where 1 is the longest residual: sums matter more than counts, by about the square of this.
 WEIGHT = 0.5
 _PER_OCTAVE, _OCTAVES = 3, 7
+# Components of counts are fitted in so many sweeps, and leave at least this share of what was expected.
+_SWEEPS, _LEAST = 15, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,15 +116,19 @@ def sum_noise(noise: float, *, pure: bool) -> float:
     return noise * (1.5 if pure else 1.0) * (1.0 + WEIGHT**2) / 4.0
 
 
-def estimate_counts(tally: Tally, expected: Array) -> Array:
-    """Return counts between those that were expected and those that were seen, as far as noise lets these be believed.
+def estimate_counts(tally: Tally, expected: Array, rank: int) -> tuple[Array, Array]:
+    """Return counts between those that were expected and those that were seen, and how far off they may be.
 
-    True counts are taken to vary around the expected ones by chance, and by a share that is estimated.
+    In a table of two modes, what is seen beside what was expected is fitted by components first. True counts are then
+    taken to vary around that by chance, and by a share that is estimated.
     """
+    if expected.ndim == 2:
+        certain = 1.0 / (tally.count_noise + expected)
+        more = fit_pairs(certain, certain * (tally.counts - expected), rank, _SWEEPS).matrix
+        expected = np.maximum(expected + more, _LEAST * expected)
     apart = tally.counts - expected
     excess = float(np.sum(apart**2 - tally.count_noise - expected))
     share = max(excess / max(float(np.sum(expected**2)), 1e-12), 0.0)
     variance = expected + share * expected**2
     weight = variance / (variance + tally.count_noise)
-    found: Array = np.maximum(expected + weight * apart, 0.0)
-    return found
+    return np.maximum(expected + weight * apart, 0.0), weight * tally.count_noise
