@@ -6,14 +6,18 @@ what it says of its own modes is added, each time weighed against what was known
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
-from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.decoder import Effects
+from tensorveil.mechanisms.design import make_entry_design
 from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
+from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval
 from tensorveil.mechanisms.tallies import Tally, estimate_counts
 
@@ -43,6 +47,7 @@ class Known:
     counts: list[Array | None]
     pairs: dict[Modes, PairEffect] = field(default_factory=dict)
     seen: dict[Modes, tuple[Array, Array]] = field(default_factory=dict)
+    products: tuple[Array, ...] | None = None
 
     @classmethod
     def constant(
@@ -62,11 +67,15 @@ class Known:
             total += bias[column]
         for (one, other), pair in self.pairs.items():
             total += pair.matrix[columns[one], columns[other]]
+        if self.products is not None:
+            total += components_at(columns, self.products)
         return np.clip(total, *self.bounds)
 
     @property
     def reach(self) -> tuple[float, float]:
         """Bounds of the effects over all cells, observed or not."""
+        if self.products is not None:
+            return self.bounds
         parts = [*self.biases, *(pair.matrix for pair in self.pairs.values())]
         low = self.offset + sum(float(part.min()) for part in parts)
         high = self.offset + sum(float(part.max()) for part in parts)
@@ -150,7 +159,76 @@ class Known:
 
     def effects(self, rest: float) -> Effects:
         """Return the effects as the decoder of unit value has them, to be joined to a model."""
-        return Effects(offset=self.offset, biases=list(self.biases), pairs=dict(self.pairs), rest=rest)
+        return Effects(
+            offset=self.offset, biases=list(self.biases), pairs=dict(self.pairs), products=self.products, rest=rest
+        )
+
+    def find_moves(self, places: Array, form: Form) -> tuple[Array, ...]:
+        """Return components that lead from here to what all effects say if modes multiply, at places.
+
+        Two-way effects were measured beside the products that were known then, so that what these say of two modes is
+        part of them now.
+        """
+        pairs, absorbed = dict(self.pairs), []
+        if self.products is not None:
+            shares = [self.expect((mode,)) / self.n for mode in range(len(self.shape))]
+            means = [share @ factor for share, factor in zip(shares, self.products, strict=True)]
+            for one, other in combinations(range(len(self.shape)), 2):
+                scale = np.prod([mean for k, mean in enumerate(means) if k not in (one, other)], axis=0)
+                left, right = self.products[one] * scale, self.products[other]
+                left, right = left - shares[one] @ left, right - shares[other] @ right
+                pairs[one, other] = append_pair(pairs.get((one, other)), left, right)
+                absorbed.append(spread_pair(self.shape, one, other, left, right))
+        effects = Effects(offset=self.offset, biases=list(self.biases), pairs=pairs)
+        factors, _ = find_products(effects, places, self.bounds, form)
+        lists = [factors, *absorbed]
+        if self.products is not None:
+            first, *others = self.products
+            lists.append((-first, *others))
+        return tuple(np.concatenate(mode, axis=1) for mode in zip(*lists, strict=True))
+
+    def add_products(self, factors: tuple[Array, ...], share: float) -> None:
+        """Go a share of the way that components lead."""
+        first, *others = factors
+        moved = (share * first, *others)
+        before = self.products
+        self.products = moved if before is None else tuple(map(_beside, before, moved))
+
+    def draw_positions(self, count: int, seed: int) -> Array:
+        """Draw cells as if modes were independent, by the released counts: where entries may be, about."""
+        rng = np.random.default_rng(seed)
+        columns = [rng.choice(size, count, p=self.expect((mode,)) / self.n) for mode, size in enumerate(self.shape)]
+        return np.stack(columns).astype(np.int32)
+
+
+def append_pair(pair: PairEffect | None, left: Array, right: Array) -> PairEffect:
+    """Return a two-way effect with more components."""
+    if pair is not None:
+        left, right = _beside(pair.left, left), _beside(pair.right, right)
+    rank = left.shape[1]
+    nothing = np.zeros(rank)
+    return PairEffect(
+        left=left, right=right, spread=np.zeros((len(right), rank, rank)), alpha=nothing, beta=nothing
+    )
+
+
+def spread_pair(shape: tuple[int, ...], one: int, other: int, left: Array, right: Array) -> tuple[Array, ...]:
+    """Return the factors of components that are constant along all modes but two."""
+    own = {one: left, other: right}
+    return tuple(own.get(mode, np.ones((size, left.shape[1]))) for mode, size in enumerate(shape))
+
+
+def _beside(one: Array, other: Array) -> Array:
+    return np.concatenate([one, other], axis=1)
+
+
+def components_at(columns: Array, factors: Sequence[Array]) -> Array:
+    """Return the sum of components at entries, each computed from its own indices alone, bit by bit."""
+    design, first = make_entry_design(columns, None, list(factors), 0), factors[0]
+    total: Array = np.zeros(columns.shape[1])
+    for component in range(first.shape[1]):
+        total += design[:, component] * first[columns[0], component]
+    return total
 
 
 def find_prior(precision: Array, score: Array, rest: float) -> float:

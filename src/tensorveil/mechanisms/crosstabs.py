@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Belief, Crowd, Layout, Modes, split_best
-from tensorveil.mechanisms.crosstab_effects import Known
+from tensorveil.mechanisms.crosstab_effects import Known, components_at
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import join
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
@@ -36,6 +36,11 @@ _ENOUGH = 0.3
 _REACH = 4.0
 # Shares of the variance that effects of one mode and of two are taken to have until they are measured.
 _ONE_WAY, _TWO_WAY, _OF_MATRIX = 0.4, 0.4, 0.3
+# Two noisy numbers tell how much of what products say is true: this share of the budget, if its noise would be below the
+# second number; before, it is taken to be about so far from 0; below the last, products are left out.
+_PRODUCT, _PRODUCT_NOISE, _PRODUCTS_DIFFER, _LEAST_PRODUCT = 0.015, 0.4, 0.7, 0.15
+# Products count up to this many of their spreads, are fitted at so many places, and not if they vary less than this.
+_WEIGHT, _PLACES, _SMALL_PRODUCT = 3.0, 40_000, 0.003
 # Two-way effects of a tensor differ by about this share of the variance, and all together have at most the second.
 _PAIRS_DIFFER, _MOST_EFFECTS = 0.12, 0.85
 # The clipped residuals whose products tell about pairs lie within this many spreads.
@@ -96,8 +101,10 @@ class _Run:
         self.known = Known.constant(self.shape, self.data.bounds, self.n, total.mean, total.mean_noise)
         self.look()
         if self.measure_ones():
+            self.multiply_effects()
             self.look()
             self.measure_twos()
+            self.multiply_effects()
         self.settle()
         solution = join(self.shape, self.form, self.known.effects(self.spread.variance), None)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
@@ -138,10 +145,41 @@ class _Run:
         if not self.twos:
             return
         beliefs = self.believe()
-        shares = self.split(self.left, beliefs)
+        shares = self.split(self.left - _PRODUCT, beliefs)
         self.notes.append(f"two-way: {[(p, round(s,3)) for p,s in shares.items()]}")
         for modes in sorted(shares, key=self.cells_of):
             self.measure({modes: shares[modes]}, beliefs)
+
+    def multiply_effects(self) -> None:
+        """Take in what effects say if modes multiply, as far as the entries agree: two noisy numbers tell."""
+        columns = self.data.columns.reveal()
+        places = self.known.draw_positions(int(np.clip(self.n, 1, _PLACES)), self.form.seed)
+        factors = self.known.find_moves(places, self.form)
+        beyond = components_at(places, factors)
+        spread = float(np.sqrt(np.mean(beyond**2)))
+        if spread**2 < _SMALL_PRODUCT * self.spread.variance:
+            return
+        limit = self.spread.farthest
+        noise = self.noise / _PRODUCT**self.power * 2 * (_WEIGHT * limit / (self.n * spread)) ** 2
+        if noise > _PRODUCT_NOISE**2:
+            return
+        part = self.take(_PRODUCT, "products", "sums of residuals times products of effects, and of their squares")
+        here = np.clip(components_at(columns, factors), -_WEIGHT * spread, _WEIGHT * spread) / spread
+        residual = np.clip(self.residual(), -limit, limit)
+        rows = np.stack([here * residual / (_WEIGHT * limit), 0.5 * here**2 / _WEIGHT**2], axis=1)
+        everything = np.zeros(len(residual), dtype=np.int64)
+        noisy = part.bounded_rows(rows, everything, 1, longest=math.sqrt(1.25))
+        seen = max(float(noisy.values[0, 1]) * 2.0 * _WEIGHT**2 * spread, 0.1 * self.n * spread)
+        found = float(noisy.values[0, 0]) * _WEIGHT * limit / seen
+        noise = noisy.variance * (_WEIGHT * limit / seen) ** 2
+        true = float(np.clip(found * _PRODUCTS_DIFFER**2 / (_PRODUCTS_DIFFER**2 + noise), 0.0, 1.0))
+        if true < _LEAST_PRODUCT:
+            return
+        self.known.add_products(factors, true)
+        self.known.doubt += 0.05 * spread**2
+        self.notes.append(
+            f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
+        )
 
     def settle(self) -> None:
         """Set the mean of the predictions by what is left of the entries, on average."""
