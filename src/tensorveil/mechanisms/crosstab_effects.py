@@ -20,6 +20,7 @@ from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
 from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval
 from tensorveil.mechanisms.tallies import Tally, estimate_counts
+from tensorveil.solvers.task import Solution
 
 _ROUNDS, _FRESH, _FRESH_SWEEPS, _SWEEPS = 8, (0, 3), 15, 3
 # Sums further away than this many standard deviations count as if they were here.
@@ -27,6 +28,8 @@ _FAR = 3.0
 # What clipping takes off is known up to this share.
 _SHIFTS_DIFFER = 0.3
 _STEPS = 20
+# Cells with a smaller count are taken to be empty.
+_LEAST_COUNT = 0.02
 # Effects that are moved also move the mean: by about this share of the variance.
 _DRIFT = 0.01
 # Where a count is off, the sum is off by effects of about this share of the variance.
@@ -157,6 +160,34 @@ class Known:
         assert pair is not None
         self.pairs[modes], self.seen[modes] = pair, (whole, own)
 
+    def doubtful(self) -> dict[Modes, float]:
+        """Return the variance that is left in one-way effects, on average over entries."""
+        left: dict[Modes, float] = {}
+        for mode, doubt in enumerate(self.doubts):
+            if doubt is not None:
+                left[(mode,)] = float(self.expect((mode,)) @ doubt) / self.n
+        return left
+
+    def list_cells(self, tally: Tally, interval: Interval, rest: float) -> tuple[Array, Array, float] | None:
+        """Return cells that are likely to have entries, what residuals are there, and the variance of their noise.
+
+        The fit takes all of them for equally noisy, so cells are left out that would add more noise than they tell.
+        """
+        counts, _ = estimate_counts(tally, self.expect(tally.modes), 0)
+        mean = self.settle_offset(tally, interval)
+        order = np.argsort(-counts.ravel(), kind="stable")
+        falling = counts.ravel()[order]
+        falling = falling[: np.count_nonzero(falling > _LEAST_COUNT)]
+        if not len(falling):
+            return None
+        noises = np.cumsum(tally.sum_noise / (interval.slope * falling) ** 2)
+        number = np.arange(1, len(falling) + 1)
+        last = int(np.argmax(number**2 / (noises + number * rest))) + 1
+        chosen = np.sort(order[:last])
+        values = (tally.sums.ravel()[chosen] / counts.ravel()[chosen] - mean) / interval.slope
+        columns = np.stack(np.unravel_index(chosen, counts.shape)).astype(np.int32)
+        return columns, values, float(noises[last - 1] / last)
+
     def effects(self, rest: float) -> Effects:
         """Return the effects as the decoder of unit value has them, to be joined to a model."""
         return Effects(
@@ -222,12 +253,25 @@ def _beside(one: Array, other: Array) -> Array:
     return np.concatenate([one, other], axis=1)
 
 
+def predict_alone(columns: Array, solution: Solution) -> Array:
+    """Return what a model predicts at entries, without bounds, each computed from its own indices alone."""
+    factors = [np.asarray(factor, dtype=np.float64) for factor in solution.factors]
+    total = solution.offset + _multiply_rows(columns, solution.core, factors)
+    for bias, column in zip(solution.biases or (), columns, strict=False):
+        total += bias[column]
+    return total
+
+
 def components_at(columns: Array, factors: Sequence[Array]) -> Array:
     """Return the sum of components at entries, each computed from its own indices alone, bit by bit."""
-    design, first = make_entry_design(columns, None, list(factors), 0), factors[0]
+    return _multiply_rows(columns, None, list(factors))
+
+
+def _multiply_rows(columns: Array, core: Array | None, factors: list[Array]) -> Array:
+    design, rows = make_entry_design(columns, core, factors, 0), factors[0]
     total: Array = np.zeros(columns.shape[1])
-    for component in range(first.shape[1]):
-        total += design[:, component] * first[columns[0], component]
+    for component in range(design.shape[1]):
+        total += design[:, component] * rows[columns[0], component]
     return total
 
 

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Belief, Crowd, Layout, Modes, split_best
-from tensorveil.mechanisms.crosstab_effects import Known, components_at
+from tensorveil.mechanisms.crosstab_effects import Known, components_at, predict_alone
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import join
+from tensorveil.mechanisms.fitting import Perturbed, fit_values
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.shape import Interval
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tallies import number_cells, private_spread, private_tally, private_total, sum_noise
+from tensorveil.mechanisms.tallies import WEIGHT, number_cells, private_spread, private_tally, private_total, sum_noise
 from tensorveil.mechanisms.tradeoffs import parameters
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateEntries
+from tensorveil.solvers.task import Solution
 
 # Shares of the budget for the mean, a histogram, the number of every pair of modes (and at most for all), and the level
 # of the predictions at the end.
@@ -35,7 +38,9 @@ _ENOUGH = 0.3
 # Until residuals have been looked at, they are taken to be clipped to this many spreads.
 _REACH = 4.0
 # Shares of the variance that effects of one mode and of two are taken to have until they are measured.
-_ONE_WAY, _TWO_WAY, _OF_MATRIX = 0.4, 0.4, 0.3
+_ONE_WAY, _TWO_WAY, _OF_MATRIX, _COMPONENTS, _MORE_COMPONENTS = 0.4, 0.4, 0.3, 0.35, 0.6
+# Parts of a budget that are tried for tables if the table of all modes comes after them.
+_PARTS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0)
 # Two noisy numbers tell how much of what products say is true: this share of the budget, if its noise would be below the
 # second number; before, it is taken to be about so far from 0; below the last, products are left out.
 _PRODUCT, _PRODUCT_NOISE, _PRODUCTS_DIFFER, _LEAST_PRODUCT = 0.015, 0.4, 0.7, 0.15
@@ -73,6 +78,7 @@ class _Run:
         self.parts: list[Part] = []
         self.notes: list[str] = []
         pairs = combinations(range(len(self.shape)), 2)
+        self.everything: Modes = tuple(range(len(self.shape)))
         self.twos: list[Modes] = [two for two in pairs if self.cells_of(two) <= _MOST_CELLS]
 
     # The budget
@@ -100,13 +106,13 @@ class _Run:
         self.n = max(total.count, 1.0)
         self.known = Known.constant(self.shape, self.data.bounds, self.n, total.mean, total.mean_noise)
         self.look()
+        components = None
         if self.measure_ones():
             self.multiply_effects()
             self.look()
-            self.measure_twos()
-            self.multiply_effects()
-        self.settle()
-        solution = join(self.shape, self.form, self.known.effects(self.spread.variance), None)
+            components = self.measure_further()
+        solution = join(self.shape, self.form, self.known.effects(self.spread.variance), components)
+        solution = self.settle(solution)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
 
     def residual(self) -> Array:
@@ -140,15 +146,36 @@ class _Run:
         wanted = self.noise_of(1.0) * _REACH**2 / (_NOISE_OF_ONE_WAY * count**2)
         return float(max(wanted ** (1.0 / self.power), _LEAST_ONE_WAY))
 
-    def measure_twos(self) -> None:
-        """Measure two-way tables, those first that have the fewest cells."""
-        if not self.twos:
-            return
+    def measure_further(self) -> Solution | None:
+        """Measure one-way and two-way tables, those first that have the fewest cells; at last all cells, if it pays."""
         beliefs = self.believe()
-        shares = self.split(self.left - _PRODUCT, beliefs)
-        self.notes.append(f"two-way: {[(p, round(s,3)) for p,s in shares.items()]}")
+        shares, on_cells = self.split(beliefs)
+        self.notes.append(f"further: {[(p, round(s,3)) for p,s in shares.items()]} {on_cells:.3f}")
         for modes in sorted(shares, key=self.cells_of):
             self.measure({modes: shares[modes]}, beliefs)
+        if any(len(modes) > 1 for modes in shares):
+            self.multiply_effects()
+        if not on_cells:
+            return None
+        if shares:
+            self.look()
+        return self.measure_cells()
+
+    def measure_cells(self) -> Solution | None:
+        """Measure the table of all modes, and fit components to what it says of the cells that have entries."""
+        modes, share = self.everything, self.left
+        belief = Belief(effects={modes: _COMPONENTS * self.spread.variance}, rest=self.spread.variance)
+        interval = self.choose_interval({modes: share}, [belief])
+        part = self.take(share, "table of all modes", "counts, and sums of clipped residuals")
+        tally = private_tally(self.data.columns.reveal(), self.shape, modes, self.residual(), interval, part)
+        found = self.known.list_cells(tally, interval, self.spread.variance)
+        if found is None:
+            return None
+        columns, values, noise = found
+        perturbed = Perturbed(columns=columns, shape=self.shape, noise=noise, laplace=False)
+        solution = fit_values(perturbed, values, self.form).solution
+        self.notes.append(f"spent {share:.0%} on the table of all modes: {len(values)}")
+        return solution
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the entries agree: two noisy numbers tell."""
@@ -181,14 +208,17 @@ class _Run:
             f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
         )
 
-    def settle(self) -> None:
+    def settle(self, solution: Solution) -> Solution:
         """Set the mean of the predictions by what is left of the entries, on average."""
-        residual, part = self.residual(), self.rest_of_budget
+        part, columns = self.rest_of_budget, self.data.columns.reveal()
+        residual = self.data.values.reveal() - np.clip(predict_alone(columns, solution), *self.data.bounds)
         interval = self.spread.best_interval(lambda reach, kept: kept)
         everything = np.zeros((1, len(residual)), dtype=np.int64)
         tally = private_tally(everything, (1,), (0,), residual, interval, part)
         self.parts.append(part.part("level", "sum and number of the residuals"))
+        before = self.known.offset
         self.known.settle_offset(tally, interval)
+        return replace(solution, offset=solution.offset + self.known.offset - before)
 
     # What is expected
 
@@ -204,11 +234,32 @@ class _Run:
         )
 
     def believe(self) -> list[Belief]:
-        """Return what two-way effects may be expected, by a noisy number for every pair of modes."""
+        """Return what may be expected once one-way effects are known, by a noisy number for every pair of modes.
+
+        These numbers also rise with components, so a second belief takes half of them for that.
+        """
         variance = self.spread.variance
+        ones = self.known.doubtful()
         if len(self.shape) == 2:
-            effect = _OF_MATRIX * variance
-            return [Belief(effects={self.twos[0]: effect}, rest=variance - effect)]
+            return [self.believe_components(ones, _OF_MATRIX)]
+        effects = self.measure_pairs()
+        total = sum(effects.values())
+        if total > _MOST_EFFECTS * variance:
+            effects = {modes: effect * _MOST_EFFECTS * variance / total for modes, effect in effects.items()}
+        halves = {modes: 0.5 * effect for modes, effect in effects.items()}
+        return [
+            self.believe_components(ones | effects, _COMPONENTS),
+            self.believe_components(ones | halves, _MORE_COMPONENTS),
+        ]
+
+    def believe_components(self, effects: Mapping[Modes, float], share: float) -> Belief:
+        """Return a belief in effects, with a share of what they leave for components."""
+        left = max(self.spread.variance - sum(effects.values()), 0.01 * self.spread.variance)
+        return Belief(effects={**effects, self.everything: share * left}, rest=(1 - share) * left)
+
+    def measure_pairs(self) -> dict[Modes, float]:
+        """Measure how much variance each two-way table would explain, as far as noise lets it be seen."""
+        variance = self.spread.variance
         limit = _PRODUCT_REACH * variance**0.5
         slope = max(self.spread.interval(-limit, limit).slope, 0.1)
         usual = _TWO_WAY * variance / len(self.twos)
@@ -224,34 +275,71 @@ class _Run:
             apart = max(usual, _PAIRS_DIFFER * variance) ** 2
             effect = usual + (found - usual) * apart / (apart + noise)
             effects[modes] = float(np.clip(effect, 0.01 * usual, 0.9 * variance))
-        total = sum(effects.values())
-        if total > _MOST_EFFECTS * variance:
-            effects = {modes: effect * _MOST_EFFECTS * variance / total for modes, effect in effects.items()}
-        return [Belief(effects=effects, rest=variance - sum(effects.values()))]
+        return effects
 
     # How to split
 
-    def split(self, budget: float, beliefs: Sequence[Belief]) -> dict[Modes, float]:
-        """Split a budget over two-way tables."""
+    def split(self, beliefs: Sequence[Belief]) -> tuple[dict[Modes, float], float]:
+        """Split what is left over tables of one mode and of two, and the table of all modes that comes after them.
+
+        What tables explain need not be covered by the noise on cells, so even a small share for them may pay.
+        """
         layout, reach = self.layout(), _REACH * self.spread.variance**0.5
+        best: tuple[float, dict[Modes, float], float] = (-1.0, {}, 0.0)
+        most = self.cells_of(self.everything)
+        for part in _PARTS if most <= _MOST_CELLS and len(self.shape) > 2 else (1.0,):
+            budget = self.left - _PRODUCT - _SHAPE * (0 < part < 1)
+            tables = self.split_tables(part * budget, beliefs, layout, reach) if part else {}
+            gain, on_cells = 0.0, (1.0 - part) * budget
+            for belief in beliefs:
+                bought = self.precisions(tables, reach)
+                left = max(1.0 - layout.explain(bought, belief) / belief.variance, 0.0)
+                if on_cells:
+                    bought |= self.precisions({self.everything: on_cells}, reach * left**0.5)
+                gain -= math.log(1.0 - min(layout.explain(bought, belief) / belief.variance, 0.999))
+            if gain > best[0]:
+                best = gain, tables, on_cells
+        return best[1], best[2]
+
+    def split_tables(
+        self, budget: float, beliefs: Sequence[Belief], layout: Layout, reach: float
+    ) -> dict[Modes, float]:
+        """Split a budget over tables of one mode and of two."""
+        options: list[Modes] = [*((mode,) for mode in range(len(self.shape))), *self.twos]
 
         def gain(shares: Array) -> float:
-            noises = [self.noise_of(budget * share) * reach**2 for share in shares]
-            bought = {modes: 1.0 / noise for modes, noise in zip(self.twos, noises, strict=True)}
+            bought = self.precisions(dict(zip(options, budget * shares, strict=True)), reach)
             return sum(layout.explain(bought, belief) for belief in beliefs)
 
-        sizes = np.sqrt([self.cells_of(modes) for modes in self.twos])
+        sizes = np.sqrt([self.cells_of(modes) for modes in options])
         alone = [np.where(np.arange(len(sizes)) == k, 1.0, 0.02) for k in range(len(sizes))]
-        _, shares = split_best(gain, [sizes, *alone])
-        kept = {modes: share for modes, share in zip(self.twos, shares, strict=True) if share > _LEAST_TABLE}
+        ones = np.where(np.arange(len(sizes)) < len(self.shape), sizes, 1e-3)
+        _, shares = split_best(gain, [sizes, ones, *alone])
+        kept = {modes: float(share) for modes, share in zip(options, shares, strict=True) if share > _LEAST_TABLE}
         return {modes: budget * share / sum(kept.values()) for modes, share in kept.items()}
+
+    def precisions(self, shares: Mapping[Modes, float], reach: float) -> dict[Modes, float]:
+        """Return one over the noise that shares of the budget leave on the sum of a cell with an average count.
+
+        Of single cells it is not known which have entries, unless counts stand out of their noise.
+        """
+        found = {}
+        for modes, share in shares.items():
+            noise = self.noise_of(share)
+            found[modes] = 1.0 / (noise * reach**2)
+            if modes == self.everything:
+                filled = min(self.n / self.cells_of(modes), 1.0)
+                varies = filled * (1.0 - filled)
+                known = varies / (varies + 4.0 * noise / WEIGHT**2)
+                found[modes] *= filled + known * (1.0 - filled)
+        return found
 
     def choose_interval(self, shares: Mapping[Modes, float], beliefs: Sequence[Belief]) -> Interval:
         """Choose where to clip residuals whose sums get these shares."""
         layout = self.layout()
 
         def gain(reach: float, kept: float) -> float:
-            bought = {modes: 1.0 / (self.noise_of(share) * reach**2) for modes, share in shares.items()}
+            bought = self.precisions(shares, reach)
             return sum(layout.explain(bought, belief, kept, certain=True) for belief in beliefs)
 
         return self.spread.best_interval(gain)
