@@ -6,6 +6,7 @@ what it says of its own modes is added, each time weighed against what was known
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -28,12 +29,23 @@ _FAR = 3.0
 # What clipping takes off is known up to this share.
 _SHIFTS_DIFFER = 0.3
 _STEPS = 20
+# Cells of two modes have at most so many times the entries, or so many times fewer, than if modes were independent.
+_CROWDED = 10.0
 # Cells with a smaller count are taken to be empty.
 _LEAST_COUNT = 0.02
 # Effects that are moved also move the mean: by about this share of the variance.
 _DRIFT = 0.01
 # Where a count is off, the sum is off by effects of about this share of the variance.
 _EFFECTS = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellValues:
+    """Cells, what residuals are there, and the variance of the noise on that."""
+
+    columns: Array
+    values: Array
+    noise: float
 
 
 @dataclass(kw_only=True)
@@ -49,6 +61,7 @@ class Known:
     doubts: list[Array | None]
     counts: list[Array | None]
     pairs: dict[Modes, PairEffect] = field(default_factory=dict)
+    ratios: dict[Modes, Array] = field(default_factory=dict)
     seen: dict[Modes, tuple[Array, Array]] = field(default_factory=dict)
     products: tuple[Array, ...] | None = None
 
@@ -85,19 +98,37 @@ class Known:
         return float(np.clip(low, *self.bounds)), float(np.clip(high, *self.bounds))
 
     def expect(self, modes: Modes) -> Array:
-        """Return the counts to expect in the cells of some modes, as if modes were independent."""
+        """Return the counts to expect in the cells of some modes, as if modes were independent.
+
+        In the cells of all modes, by what tables of two have shown beside that.
+        """
         expected: Array = np.array(max(self.n, 1.0))
         for mode in modes:
             counts = self.counts[mode]
             shares = np.ones(self.shape[mode]) if counts is None else np.maximum(counts, 1e-9)
             expected = np.multiply.outer(expected, shares / shares.sum())
+        ratios = {pair: ratio for pair, ratio in self.ratios.items() if set(pair) <= set(modes)}
+        if ratios:
+            for pair, ratio in ratios.items():
+                expected *= ratio.reshape([self.shape[mode] if mode in pair else 1 for mode in modes])
+            expected *= max(self.n, 1.0) / max(float(expected.sum()), 1e-300)
         return expected
+
+    def crowding(self, modes: Modes) -> float:
+        """Return the count to expect in the cell of an average entry, at most 1."""
+        expected = self.expect(modes)
+        return min(float(np.sum(expected**2)) / self.n, 1.0)
 
     def take_in(self, tally: Tally, interval: Interval, rest: float, rank: int) -> None:
         """Add what a tally of residuals from all this says."""
-        counts, off = estimate_counts(tally, self.expect(tally.modes), rank)
+        expected = self.expect(tally.modes)
+        counts, off = estimate_counts(tally, expected, rank)
         if len(tally.modes) == 1:
             self.counts[tally.modes[0]] = counts
+        else:
+            before = self.ratios.get(tally.modes, 1.0)
+            ratio = before * counts / np.maximum(expected, 1e-9)
+            self.ratios[tally.modes] = np.clip(ratio, 1.0 / _CROWDED, _CROWDED)
         mean = self.settle_offset(tally, interval)
         noise = tally.sum_noise / interval.slope**2
         variance = noise + (counts + _EFFECTS * off) * rest + 1e-300
@@ -168,25 +199,40 @@ class Known:
                 left[(mode,)] = float(self.expect((mode,)) @ doubt) / self.n
         return left
 
-    def list_cells(self, tally: Tally, interval: Interval, rest: float) -> tuple[Array, Array, float] | None:
-        """Return cells that are likely to have entries, what residuals are there, and the variance of their noise.
+    def take_in_cells(self, tally: Tally, interval: Interval, rest: float, rank: int) -> CellValues | None:
+        """Take in what a table of all modes says of every two modes; return what it says of cells besides.
 
-        The fit takes all of them for equally noisy, so cells are left out that would add more noise than they tell.
+        Whoever fits that takes all cells for equally noisy, so those are left out that would add more noise than they
+        tell, and those that are likely to be empty.
         """
-        counts, _ = estimate_counts(tally, self.expect(tally.modes), 0)
-        mean = self.settle_offset(tally, interval)
-        order = np.argsort(-counts.ravel(), kind="stable")
-        falling = counts.ravel()[order]
+        counts, _ = estimate_counts(tally, self.expect(tally.modes), rank)
+        sums = tally.sums.copy()
+        for modes in combinations(tally.modes, 2):
+            others = tuple(mode for mode in tally.modes if mode not in modes)
+            many = math.prod(self.shape[mode] for mode in others)
+            added = Tally(
+                modes=modes, counts=tally.counts.sum(axis=others), sums=sums.sum(axis=others),
+                count_noise=many * tally.count_noise, sum_noise=many * tally.sum_noise,
+            )  # fmt: skip
+            before = self.pairs.get(modes), [self.biases[mode] for mode in modes], self.offset
+            self.take_in(added, interval, rest, rank)
+            moved = self.pairs[modes].matrix - (0.0 if before[0] is None else before[0].matrix) + self.offset - before[2]
+            moved += np.add.outer(*(self.biases[mode] - bias for mode, bias in zip(modes, before[1], strict=True)))
+            sums -= interval.slope * counts * np.expand_dims(moved, others)
+        falling = np.sort(counts, axis=None)[::-1]
         falling = falling[: np.count_nonzero(falling > _LEAST_COUNT)]
         if not len(falling):
             return None
+        mean = float(sums.sum()) / self.n
         noises = np.cumsum(tally.sum_noise / (interval.slope * falling) ** 2)
         number = np.arange(1, len(falling) + 1)
-        last = int(np.argmax(number**2 / (noises + number * rest))) + 1
-        chosen = np.sort(order[:last])
-        values = (tally.sums.ravel()[chosen] / counts.ravel()[chosen] - mean) / interval.slope
-        columns = np.stack(np.unravel_index(chosen, counts.shape)).astype(np.int32)
-        return columns, values, float(noises[last - 1] / last)
+        last = int(np.argmax(number**2 / (noises + number * rest)))
+        chosen = np.flatnonzero(counts.ravel() >= falling[last])
+        return CellValues(
+            columns=np.stack(np.unravel_index(chosen, counts.shape)).astype(np.int32),
+            values=(sums.ravel()[chosen] / counts.ravel()[chosen] - mean) / interval.slope,
+            noise=float(noises[last] / (last + 1)),
+        )
 
     def effects(self, rest: float) -> Effects:
         """Return the effects as the decoder of unit value has them, to be joined to a model."""

@@ -40,6 +40,7 @@ _REACH = 4.0
 # Shares of the variance that effects of one mode and of two are taken to have until they are measured.
 _ONE_WAY, _TWO_WAY, _OF_MATRIX, _COMPONENTS, _MORE_COMPONENTS = 0.4, 0.4, 0.3, 0.35, 0.6
 # Parts of a budget that are tried for tables if the table of all modes comes after them.
+DEBUG=False
 _PARTS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0)
 # Two noisy numbers tell how much of what products say is true: this share of the budget, if its noise would be below the
 # second number; before, it is taken to be about so far from 0; below the last, products are left out.
@@ -164,17 +165,17 @@ class _Run:
     def measure_cells(self) -> Solution | None:
         """Measure the table of all modes, and fit components to what it says of the cells that have entries."""
         modes, share = self.everything, self.left
+        self.filled = self.known.crowding(modes)
         belief = Belief(effects={modes: _COMPONENTS * self.spread.variance}, rest=self.spread.variance)
         interval = self.choose_interval({modes: share}, [belief])
         part = self.take(share, "table of all modes", "counts, and sums of clipped residuals")
         tally = private_tally(self.data.columns.reveal(), self.shape, modes, self.residual(), interval, part)
-        found = self.known.list_cells(tally, interval, self.spread.variance)
+        found = self.known.take_in_cells(tally, interval, self.spread.variance, max(self.form.ranks))
         if found is None:
             return None
-        columns, values, noise = found
-        perturbed = Perturbed(columns=columns, shape=self.shape, noise=noise, laplace=False)
-        solution = fit_values(perturbed, values, self.form).solution
-        self.notes.append(f"spent {share:.0%} on the table of all modes: {len(values)}")
+        perturbed = Perturbed(columns=found.columns, shape=self.shape, noise=found.noise, laplace=False)
+        solution = fit_values(perturbed, found.values, self.form).solution
+        self.notes.append(f"spent {share:.0%} on the table of all modes: {len(found.values)}")
         return solution
 
     def multiply_effects(self) -> None:
@@ -285,8 +286,10 @@ class _Run:
         What tables explain need not be covered by the noise on cells, so even a small share for them may pay.
         """
         layout, reach = self.layout(), _REACH * self.spread.variance**0.5
+        self.filled = self.known.crowding(self.everything)
         best: tuple[float, dict[Modes, float], float] = (-1.0, {}, 0.0)
         most = self.cells_of(self.everything)
+        gains=[]
         for part in _PARTS if most <= _MOST_CELLS and len(self.shape) > 2 else (1.0,):
             budget = self.left - _PRODUCT - _SHAPE * (0 < part < 1)
             tables = self.split_tables(part * budget, beliefs, layout, reach) if part else {}
@@ -297,8 +300,10 @@ class _Run:
                 if on_cells:
                     bought |= self.precisions({self.everything: on_cells}, reach * left**0.5)
                 gain -= math.log(1.0 - min(layout.explain(bought, belief) / belief.variance, 0.999))
+            gains.append((part,round(gain,3)))
             if gain > best[0]:
                 best = gain, tables, on_cells
+        if DEBUG: print(gains)
         return best[1], best[2]
 
     def split_tables(
@@ -328,7 +333,7 @@ class _Run:
             noise = self.noise_of(share)
             found[modes] = 1.0 / (noise * reach**2)
             if modes == self.everything:
-                filled = min(self.n / self.cells_of(modes), 1.0)
+                filled = self.filled
                 varies = filled * (1.0 - filled)
                 known = varies / (varies + 4.0 * noise / WEIGHT**2)
                 found[modes] *= filled + known * (1.0 - filled)
