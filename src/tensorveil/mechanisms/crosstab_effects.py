@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -33,6 +33,8 @@ _STEPS = 20
 _CROWDED = 10.0
 # Cells with a smaller count are taken to be empty.
 _LEAST_COUNT = 0.02
+# At most so many cells per entry are fitted.
+_MOST_PER_ENTRY = 2.0
 # Effects that are moved also move the mean: by about this share of the variance.
 _DRIFT = 0.01
 # Where a count is off, the sum is off by effects of about this share of the variance.
@@ -199,14 +201,27 @@ class Known:
                 left[(mode,)] = float(self.expect((mode,)) @ doubt) / self.n
         return left
 
-    def take_in_cells(self, tally: Tally, interval: Interval, rest: float, rank: int) -> CellValues | None:
-        """Take in what a table of all modes says of every two modes; return what it says of cells besides.
+    def copy(self) -> Known:
+        """Return a copy that can go another way."""
+        return replace(
+            self, biases=list(self.biases), doubts=list(self.doubts), counts=list(self.counts), pairs=dict(self.pairs),
+            ratios=dict(self.ratios), seen=dict(self.seen),
+        )  # fmt: skip
+
+    def take_in_cells(
+        self, tally: Tally, interval: Interval, rest: float, rank: int
+    ) -> tuple[CellValues, CellValues] | None:
+        """Take in what a table of all modes says of every two modes; return what it said of cells before, and besides.
 
         Whoever fits that takes all cells for equally noisy, so those are left out that would add more noise than they
-        tell, and those that are likely to be empty.
+        tell, and those that are likely to be empty. None are left if it says nothing.
         """
         counts, _ = estimate_counts(tally, self.expect(tally.modes), rank)
+        chosen = self._choose_cells(counts, tally.sum_noise / interval.slope**2, rest)
+        if not len(chosen):
+            return None
         sums = tally.sums.copy()
+        before = self._value_cells(counts, sums, chosen, tally, interval)
         for modes in combinations(tally.modes, 2):
             others = tuple(mode for mode in tally.modes if mode not in modes)
             many = math.prod(self.shape[mode] for mode in others)
@@ -214,24 +229,32 @@ class Known:
                 modes=modes, counts=tally.counts.sum(axis=others), sums=sums.sum(axis=others),
                 count_noise=many * tally.count_noise, sum_noise=many * tally.sum_noise,
             )  # fmt: skip
-            before = self.pairs.get(modes), [self.biases[mode] for mode in modes], self.offset
+            then = self.copy()
             self.take_in(added, interval, rest, rank)
-            moved = self.pairs[modes].matrix - (0.0 if before[0] is None else before[0].matrix) + self.offset - before[2]
-            moved += np.add.outer(*(self.biases[mode] - bias for mode, bias in zip(modes, before[1], strict=True)))
+            moved = self.pairs[modes].matrix + (self.offset - then.offset)
+            moved -= then.pairs[modes].matrix if modes in then.pairs else 0.0
+            moved += np.add.outer(*(self.biases[mode] - then.biases[mode] for mode in modes))
             sums -= interval.slope * counts * np.expand_dims(moved, others)
-        falling = np.sort(counts, axis=None)[::-1]
+        return before, self._value_cells(counts, sums, chosen, tally, interval)
+
+    def _choose_cells(self, counts: Array, noise: float, rest: float) -> Array:
+        """Return the cells from whose values, all weighed alike, most can be learnt."""
+        falling = np.sort(counts, axis=None)[::-1][: int(_MOST_PER_ENTRY * self.n) + 1]
         falling = falling[: np.count_nonzero(falling > _LEAST_COUNT)]
         if not len(falling):
-            return None
-        mean = float(sums.sum()) / self.n
-        noises = np.cumsum(tally.sum_noise / (interval.slope * falling) ** 2)
-        number = np.arange(1, len(falling) + 1)
+            return np.zeros(0, dtype=np.int64)
+        noises, number = np.cumsum(noise / falling**2), np.arange(1, len(falling) + 1)
         last = int(np.argmax(number**2 / (noises + number * rest)))
-        chosen = np.flatnonzero(counts.ravel() >= falling[last])
+        return np.flatnonzero(counts.ravel() >= falling[last])
+
+    def _value_cells(
+        self, counts: Array, sums: Array, chosen: Array, tally: Tally, interval: Interval
+    ) -> CellValues:
+        some, mean = counts.ravel()[chosen], float(sums.sum()) / self.n
         return CellValues(
             columns=np.stack(np.unravel_index(chosen, counts.shape)).astype(np.int32),
-            values=(sums.ravel()[chosen] / counts.ravel()[chosen] - mean) / interval.slope,
-            noise=float(noises[last] / (last + 1)),
+            values=(sums.ravel()[chosen] / some - mean) / interval.slope,
+            noise=float(np.mean(tally.sum_noise / (interval.slope * some) ** 2)),
         )
 
     def effects(self, rest: float) -> Effects:

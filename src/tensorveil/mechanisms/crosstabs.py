@@ -15,14 +15,23 @@ from itertools import combinations
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Belief, Crowd, Layout, Modes, split_best
-from tensorveil.mechanisms.crosstab_effects import Known, components_at, predict_alone
+from tensorveil.mechanisms.crosstab_effects import CellValues, Known, components_at, predict_alone
 from tensorveil.mechanisms.data import Array, Form, Outcome
-from tensorveil.mechanisms.decoder import join
-from tensorveil.mechanisms.fitting import Perturbed, fit_values
+from tensorveil.mechanisms.decoder import join, scale_solution
+from tensorveil.mechanisms.fitting import Fitted, Perturbed, fit_values
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.shape import Interval
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tallies import WEIGHT, number_cells, private_spread, private_tally, private_total, sum_noise
+from tensorveil.mechanisms.tallies import (
+    FARTHEST,
+    WEIGHT,
+    number_cells,
+    private_agreement,
+    private_spread,
+    private_tally,
+    private_total,
+    sum_noise,
+)
 from tensorveil.mechanisms.tradeoffs import parameters
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateEntries
@@ -44,9 +53,16 @@ DEBUG=False
 _PARTS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85, 1.0)
 # Two noisy numbers tell how much of what products say is true: this share of the budget, if its noise would be below the
 # second number; before, it is taken to be about so far from 0; below the last, products are left out.
-_PRODUCT, _PRODUCT_NOISE, _PRODUCTS_DIFFER, _LEAST_PRODUCT = 0.015, 0.4, 0.7, 0.15
-# Products count up to this many of their spreads, are fitted at so many places, and not if they vary less than this.
-_WEIGHT, _PLACES, _SMALL_PRODUCT = 3.0, 40_000, 0.003
+_AGREE, _PRODUCT_NOISE, _PRODUCTS_DIFFER, _LEAST_PRODUCT = 0.015, 0.4, 0.7, 0.15
+# Products are fitted at so many places, and not if they vary by less than this share of the residuals' variance.
+_PLACES, _SMALL_PRODUCT = 40_000, 0.003
+# The same numbers tell of components, which are taken to be true up to so much. If they vary by less than the second
+# number, as a share of the bounds' width, there are none.
+_COMPONENTS_DIFFER, _FLAT = 0.5, 1e-6
+# Effects that are moved also move the mean: by about this share of the variance.
+_DRIFT = 0.01
+# The table of all modes must promise so much more than others, in logarithms of the error under all beliefs together.
+_WORTH = 0.75
 # Two-way effects of a tensor differ by about this share of the variance, and all together have at most the second.
 _PAIRS_DIFFER, _MOST_EFFECTS = 0.12, 0.85
 # The clipped residuals whose products tell about pairs lie within this many spreads.
@@ -164,19 +180,48 @@ class _Run:
 
     def measure_cells(self) -> Solution | None:
         """Measure the table of all modes, and fit components to what it says of the cells that have entries."""
-        modes, share = self.everything, self.left
+        modes, share = self.everything, self.left - _AGREE
         self.filled = self.known.crowding(modes)
         belief = Belief(effects={modes: _COMPONENTS * self.spread.variance}, rest=self.spread.variance)
         interval = self.choose_interval({modes: share}, [belief])
         part = self.take(share, "table of all modes", "counts, and sums of clipped residuals")
         tally = private_tally(self.data.columns.reveal(), self.shape, modes, self.residual(), interval, part)
-        found = self.known.take_in_cells(tally, interval, self.spread.variance, max(self.form.ranks))
+        alone = self.known.copy()
+        rank, variance = max(self.form.ranks), self.spread.variance
+        found = alone.take_in_cells(tally, interval, variance, rank)
         if found is None:
             return None
-        perturbed = Perturbed(columns=found.columns, shape=self.shape, noise=found.noise, laplace=False)
-        solution = fit_values(perturbed, found.values, self.form).solution
-        self.notes.append(f"spent {share:.0%} on the table of all modes: {len(found.values)}")
-        return solution
+        before, after = (self.fit_cells(values) for values in found)
+        best = before if before.evidence > after.evidence else after
+        if best is after:
+            self.known = alone
+        self.known.doubt += _DRIFT * variance
+        self.notes.append(f"spent {share:.0%} on the table of all modes: {before.evidence:.0f} {after.evidence:.0f}")
+        return self.weigh_components(best.solution)
+
+    def fit_cells(self, cells: CellValues) -> Fitted:
+        """Fit components to cells."""
+        perturbed = Perturbed(columns=cells.columns, shape=self.shape, noise=cells.noise, laplace=False)
+        return fit_values(perturbed, cells.values, self.form)
+
+    def weigh_components(self, solution: Solution) -> Solution:
+        """Shrink components as far as the entries disagree with them: two noisy numbers tell."""
+        places = self.known.draw_positions(int(np.clip(self.n, 1, _PLACES)), self.form.seed)
+        spread = float(np.sqrt(np.mean(predict_alone(places, solution) ** 2)))
+        limit = self.spread.farthest
+        part = self.take(_AGREE, "components", "sums of residuals times components, and of their squares")
+        if spread < _FLAT * self.width:
+            return solution
+        guess = predict_alone(self.data.columns.reveal(), solution)
+        found = private_agreement(self.residual(), guess, limit, spread, self.n, part)
+        differ = _COMPONENTS_DIFFER**2
+        true = float(np.clip(1.0 + (found.slope - 1.0) * differ / (differ + found.noise), 0.0, 1.2))
+        self.notes.append(f"agree {true:.2f}")
+        return scale_solution(solution, 0.0, true)
+
+    def agreement_noise(self, limit: float, spread: float) -> float:
+        """Return about the noise with which it would be seen how far residuals agree with guesses."""
+        return self.noise_of(_AGREE) * (2.0 * FARTHEST * limit / (self.n * spread)) ** 2
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the entries agree: two noisy numbers tell."""
@@ -188,25 +233,18 @@ class _Run:
         if spread**2 < _SMALL_PRODUCT * self.spread.variance:
             return
         limit = self.spread.farthest
-        noise = self.noise / _PRODUCT**self.power * 2 * (_WEIGHT * limit / (self.n * spread)) ** 2
-        if noise > _PRODUCT_NOISE**2:
+        if self.agreement_noise(limit, spread) > _PRODUCT_NOISE**2:
             return
-        part = self.take(_PRODUCT, "products", "sums of residuals times products of effects, and of their squares")
-        here = np.clip(components_at(columns, factors), -_WEIGHT * spread, _WEIGHT * spread) / spread
-        residual = np.clip(self.residual(), -limit, limit)
-        rows = np.stack([here * residual / (_WEIGHT * limit), 0.5 * here**2 / _WEIGHT**2], axis=1)
-        everything = np.zeros(len(residual), dtype=np.int64)
-        noisy = part.bounded_rows(rows, everything, 1, longest=math.sqrt(1.25))
-        seen = max(float(noisy.values[0, 1]) * 2.0 * _WEIGHT**2 * spread, 0.1 * self.n * spread)
-        found = float(noisy.values[0, 0]) * _WEIGHT * limit / seen
-        noise = noisy.variance * (_WEIGHT * limit / seen) ** 2
-        true = float(np.clip(found * _PRODUCTS_DIFFER**2 / (_PRODUCTS_DIFFER**2 + noise), 0.0, 1.0))
+        part = self.take(_AGREE, "products", "sums of residuals times products of effects, and of their squares")
+        guess = components_at(columns, factors)
+        found = private_agreement(self.residual(), guess, limit, spread, self.n, part)
+        true = float(np.clip(found.slope * _PRODUCTS_DIFFER**2 / (_PRODUCTS_DIFFER**2 + found.noise), 0.0, 1.0))
         if true < _LEAST_PRODUCT:
             return
         self.known.add_products(factors, true)
         self.known.doubt += 0.05 * spread**2
         self.notes.append(
-            f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
+            f"spent {_AGREE:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
         )
 
     def settle(self, solution: Solution) -> Solution:
@@ -287,11 +325,11 @@ class _Run:
         """
         layout, reach = self.layout(), _REACH * self.spread.variance**0.5
         self.filled = self.known.crowding(self.everything)
-        best: tuple[float, dict[Modes, float], float] = (-1.0, {}, 0.0)
+        best: tuple[float, dict[Modes, float], float] = (-math.inf, {}, 0.0)
         most = self.cells_of(self.everything)
         gains=[]
         for part in _PARTS if most <= _MOST_CELLS and len(self.shape) > 2 else (1.0,):
-            budget = self.left - _PRODUCT - _SHAPE * (0 < part < 1)
+            budget = self.left - _AGREE - _SHAPE * (0 < part < 1)
             tables = self.split_tables(part * budget, beliefs, layout, reach) if part else {}
             gain, on_cells = 0.0, (1.0 - part) * budget
             for belief in beliefs:
@@ -301,6 +339,7 @@ class _Run:
                     bought |= self.precisions({self.everything: on_cells}, reach * left**0.5)
                 gain -= math.log(1.0 - min(layout.explain(bought, belief) / belief.variance, 0.999))
             gains.append((part,round(gain,3)))
+            gain -= _WORTH * (part < 1)
             if gain > best[0]:
                 best = gain, tables, on_cells
         if DEBUG: print(gains)

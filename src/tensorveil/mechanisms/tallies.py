@@ -21,6 +21,8 @@ from tensorveil.privacy.gate import PrivateEntries
 
 # What counts an entry, where 1 is the longest residual: sums matter more than counts, by about the square of this.
 WEIGHT = 0.5
+# Guesses count up to this many of their spreads.
+FARTHEST = 3.0
 _PER_OCTAVE, _OCTAVES = 3, 7
 # Components of counts are fitted in so many sweeps, and leave at least this share of what was expected.
 _SWEEPS, _LEAST = 15, 0.05
@@ -48,6 +50,14 @@ class Total:
     count: float
     mean_noise: float
     count_noise: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """The slope of residuals on guesses, and the variance of its noise."""
+
+    slope: float
+    noise: float
 
 
 def private_total(data: PrivateEntries, spend: Spend) -> Total:
@@ -101,6 +111,24 @@ def private_tally(
         sum_noise=noisy.variance * half**2,
         count_noise=noisy.variance / WEIGHT**2,
     )
+
+
+def private_agreement(residual: Array, guess: Array, limit: float, spread: float, n: float, spend: Spend) -> Agreement:
+    """Return how far residuals agree with guesses, from the sums of both's products and of guesses' squares.
+
+    Guesses follow from an entry's position and already private numbers; they count within a few of their ``spread``,
+    residuals within ``limit``.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs).
+    """
+    here = np.clip(guess / spread, -FARTHEST, FARTHEST)
+    rows = np.stack([here * np.clip(residual / limit, -1.0, 1.0) / FARTHEST, WEIGHT * (here / FARTHEST) ** 2], axis=1)
+    everything = np.zeros(len(residual), dtype=np.int64)
+    noisy = spend.bounded_rows(rows, everything, 1, longest=math.sqrt(1.0 + WEIGHT**2))
+    product, square = (float(number) for number in noisy.values[0])
+    seen = max(square / WEIGHT * FARTHEST**2, 0.1 * n) * spread
+    scale = FARTHEST * limit / seen
+    return Agreement(slope=product * scale, noise=noisy.variance * scale**2)
 
 
 def number_cells(columns: Array, shape: tuple[int, ...], modes: Modes) -> Array:
