@@ -7,7 +7,6 @@ what it says of its own modes is added, each time weighed against what was known
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -16,12 +15,11 @@ import numpy as np
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.decoder import Effects
-from tensorveil.mechanisms.design import make_entry_design
+from tensorveil.mechanisms.entry_predictions import components_at
 from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
 from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval
 from tensorveil.mechanisms.tallies import Tally, estimate_counts
-from tensorveil.solvers.task import Solution
 
 _ROUNDS, _FRESH, _FRESH_SWEEPS, _SWEEPS = 8, (0, 3), 15, 3
 # Sums further away than this many standard deviations count as if they were here.
@@ -36,7 +34,7 @@ _LEAST_COUNT = 0.02
 # At most so many cells per entry are fitted.
 _MOST_PER_ENTRY = 2.0
 # Effects that are moved also move the mean: by about this share of the variance.
-_DRIFT = 0.01
+DRIFT = 0.01
 # Where a count is off, the sum is off by effects of about this share of the variance.
 _EFFECTS = 0.3
 
@@ -116,11 +114,6 @@ class Known:
             expected *= max(self.n, 1.0) / max(float(expected.sum()), 1e-300)
         return expected
 
-    def crowding(self, modes: Modes) -> float:
-        """Return the count to expect in the cell of an average entry, at most 1."""
-        expected = self.expect(modes)
-        return min(float(np.sum(expected**2)) / self.n, 1.0)
-
     def take_in(self, tally: Tally, interval: Interval, rest: float, rank: int) -> None:
         """Add what a tally of residuals from all this says."""
         expected = self.expect(tally.modes)
@@ -140,7 +133,7 @@ class Known:
             self._move_bias(tally.modes[0], precision, score, rest)
         else:
             self._move_pair(tally.modes, precision, score, rest, rank)
-        self.doubt += _DRIFT * rest
+        self.doubt += DRIFT * rest
 
     def settle_offset(self, tally: Tally, interval: Interval) -> float:
         """Take in what a tally says of the mean; return the mean of its sums."""
@@ -247,9 +240,7 @@ class Known:
         last = int(np.argmax(number**2 / (noises + number * rest)))
         return np.flatnonzero(counts.ravel() >= falling[last])
 
-    def _value_cells(
-        self, counts: Array, sums: Array, chosen: Array, tally: Tally, interval: Interval
-    ) -> CellValues:
+    def _value_cells(self, counts: Array, sums: Array, chosen: Array, tally: Tally, interval: Interval) -> CellValues:
         some, mean = counts.ravel()[chosen], float(sums.sum()) / self.n
         return CellValues(
             columns=np.stack(np.unravel_index(chosen, counts.shape)).astype(np.int32),
@@ -307,9 +298,7 @@ def append_pair(pair: PairEffect | None, left: Array, right: Array) -> PairEffec
         left, right = _beside(pair.left, left), _beside(pair.right, right)
     rank = left.shape[1]
     nothing = np.zeros(rank)
-    return PairEffect(
-        left=left, right=right, spread=np.zeros((len(right), rank, rank)), alpha=nothing, beta=nothing
-    )
+    return PairEffect(left=left, right=right, spread=np.zeros((len(right), rank, rank)), alpha=nothing, beta=nothing)
 
 
 def spread_pair(shape: tuple[int, ...], one: int, other: int, left: Array, right: Array) -> tuple[Array, ...]:
@@ -320,28 +309,6 @@ def spread_pair(shape: tuple[int, ...], one: int, other: int, left: Array, right
 
 def _beside(one: Array, other: Array) -> Array:
     return np.concatenate([one, other], axis=1)
-
-
-def predict_alone(columns: Array, solution: Solution) -> Array:
-    """Return what a model predicts at entries, without bounds, each computed from its own indices alone."""
-    factors = [np.asarray(factor, dtype=np.float64) for factor in solution.factors]
-    total = solution.offset + _multiply_rows(columns, solution.core, factors)
-    for bias, column in zip(solution.biases or (), columns, strict=False):
-        total += bias[column]
-    return total
-
-
-def components_at(columns: Array, factors: Sequence[Array]) -> Array:
-    """Return the sum of components at entries, each computed from its own indices alone, bit by bit."""
-    return _multiply_rows(columns, None, list(factors))
-
-
-def _multiply_rows(columns: Array, core: Array | None, factors: list[Array]) -> Array:
-    design, rows = make_entry_design(columns, core, factors, 0), factors[0]
-    total: Array = np.zeros(columns.shape[1])
-    for component in range(design.shape[1]):
-        total += design[:, component] * rows[columns[0], component]
-    return total
 
 
 def find_prior(precision: Array, score: Array, rest: float) -> float:

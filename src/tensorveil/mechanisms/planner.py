@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.case import TYPICAL_SPREAD, Case
-from tensorveil.mechanisms.catalogue import COMPARED
+from tensorveil.mechanisms.catalogue import COMPARED, METHODS
 from tensorveil.mechanisms.method import Expected
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.mechanisms.staged import METHOD as ADAPTIVE
@@ -94,7 +94,7 @@ def plan(
     usual = "laplace" if budget.delta == 0 else "gaussian"
     if unit.kind == "entry":
         chosen = BY_UNIT["entry"][0] if method == "auto" else method
-        return Plan(method=chosen, noise=usual, predictions=(), ranks=ranks)
+        return Plan(method=chosen, noise=METHODS[chosen].noise or usual, predictions=(), ranks=ranks)
     if n_entries is None or n_entries < 1:
         raise InputError("n_entries must be at least 1. Give the number of entries, which is public in this unit.")
     width = bounds[1] - bounds[0]

@@ -76,10 +76,8 @@ def private_total(data: PrivateEntries, spend: Spend) -> Total:
     return Total(mean=mean, count=count, mean_noise=2.0 * noisy.variance * (half / n) ** 2, count_noise=noisy.variance)
 
 
-def private_spread(
-    residual: Array, low: float, high: float, width: float, n: float, spend: Spend
-) -> tuple[Shape, float]:
-    """Return the shape of residuals, none of which is beyond ``low`` or ``high``, and their noisy number.
+def private_spread(residual: Array, low: float, high: float, width: float, n: float, spend: Spend) -> Shape:
+    """Return the shape of about n residuals, none of which is beyond ``low`` or ``high``.
 
     One entry is in one bin, so adding or removing it moves one count by one.
 
@@ -89,8 +87,7 @@ def private_spread(
     edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
     noisy = spend.bounded_rows(np.ones((len(bins), 1)), bins, len(edges) - 1, longest=1.0)
-    counts = noisy.values[:, 0]
-    return read_shape(counts, noisy.variance**0.5, max(n, 1.0), edges), float(counts.sum())
+    return read_shape(noisy.values[:, 0], noisy.variance**0.5, n, edges)
 
 
 def private_tally(
