@@ -21,7 +21,7 @@ from tensorveil.solvers.task import Solution
 def private_entry_errors(data: PrivateEntries, solution: Solution, places: Array, n: float, spend: Spend) -> Errors:
     """Measure the residuals of a model that is already private; there are about n entries, at about these places.
 
-    Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs).
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#errors).
     """
     low, high = data.bounds
     noise = spend.noise**0.5  # of a count: one entry moves one

@@ -91,7 +91,7 @@ METHOD = Method(
     title="alternating least squares on private Gram matrices",
     unit="entry",
     run=run_gram,
-    proofs=("docs/guarantees.md#entry", "docs/guarantees.md#crosstabs", "docs/guarantees.md#post-processing"),
+    proofs=("docs/guarantees.md#entry", "docs/guarantees.md#errors", "docs/guarantees.md#post-processing"),
     expected=NOT_COMPARED,
     uses_core=True,
 )
