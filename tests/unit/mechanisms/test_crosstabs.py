@@ -1,6 +1,7 @@
 """Cross-tabulations of private positions: closed forms of what is taken in, and whole runs on planted tensors."""
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -162,7 +163,7 @@ def test_more_budget_is_no_worse() -> None:
         predicted = np.clip(predict_solution(outcome.solution, held.astype(np.int32), 1), *data.bounds)
         errors.append(float(np.sqrt(np.mean((predicted - truth) ** 2))) / np.std(truth))
     assert errors[0] < 1.01
-    assert all(later < 1.02 * earlier for earlier, later in zip(errors, errors[1:], strict=False))
+    assert all(later < 1.02 * earlier for earlier, later in pairwise(errors))
 
 
 def test_predictions_at_entries_are_those_of_the_model() -> None:

@@ -111,7 +111,7 @@ def test_agreement_is_the_slope_of_residuals_on_guesses() -> None:
     assert found.slope == pytest.approx(float(guess @ residual / (guess @ guess)), abs=1e-3)
 
 
-# --- products of entries ------------------------------------------------------------------------------------------------
+# --- products of entries --------------------------------------------------------------------------------------------
 
 
 def products(values: Any, groups: Any, n_groups: int, limit: int = 7) -> int:
