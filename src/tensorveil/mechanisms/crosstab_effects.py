@@ -85,7 +85,8 @@ class Known:
             total += pair.matrix[columns[one], columns[other]]
         if self.products is not None:
             total += components_at(columns, self.products)
-        return np.clip(total, *self.bounds)
+        within: Array = np.clip(total, *self.bounds)
+        return within
 
     @property
     def reach(self) -> tuple[float, float]:
