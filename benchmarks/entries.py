@@ -14,9 +14,9 @@ import argparse
 from collections.abc import Sequence
 
 import numpy as np
-from benchmarks.real_tensors import BY_NAME, TENSORS, Problem, load_problem
 
 import tensorveil as tv
+from benchmarks.real_tensors import BY_NAME, TENSORS, Problem, load_problem
 
 EPSILONS, RANK = (0.3, 1.0, 3.0, 10.0), 8
 OPEN = [tensor.name for tensor in TENSORS if not tensor.aside]
@@ -42,12 +42,12 @@ def write_rows(names: Sequence[str], methods: Sequence[str], draws: int) -> None
         for method in methods:
             found = np.array([[measure(problem, bounds, method, e, d) for d in range(draws)] for e in EPSILONS])
             error, inside, estimate = np.mean(found, axis=1).T
-            texts = [
-                " ".join(f"{number:.{k}f}" for number in row) for row, k in ((error, 3), (inside, 3), (estimate, 2))
-            ]
-            print(
-                f"| {name} | {method} | {' | '.join(f'{e:.3f}' for e in error)} | {texts[1]} | {texts[2]} |", flush=True
-            )
+            columns = [*(f"{each:.3f}" for each in error), _join(inside, 3), _join(estimate, 2)]
+            print(f"| {name} | {method} | {' | '.join(columns)} |", flush=True)
+
+
+def _join(numbers: np.ndarray, digits: int) -> str:
+    return ", ".join(f"{number:.{digits}f}" for number in numbers)
 
 
 def main() -> None:
