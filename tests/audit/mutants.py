@@ -17,9 +17,10 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP
 from tensorveil.kernels import bounding
-from tensorveil.mechanisms import comparison, mean, stages
+from tensorveil.mechanisms import comparison, mean, stages, tallies
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
+from tensorveil.mechanisms.shape import Interval, Shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.models import CPModel
 from tensorveil.noise import Grid, SeededSource, snap
@@ -30,7 +31,7 @@ from tensorveil_evidence.subjects.selection import draw_errors
 from tensorveil_evidence.subjects.subject import source
 
 spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
-NOISED = ("sums", "linear", "bounded_rows", "values", "counts", "pair_products")  # what a spend buys
+NOISED = ("sums", "linear", "bounded_rows", "values", "counts", "pair_products", "entry_products")  # what a spend buys
 LONGEST = 256  # numbers of a transcript; methods that adapt have transcripts of several lengths
 
 
@@ -49,7 +50,7 @@ class Mutant:
 
 def transcript(method: Any, claim: Any, make_source: Any = source, with_model: bool = False) -> Any:
     """Return the mechanism that runs a method once and gives all its noisy statistics (and its model)."""
-    adapts = "docs/guarantees.md#counts" in METHODS[method].proofs
+    adapts = {"docs/guarantees.md#counts", "docs/guarantees.md#crosstabs"} & set(METHODS[method].proofs)
 
     def mechanism(data: Any, rng: np.random.Generator) -> Any:
         form = Form(ranks=(1,) * len(data.shape), core=False, sweeps=3, restarts=1, threads=1, seed=0)
@@ -305,6 +306,31 @@ def empty_rows_without_noise(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Spend, "bounded_rows", bounded_rows)
 
 
+def counts_without_noise(patch: pytest.MonkeyPatch) -> None:
+    """How many entries a cell has is told as it is, as if positions were public."""
+    original = tallies.private_tally
+
+    def private_tally(columns: Any, shape: Any, modes: Any, *rest: Any) -> Any:
+        found = original(columns, shape, modes, *rest)
+        cells = tallies.number_cells(columns, shape, modes)
+        exact = np.bincount(cells, minlength=found.counts.size).reshape(found.counts.shape)
+        return dataclasses.replace(found, counts=exact.astype(float))
+
+    patch.setattr(tallies, "private_tally", private_tally)
+
+
+def residuals_not_bounded(patch: pytest.MonkeyPatch) -> None:
+    """Residuals are neither clipped nor shortened before they are summed."""
+    no_clip(patch)
+    patch.setattr(Interval, "clip", lambda self, residual: residual)
+
+
+def one_square(patch: pytest.MonkeyPatch) -> None:
+    """Noise on products of entries for the square of the limit, as if a count that changes did not matter."""
+    original = Spend._add
+    patch.setattr(Spend, "_add", lambda self, ints, grid, steps: original(self, ints, grid, (steps - 1) / 3))
+
+
 # --- the mutants ---------------------------------------------------------------------------------------------------
 
 PURE, GAUSSIAN = Claim(epsilon=1.0), Claim(mu=1.0)
@@ -315,6 +341,24 @@ def unclipped_mean(tensor: Any, rng: np.random.Generator) -> Any:
     options: dict[str, Any] = {"method": "mean", "noise_seed": int(rng.integers(2**62)), "random_state": 0}
     fit = PrivateCP(1, epsilon=1.0, delta=0.0, unit="value", bounds=(0.0, 1.0), **options).fit(tensor)
     return fit.model_.offset
+
+
+def draw_tallies(residual: Any, rng: np.random.Generator, n: int) -> Any:
+    """Counts and sums of n cells, each with the same entries."""
+    columns, interval = (
+        np.repeat(np.arange(n), len(residual))[None, :],
+        Shape(edges=np.array([-2.0, 0.0, 2.0]), masses=np.array([0.5, 0.5])).interval(-1.0, 1.0),
+    )
+    spend = Spend(source=source(rng), epsilon=PURE.epsilon)
+    tally = tallies.private_tally(columns, (n,), (0,), np.tile(residual, n), interval, spend)
+    return np.stack([tally.counts, tally.sums], axis=1)
+
+
+def draw_products(residual: Any, rng: np.random.Generator, n: int) -> Any:
+    """Products of entries of one group."""
+    spend, groups = Spend(source=source(rng), epsilon=PURE.epsilon), np.zeros(len(residual), dtype=np.int64)
+    draws = (dataclasses.replace(spend).entry_products(residual, 2.0, groups, 1) for _ in range(n))
+    return np.array([noisy.values for noisy in draws])
 
 
 def two_sums(values: Any, rng: np.random.Generator) -> Any:
@@ -372,6 +416,9 @@ def run(
 UNROUNDED = np.array([0.1234567891, 0.5, 2.0]), np.array([2.7654321987, 0.5, 2.0])
 MEETING = np.array([LOW, HIGH]), np.array([HIGH, HIGH])
 SIZES = np.array([0.2, 0.5, 0.25]), np.array([3.0, 0.5, 0.25])
+ENTRIES = np.array([1.0, 0.3, -0.2]), np.array([0.3, -0.2])
+OUTLIERS = np.array([50.0, 0.3, -0.2]), np.array([0.3, -0.2])
+OPPOSITE = np.array([2.0] * 8), np.array([2.0] * 8 + [-2.0])
 WITH_DELTA = Claim(epsilon=1.0, delta=1e-6)
 MUTANTS = [
     bulk("half the noise, laplace", "sums", PURE, half_noise),
@@ -405,6 +452,9 @@ MUTANTS = [
     ),
     run("a seed that everybody knows", "mean", TWO, nothing, same_seed),
     run("a source of few bits", "mean", TWO, nothing, FewBits, samples=6_000),
+    bulk("counts of entries without noise", draw_tallies, PURE, counts_without_noise, ENTRIES),
+    bulk("residuals of entries that are not bounded", draw_tallies, PURE, residuals_not_bounded, OUTLIERS),
+    bulk("products of entries for one square", draw_products, PURE, one_square, OPPOSITE, 20_000),
     run("a factor without noise, unit entry", "gram", TWO, forgotten_factor),
     run("Gram matrices without noise, unit entry", "gram", TWO_MU, gram_without_noise),
     run("empty rows without noise, unit entry", "gram", TWO_MU, empty_rows_without_noise),

@@ -161,6 +161,8 @@ PROVEN_BY = {
     "output": "one run/PrivateCP output",
     "gradient": "one run/PrivateCP gradient",
     "entry": "statistic/bounded rows",
+    "entry-products": "statistic/entry products",
+    "crosstabs": "statistic/tallies",
     "selection": "selection/errors",
     "slice": "users/",
     "federated": "federated/",

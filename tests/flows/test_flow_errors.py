@@ -68,7 +68,7 @@ def test_a_saved_release_predicts_with_intervals(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("unit", "options", "words"),
     [
-        ("entry", [], "--interval needs --epsilon and --unit value"),
+        ("slice:user", ["--private-shape", "12,9"], "--interval needs --epsilon and --unit value"),
         ("value", ["--no-fill"], "--interval adds columns"),
         ("value", ["--filled-format", "png"], "--interval adds columns"),
         ("value", ["--spread", "-1"], "spread must be"),

@@ -72,7 +72,7 @@ def test_entries_are_filled_everywhere_and_have_no_labels(tmp_path: Path, capsys
     assert complete(path, output, "--delta", "1e-6", "--json", unit="entry") == 0
     captured = capsys.readouterr()
     facts = json.loads(captured.out)
-    assert (facts["method"], facts["shape"], facts["filled"]) == ("gram", list(SHAPE), math.prod(SHAPE))
+    assert (facts["method"], facts["shape"], facts["filled"]) == ("crosstabs", list(SHAPE), math.prod(SHAPE))
     assert facts["guarantee"]["unit"] == "entry"
     assert (facts["ledger"], facts["expected"]) == (None, [])
     assert "nothing keeps count" in captured.err

@@ -13,8 +13,8 @@ import pytest
 from numba.core.errors import NumbaError
 
 import tensorveil as tv
+from tensorveil.mechanisms import crosstab_plan, stages
 from tensorveil.mechanisms import spend as spending
-from tensorveil.mechanisms import stages
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.noise import Noisy, SeededSource
 from tensorveil.noise.adding import bounded_steps
@@ -201,6 +201,28 @@ def test_all_stages_are_reached(method: str, delta: float, monkeypatch: pytest.M
     assert {"counts", "products of pairs"} <= bought
     assert ("values" in bought) == (method == "staged")
     assert {30, 24, 20} & lengths  # the cells of two modes
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_all_tables_of_entries_are_reached(delta: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one mode, of two and of all; products of pairs; and whether effects multiply and components are true."""
+    shape, bounds, (cells, values), _ = structured_case()
+    case, kept = (shape, bounds), np.arange(len(values)) != 7
+    reached: set[str] = set()
+    for more in (0.0, 3.0):  # so that tables of two modes come alone, or before that of all modes
+        monkeypatch.setattr(crosstab_plan, "_WORTH", more)
+        monkeypatch.setattr(crosstab_plan, "_MORE", -more)
+        for epsilon in (20.0, 60.0, 200.0, 3000.0):
+            first = Script()
+            fitted = run("entry", "crosstabs", delta, case, (cells, values), first, 1, epsilon)
+            second = Script(first)
+            other = run("entry", "crosstabs", delta, case, (cells[kept], values[kept]), second, 1, epsilon)
+            check_moves(first, second)
+            assert all(map(np.array_equal, arrays_of(fitted.model_), arrays_of(other.model_)))
+            reached |= {part.name for part in fitted.guarantee_.composition}
+    wanted = {"mean", "shape", "table of mode 0", "pairs of modes 0 and 1", "table of all modes", "components"}
+    assert wanted | {"level", "errors"} <= reached
+    assert any(name.startswith("table of modes") for name in reached)
 
 
 def test_a_decision_that_peeks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,21 +175,30 @@ def test_ninety_percent_of_the_bound_are_reached(method: Any, epsilon: float) ->
     assert best >= 0.9
 
 
+ENTRY_METHODS = [name for name, method in METHODS.items() if method.unit == "entry"]
+
+
 @pytest.mark.parametrize("epsilon", [True, False], ids=["pure", "gaussian"])
-@settings(max_examples=20)
-@given(data=tensors(), where=st.integers(0, 10**6), core=st.booleans())
-def test_one_entry_never_moves_more_than_declared(epsilon: float, data: Any, where: Any, core: Any) -> None:
+@pytest.mark.parametrize("method", ENTRY_METHODS)
+@settings(max_examples=12)
+@given(
+    data=tensors(), where=st.integers(0, 10**6), core=st.booleans(), budget=st.sampled_from([1.0, 50.0, 2000.0])
+)  # fmt: skip
+def test_one_entry_never_moves_more_than_declared(
+    method: str, epsilon: float, data: Any, where: Any, core: Any, budget: float
+) -> None:
     kept = np.arange(data.n_entries) != where % data.n_entries
     whole = entries_at(data.columns, data.values.reveal(), data.shape)
     smaller = entries_at(data.columns[:, kept], data.values.reveal()[kept], data.shape)
-    assert worst_ratio("gram", whole, smaller, epsilon, core) <= 1.0 + 1e-12
+    assert worst_ratio(method, whole, smaller, epsilon, core, budget) <= 1.0 + 1e-12
 
 
-def test_the_entry_bound_is_nearly_reached() -> None:
+@pytest.mark.parametrize("method", ENTRY_METHODS)
+def test_the_entry_bound_is_nearly_reached(method: str) -> None:
     """The count and sum of the mean: an entry at a bound has the longest possible row."""
     columns, values = np.array([[0, 1], [0, 1]], dtype=np.int32), np.array([3.0, 3.0])
     data, smaller = entries_at(columns, values, (2, 2)), entries_at(columns[:, :1], values[:1], (2, 2))
-    assert worst_ratio("gram", data, smaller, False, False) >= 0.9
+    assert worst_ratio(method, data, smaller, False, False) >= 0.9
 
 
 def draw_models(shape: Any, seed: int, count: int) -> Any:
@@ -307,6 +316,51 @@ def test_two_way_tables_that_are_not_broken_pass() -> None:
 @pytest.mark.parametrize("break_it", [narrow_cells, narrow_products, narrow_counts])
 def test_mutants_of_stages_are_caught(break_it: Any) -> None:
     assert check_two_way(break_it) > 1.5
+
+
+def check_crosstabs(break_it: Any) -> float:
+    """Return the worst ratio of cross-tabulations, for every entry that may be gone, once something is broken."""
+    columns = np.ascontiguousarray(np.argwhere(np.ones(SHAPE)).T.astype(np.int32))
+    a, b = np.array([1.0, -1.0, 1.0, -1.0]), np.array([1.0, 1.0, -1.0])
+    values = (1.0 + 0.3 * np.repeat(np.outer(a, b)[:, :, None], 2, axis=2)).ravel()
+    values[0] = BOUNDS[1]  # one that stands out, and meets one that does not
+    worst = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        break_it(patch)
+        for entry in (0, 1, 7):
+            kept = np.arange(len(values)) != entry
+            pair = entries_at(columns, values, SHAPE), entries_at(columns[:, kept], values[kept], SHAPE)
+            worst = max(worst, worst_ratio("crosstabs", *pair, True, False, 2000.0))
+    return worst
+
+
+def narrow_tallies(patch: pytest.MonkeyPatch) -> None:
+    """Counts and sums get noise as if a row were half as long."""
+    add = Spend._add
+
+    def forget(self: Any, ints: Any, grid: Any, steps: Any) -> Any:
+        return add(self, ints, grid, steps / 2 if ints.shape[1] == 2 else steps)
+
+    patch.setattr(Spend, "_add", forget)
+
+
+def narrow_bins(patch: pytest.MonkeyPatch) -> None:
+    """Histograms get noise as if an entry were in half a bin."""
+    add = Spend._add
+
+    def forget(self: Any, ints: Any, grid: Any, steps: Any) -> Any:
+        return add(self, ints, grid, steps / 2 if ints.shape[1] == 1 and len(ints) > 20 else steps)
+
+    patch.setattr(Spend, "_add", forget)
+
+
+def test_crosstabs_that_are_not_broken_pass() -> None:
+    assert 0.9 < check_crosstabs(lambda patch: None) <= 1.0
+
+
+@pytest.mark.parametrize("break_it", [narrow_tallies, narrow_bins])
+def test_mutants_of_crosstabs_are_caught(break_it: Any) -> None:
+    assert check_crosstabs(break_it) > 1.5
 
 
 @pytest.mark.parametrize("mutant", ["half the sensitivity", "no bound"])

@@ -153,9 +153,9 @@ def refuse_private_options(private: PrivateOptions) -> None:
 
 def check_interval(private: PrivateOptions, writing: WritingOptions) -> None:
     """Refuse intervals where no errors are measured, or where there is no table to write them to."""
-    if private.epsilon is None or private.unit_kind != "value":
+    if private.epsilon is None or private.unit_kind == "slice":
         raise click.UsageError(
-            "--interval needs --epsilon and --unit value: such runs measure their own errors. Leave it out."
+            "--interval needs --epsilon and --unit value or entry: such runs measure their own errors. Leave it out."
         )
     if writing.no_fill or writing.filled_format == "png":
         raise click.UsageError("--interval adds columns to a table of filled cells. Leave out --no-fill and png.")

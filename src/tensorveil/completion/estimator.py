@@ -71,7 +71,7 @@ class Predictor(Fitted[Model], Generic[Model]):
         """Predict at (n, order) coordinates, or at those of an observed tensor.
 
         With ``interval=0.9`` return predictions, low and high: nine of ten values are expected between low and high.
-        Private fits of unit "value" measure what is needed for that.
+        Private fits of units "value" and "entry" measure what is needed for that.
         """
         given = coords.coords if isinstance(coords, ObservedTensor) else coords
         return self._fitted().predict(given, interval=interval)

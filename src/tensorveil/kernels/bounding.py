@@ -102,3 +102,31 @@ def add_pair_products(numbers: Array, groups: Array, counts: Array, per_unit: fl
         if counts[group] > 1 and counts[group] * limit < MOST_STEPS:
             total += (sums[group] * sums[group] - squares[group]) // (counts[group] - 1)
     return total
+
+
+@kernel()
+def gather_bounded(numbers: Array, groups: Array, per_unit: float, limit: int, sums: Array, squares: Array) -> None:
+    """Add each number, bounded and as an integer, and its square to its group's sums."""
+    number, steps = np.empty(1), np.empty(1, dtype=np.int64)
+    for i in range(len(numbers)):
+        number[0] = numbers[i]
+        bound_whole(number, 1, per_unit, limit, steps)
+        sums[groups[i]] += steps[0]
+        squares[groups[i]] += steps[0] * steps[0]
+
+
+def add_entry_products(numbers: Array, groups: Array, n_groups: int, per_unit: float, limit: int) -> int:
+    """Return what `add_pair_products` does, for groups of which nothing is public: one number is added or removed.
+
+    Of c numbers with the sum S and Q as the sum of squares, a group has (S^2 - Q) / (c - 1), rounded down. One number
+    a more makes that (S^2 - Q + 2 a S) / c: at most 2 limit^2 for 2 a S / c, and limit^2 for the other divisor, because
+    S^2 - Q is at most c (c - 1) limit^2 in size. So the result moves by at most 3 limit^2 + 1. No group is left out.
+    """
+    sums, squares = np.zeros(n_groups, dtype=np.int64), np.zeros(n_groups, dtype=np.int64)
+    gather_bounded(numbers, groups, per_unit, limit, sums, squares)
+    counts = np.bincount(groups, minlength=n_groups)
+    small = (counts > 1) & (counts * limit < MOST_STEPS)
+    total = int(np.sum((sums[small] ** 2 - squares[small]) // (counts[small] - 1)))
+    for at in np.flatnonzero((counts > 1) & ~small):  # few: their squares might not fit into 64 bits
+        total += (int(sums[at]) ** 2 - int(squares[at])) // (int(counts[at]) - 1)
+    return total

@@ -64,25 +64,39 @@ def private_errors(data: PrivateValues, solution: Solution, threads: int | None,
     for row, counts in enumerate(noisy.values.reshape(n_levels, n_bins)):
         own = predictions[level == row]
         low, high = data.bounds[0] - float(own.max()), data.bounds[1] - float(own.min())  # no residual is beyond
-        first = int(np.searchsorted(edges, low, side="right")) - 1
-        last = int(np.searchsorted(edges, high, side="left"))
-        first, last = max(first, 0), min(last, n_bins)
-        own_edges = edges[first : last + 1]
-        masses[row, first:last] = _denoise(counts[first:last], noisy.variance**0.5, int(entries[row]), own_edges)
+        masses[row] = read_level(counts, noisy.variance**0.5, int(entries[row]), edges, low, high)
     part = spend.part("errors", "histogram of the residuals of the released predictions")
     return Errors(levels=levels, edges=edges, masses=masses / masses.sum()), part
 
 
+def error_edges(width: float) -> Array:
+    """Return the edges of the bins of residuals, for bounds of this width."""
+    return make_edges(width, _PER_OCTAVE, _OCTAVES)
+
+
+def read_level(counts: Array, noise: float, n: float, edges: Array, low: float, high: float) -> Array:
+    """Return the counts of one level before noise, about n in all, none of them beyond ``low`` or ``high``."""
+    first = max(int(np.searchsorted(edges, low, side="right")) - 1, 0)
+    last = min(int(np.searchsorted(edges, high, side="left")), len(counts))
+    found = np.zeros(len(counts))
+    found[first:last] = _denoise(counts[first:last], noise, n, edges[first : last + 1])
+    return found
+
+
 def _choose_levels(predictions: Array, spend: Spend) -> Array:
-    """Part the predictions into levels with about as many entries each, as many levels as noise allows."""
     noise = (spend.noise * (4.0 if spend.epsilon is not None else 2.0)) ** 0.5  # of a count: one value moves two
-    most = int(np.clip(len(predictions) / (_PER_NOISE * noise), 1, _LEVELS))
+    return part_predictions(predictions, len(predictions), noise)
+
+
+def part_predictions(predictions: Array, n: float, noise: float) -> Array:
+    """Part the predictions into levels with about as many entries each, as many levels as noise allows."""
+    most = int(np.clip(n / (_PER_NOISE * noise), 1, _LEVELS))
     found: Array = np.unique(np.quantile(predictions, np.arange(1, most) / most, method="higher"))
     above: Array = found[found > predictions.min()]  # a level without entries has no law
     return above
 
 
-def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
+def _denoise(counts: Array, noise: float, n: float, edges: Array) -> Array:
     """Return counts with the total n that are not negative and fall in the tails; without any that stand out, even."""
     clear = np.flatnonzero(counts > _CLEAR * noise)
     if not len(clear) or n < _LEAST * noise:

@@ -11,26 +11,32 @@ import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.design import draw_start, make_entry_design, scale_columns
+from tensorveil.mechanisms.entry_errors import private_entry_errors
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.tallies import private_total
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateEntries
 from tensorveil.privacy.private import Private
 from tensorveil.solvers.task import Solution
 
 SWEEPS = 2
-_MEAN_SHARE = 0.1
+_MEAN_SHARE, _ERRORS_SHARE = 0.1, 0.03
+# Levels of errors are parted by predictions at so many cells.
+_PLACES = 5_000
 
 
 def run_gram(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
-    """Release an offset and factors; a Tucker core stays at its public random start.
+    """Release an offset and factors, with their errors; a Tucker core stays at its public random start.
 
     Guarantee: ``spend``, unit entry (docs/guarantees.md#entry).
     """
     order = len(data.shape)
     steps = SWEEPS * order
-    for_mean, *rest = spend.split(_MEAN_SHARE, *[(1 - _MEAN_SHARE) / steps] * steps)
-    center = _mean(data, for_mean)
+    last = _ERRORS_SHARE
+    for_mean, for_errors, *rest = spend.split(_MEAN_SHARE, last, *[(1 - _MEAN_SHARE - last) / steps] * steps)
+    total = private_total(data, for_mean)
+    center = total.mean
     parts: list[Part] = [for_mean.part("mean", "sum and number of the entries")]
     core, factors = draw_start(data.shape, form)
     reach = max(data.bounds[1] - center, center - data.bounds[0])
@@ -41,17 +47,11 @@ def run_gram(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
         factors[mode] = _rows(data, core, factors, mode, residual, step) * reach
         parts.append(step.part(f"factor {mode}, sweep {turn // order}", "Gram matrix and right-hand side of every row"))
     solution = Solution(factors=tuple(factors), core=core, offset=center, biases=None)
-    return Outcome(solution=solution, parts=tuple(parts))
-
-
-def _mean(data: PrivateEntries, spend: Spend) -> float:
-    """Return the mean from a noisy sum and a noisy number of entries."""
-    low, high = data.bounds
-    middle, half, values = 0.5 * (low + high), 0.5 * (high - low), data.values.reveal()
-    rows = np.stack([(values - middle) / half, np.ones(len(values))], axis=1)
-    everything = np.zeros(len(values), dtype=np.int64)
-    total, count = spend.bounded_rows(rows, everything, 1, longest=np.sqrt(2.0)).values[0]
-    return float(np.clip(middle + half * total / max(count, 1.0), low, high))
+    parts.append(for_errors.part("errors", "histogram of the residuals of the released predictions"))
+    rng = np.random.default_rng(form.seed)
+    places = np.stack([rng.integers(0, size, _PLACES) for size in data.shape]).astype(np.int32)
+    errors = private_entry_errors(data, solution, places, total.count, for_errors)
+    return Outcome(solution=solution, parts=tuple(parts), errors=errors)
 
 
 def _rows(
@@ -91,7 +91,7 @@ METHOD = Method(
     title="alternating least squares on private Gram matrices",
     unit="entry",
     run=run_gram,
-    proofs=("docs/guarantees.md#entry", "docs/guarantees.md#post-processing"),
+    proofs=("docs/guarantees.md#entry", "docs/guarantees.md#errors", "docs/guarantees.md#post-processing"),
     expected=NOT_COMPARED,
     uses_core=True,
 )

@@ -54,6 +54,9 @@ class Method:
     uses_core
         Whether the core of a Tucker model enters what it computes from the data, so that audits have to run it with
         and without one.
+    noise
+        The noise that it adds, "laplace" or "gaussian", where the budget allows both and no prediction decides; by
+        default "gaussian".
     audit_runs
         How many whole runs on a tiny tensor a thorough audit makes: fewer for slow mechanisms.
     """
@@ -67,6 +70,7 @@ class Method:
     has_rank: bool = True
     fits_values: bool = False
     uses_core: bool = False
+    noise: str | None = None
     audit_runs: int = 20_000
 
     def __post_init__(self) -> None:

@@ -11,6 +11,6 @@ from typing import Final
 
 BY_UNIT: Final[dict[str, tuple[str, ...]]] = {
     "value": ("mean", "margins", "tables", "input", "staged", "output", "gradient"),
-    "entry": ("gram",),
+    "entry": ("crosstabs", "gram"),
     "slice": ("biases", "factors"),
 }

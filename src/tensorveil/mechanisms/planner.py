@@ -22,7 +22,7 @@ from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.case import TYPICAL_SPREAD, Case
-from tensorveil.mechanisms.catalogue import COMPARED
+from tensorveil.mechanisms.catalogue import COMPARED, METHODS
 from tensorveil.mechanisms.entry_guess import EXPECTED
 from tensorveil.mechanisms.method import Expected
 from tensorveil.mechanisms.names import BY_UNIT
@@ -100,11 +100,12 @@ def plan(
     facts: dict[str, Any] = {"shape": shape, "ranks": ranks, "core": core, "spread": share}
     if unit.kind == "entry":
         chosen = BY_UNIT["entry"][0] if method == "auto" else method
+        noise = METHODS[chosen].noise or usual
         guesses: tuple[Prediction, ...] = ()
         if n_entries is not None:
-            cases = {usual: _make_case(budget, usual, n_entries=n_entries, **facts)}
+            cases = {noise: _make_case(budget, noise, n_entries=n_entries, **facts)}
             guesses = _predict_all(EXPECTED, cases, share * width)
-        return Plan(method=chosen, noise=usual, predictions=guesses, ranks=ranks, spread=spread)
+        return Plan(method=chosen, noise=noise, predictions=guesses, ranks=ranks, spread=spread)
     if n_entries is None or n_entries < 1:
         raise InputError("n_entries must be at least 1. Give the number of entries, which is public in this unit.")
     # Pure epsilon is allowed with a delta all the same, and better where few numbers are released.

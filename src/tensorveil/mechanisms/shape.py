@@ -135,13 +135,18 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
     return Shape(edges=edges, masses=_denoise(noisy.values, noisy.variance**0.5, data.n_entries, edges))
 
 
+def read_shape(counts: Array, noise: float, n: float, edges: Array) -> Shape:
+    """Return the shape that noisy counts of about n residuals tell; ``noise`` is their standard deviation."""
+    return Shape(edges=edges, masses=_denoise(counts, noise, n, edges))
+
+
 def make_edges(width: float, per_octave: int, octaves: int) -> Array:
     """Return edges of bins on a logarithmic scale on both sides of zero, over a width."""
     positive = width * 2.0 ** (-np.arange(per_octave * octaves + 1)[::-1] / per_octave)
     return np.concatenate([-positive[::-1], [0.0], positive])
 
 
-def _denoise(counts: Array, noise: float, n: int, edges: Array) -> Array:
+def _denoise(counts: Array, noise: float, n: float, edges: Array) -> Array:
     """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed."""
     clear = np.flatnonzero(counts > _CLEAR * noise)
     if not len(clear):

@@ -163,6 +163,22 @@ class Spend:
         noisy = self._add(np.array([[total]], dtype=np.int64), Grid(1.0), sensitivity)
         return replace(noisy, values=noisy.values[:, 0] / per_unit**2, variance=noisy.variance / per_unit**4)
 
+    def entry_products(self, values: Array, limit: float, groups: Array, n_groups: int) -> Noisy:
+        """Sum the products of all pairs of values of a group, over its count less one; counts are private too.
+
+        The result is about the variance of the groups' true means times the number of entries.
+
+        Guarantee: this spend, for neighbours that add or remove one value, which belongs to one group
+        (docs/guarantees.md#entry-products).
+        """
+        from tensorveil.kernels.bounding import add_entry_products
+
+        self._spend_on("products of entries")
+        per_unit, most = _PRODUCT_STEPS / limit, _PRODUCT_STEPS + 2
+        total = add_entry_products(np.asarray(values, dtype=np.float64), groups, n_groups, per_unit, most)
+        noisy = self._add(np.array([[total]], dtype=np.int64), Grid(1.0), Fraction(3 * most * most + 1))
+        return replace(noisy, values=noisy.values[:, 0] / per_unit**2, variance=noisy.variance / per_unit**4)
+
     def _sum(self, rows: Array, times: Array, groups: Array, n_groups: int, *, longest: float, moves: int) -> Noisy:
         """Sum rows times numbers, each bounded to a length; a neighbour moves one of them by so many lengths.
 

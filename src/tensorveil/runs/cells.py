@@ -56,8 +56,10 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
     """
     if filling is None:
         return None
-    if filling.interval is not None and (private is None or private.kind != "value"):
-        raise InputError("interval is for private runs of unit value, which measure their own errors. Leave it out.")
+    if filling.interval is not None and (private is None or private.kind == "slice"):
+        raise InputError(
+            "interval is for private runs of units value and entry, which measure their own errors. Leave it out."
+        )
     if filling.format == "png":
         check_picture(tensor.shape)
     if filling.at is not None:

@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 BOUNDS = (-1.0, 3.0)
 _EPSILON, _MU = 2.0, 2.0
-STAGES = "docs/guarantees.md#stages"
+STAGES, CROSSTABS = "docs/guarantees.md#stages", "docs/guarantees.md#crosstabs"
 _SIDE, _STAGED_RUNS = 8, 2_000
 # Models of stages have as many components as two-way effects were found; outputs are padded to this length.
 _LONGEST = 256
@@ -50,14 +50,19 @@ def method_subjects() -> Iterator[BlackBox]:
                     mechanism=whole_run(name, claim, core),
                     batched=False,
                     samples=2_000,
-                    many=_STAGED_RUNS if STAGES in method.proofs else method.audit_runs,
+                    many=_STAGED_RUNS if adapts(method) else method.audit_runs,
                 )
+
+
+def adapts(method: Method) -> bool:
+    """Tell whether a method decides on what to measure while it measures, so that it needs more entries."""
+    return STAGES in method.proofs or CROSSTABS in method.proofs
 
 
 def choose_neighbours(method: Method) -> Callable[[], list[Any]]:
     """Return what gives neighbours for a method."""
     if method.unit == "entry":
-        return entry_neighbours
+        return crossed_neighbours if adapts(method) else entry_neighbours
     return staged_neighbours if STAGES in method.proofs else value_neighbours
 
 
@@ -71,6 +76,20 @@ def staged_neighbours() -> list[tuple[PrivateValues, PrivateValues]]:
     one, other = (
         PrivateValues(columns=columns, values=Private(each), shape=shape, bounds=BOUNDS) for each in (values, changed)
     )
+    return [(one, other)]
+
+
+def crossed_neighbours() -> list[tuple[PrivateEntries, PrivateEntries]]:
+    """Return the same tensor for unit entry, and its neighbour without one entry."""
+    ((data, _),) = staged_neighbours()
+    values = data.values.reveal()
+    one, other = (
+        PrivateEntries(
+            columns=Private(np.ascontiguousarray(data.columns[:, first:])), values=Private(values[first:]),
+            shape=data.shape, bounds=BOUNDS,
+        )
+        for first in (0, 1)
+    )  # fmt: skip
     return [(one, other)]
 
 
@@ -104,7 +123,7 @@ def whole_run(name: str, claim: Claim, core: bool) -> Callable[[Any, np.random.G
         form = Form(ranks=(1,) * len(data.shape), core=core, sweeps=3, restarts=1, threads=1, seed=0)
         spend = Spend(source=source(rng), epsilon=claim.epsilon, mu=claim.mu)
         found = flatten_outcome(METHODS[name].run(data, form, spend))
-        if STAGES not in METHODS[name].proofs:
+        if not adapts(METHODS[name]):
             return found
         return np.pad(found, (0, _LONGEST - len(found)), constant_values=np.nan)
 

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
+from tensorveil.mechanisms.shape import Shape
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.tallies import private_tally
 from tensorveil_evidence.subjects.subject import BlackBox, noisy_statistic, source
 
 Array = NDArray[Any]
@@ -23,6 +25,9 @@ Draw = Callable[[Array, int, Spend], Array]
 _LOW, _HIGH = -1.0, 3.0
 # Designs of three entries of one row; the first is the longest.
 _WEIGHTS = np.array([[0.9, -0.4, 0.3], [0.2, 0.5, 0.1], [-0.3, 0.3, 0.6]])
+
+# A shape of residuals, from which an interval follows.
+_EDGES, _MASSES = np.array([-2.0, 0.0, 4.0]), np.array([0.5, 0.5])
 
 
 def statistic_subjects() -> Iterator[BlackBox]:
@@ -38,6 +43,8 @@ def statistic_subjects() -> Iterator[BlackBox]:
         yield _subject(f"statistic/counts, {law}", "value", claim, (values, changed), _counts)
         yield _subject(f"statistic/pair products, {law}", "value", claim, (values, changed), _pair_products)
         yield _subject(f"statistic/bounded rows, {law}", "entry", claim, entry, _bounded_rows)
+        yield _subject(f"statistic/entry products, {law}", "entry", claim, (values, values[1:]), _entry_products)
+        yield _subject(f"statistic/tallies, {law}", "entry", claim, (values, values[1:]), _tallies)
 
 
 def _subject(name: str, unit: str, claim: Claim, pair: tuple[Array, Array], draw: Draw) -> BlackBox:
@@ -74,6 +81,20 @@ def _pair_products(values: Array, n: int, spend: Spend) -> Array:
     residual, groups, counts = values[[0, 0, 2]] - 1.0, np.array([0, 0, 1]), np.array([2, 1])
     residual[1] = _HIGH - 1.0
     return np.array([replace(spend).pair_products(residual, 2.0, groups, counts).values for _ in range(n)])
+
+
+def _entry_products(values: Array, n: int, spend: Spend) -> Array:
+    # All entries are in one group and at the upper bound, but for the one that comes or goes, which is at the other.
+    residual = np.where(values == _LOW, -2.0, 2.0)
+    groups = np.zeros(len(residual), dtype=np.int64)
+    return np.array([replace(spend).entry_products(residual, 2.0, groups, 1).values for _ in range(n)])
+
+
+def _tallies(values: Array, n: int, spend: Spend) -> Array:
+    # One table of n cells, each with the same entries: counts and sums of a cell are one draw.
+    columns, interval = _groups(len(values), n)[None, :], Shape(edges=_EDGES, masses=_MASSES).interval(_LOW, _HIGH)
+    tally = private_tally(columns, (n,), (0,), np.tile(values, n), interval, spend)
+    return np.stack([tally.counts, tally.sums], axis=1)
 
 
 def _bounded_rows(rows: Array, n: int, spend: Spend) -> Array:

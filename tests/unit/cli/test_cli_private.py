@@ -56,7 +56,7 @@ def test_the_tables_of_options_name_options() -> None:
         ([*PROMISE, "--purpose", "fun"], "Add --ledger"),
         ([*PROMISE, "--at", __file__, "--no-fill"], "exclude each other"),
         (ENTRY, "--unit entry needs --private-shape"),
-        ([*ENTRY, "--private-shape", "3,3", "--method", "mean"], "--method must be one of auto, gram"),
+        ([*ENTRY, "--private-shape", "3,3", "--method", "mean"], "--method must be one of auto, crosstabs, gram"),
         ([*ENTRY, "--private-shape", "3,3", "--indices", "--duplicates", "mean"], "an entry of its own"),
         ([*ENTRY, "--private-shape", "3,3"], "this --unit needs indices"),
         ([*ENTRY, "--private-shape", "3"], "2 or more modes"),

@@ -10,7 +10,7 @@ import pytest
 import tensorveil as tv
 from tensorveil.mechanisms import entry_guess, gram
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.entry_guess import EXPECTED, predict_gram
+from tensorveil.mechanisms.entry_guess import EXPECTED
 from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.mechanisms.planner import plan
 from tensorveil.mechanisms.spend import Spend
@@ -54,8 +54,9 @@ def test_every_mechanism_of_the_unit_has_a_guess() -> None:
         {"spread": 0.5},
     ],
 )
-def test_guesses_are_finite_and_fall_with_the_budget(kind: str, changes: Any) -> None:
-    found = [predict_gram(make(**{kind: size}, **changes)) for size in np.geomspace(1e-4, 1e4, 41).tolist()]
+@pytest.mark.parametrize("method", sorted(EXPECTED))
+def test_guesses_are_finite_and_fall_with_the_budget(method: str, kind: str, changes: Any) -> None:
+    found = [EXPECTED[method](make(**{kind: size}, **changes)) for size in np.geomspace(1e-4, 1e4, 41).tolist()]
     assert all(math.isfinite(error) and error > 0 for error in found)
     assert all(after <= before * (1 + 1e-9) for before, after in itertools.pairwise(found))
 

@@ -98,13 +98,23 @@ def test_every_method_of_unit_value_measures_its_errors_last(method: str, delta:
         assert sum(spent) == pytest.approx(20.0, rel=0.04)  # a constant is not scaled, and has no products
 
 
-def test_unit_entry_and_open_fits_have_none() -> None:
+def test_open_fits_have_none() -> None:
     data = tv.synthetic_cp((10, 8, 6), 2, random_state=0).train
-    entry: Any = {"epsilon": 5.0, "delta": 0.0, "unit": "entry", "bounds": (-0.5, 1.5), "shape": (10, 8, 6)}
-    for fitted in (tv.PrivateCP(2, **entry).fit(data), tv.CP(2).fit(data)):
-        assert fitted.estimated_rmse_ is None
-        with pytest.raises(tv.InputError, match="interval"):
-            fitted.predict(data, interval=0.9)
+    fitted = tv.CP(2).fit(data)
+    assert fitted.estimated_rmse_ is None
+    with pytest.raises(tv.InputError, match="interval"):
+        fitted.predict(data, interval=0.9)
+
+
+@pytest.mark.parametrize("method", ["crosstabs", "gram"])
+def test_unit_entry_has_them(method: str) -> None:
+    problem = tv.synthetic_cp((60, 50, 20), 3, missing=0.3, random_state=3)
+    entry: Any = {"epsilon": 3.0, "delta": 0.0, "unit": "entry", "bounds": (-0.5, 1.5), "shape": (60, 50, 20)}
+    fitted = tv.PrivateCP(3, method=method, noise_seed=5, random_state=0, **entry).fit(problem.train)
+    values, low, high = fitted.predict(problem.held_out, interval=0.9)
+    held = problem.held_out.values
+    assert np.mean((held >= low) & (held <= high)) == pytest.approx(0.9, abs=0.04)
+    assert fitted.estimated_rmse_ == pytest.approx(np.sqrt(np.mean((held - values) ** 2)), rel=0.3)
 
 
 def test_nine_of_ten_held_out_values_lie_inside_on_a_planted_tensor() -> None:
