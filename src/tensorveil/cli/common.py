@@ -60,13 +60,30 @@ def gather(**groups: type[Any]) -> Callable[[Function], Function]:
     return decorate
 
 
+def _set_max_memory(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    from tensorveil.errors import InputError
+    from tensorveil.memory import set_memory_limit
+
+    try:
+        set_memory_limit(value)
+    except InputError:
+        raise click.BadParameter("give a number of bytes, such as 4GB or 500MB.") from None
+
+
 def common_options(function: Function) -> Function:
-    """Add --json and --debug."""
+    """Add --json, --max-memory and --debug."""
     debug = click.option(
         "--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show tracebacks of errors."
     )
+    memory = click.option(
+        "--max-memory",
+        metavar="SIZE",
+        expose_value=False,
+        callback=_set_max_memory,
+        help="Refuse files and fits that need more memory than this, such as 4GB [default: what is free].",
+    )
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, everything else on stderr.")
-    return as_json(debug(function))
+    return as_json(memory(debug(function)))
 
 
 @dataclass(frozen=True, kw_only=True)

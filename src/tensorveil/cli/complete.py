@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +171,7 @@ def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
         print_json(released.to_json())
     else:
         _show_release(released)
+    _tell_leftovers(released.leftovers)
     if released.ledger is None:
         click.echo(NO_LEDGER, err=True)
 
@@ -185,6 +187,17 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
         print_json(completed.summary.to_json())
     else:
         _show_result(completed)
+    _tell_leftovers(completed.leftovers)
+
+
+def _tell_leftovers(leftovers: Sequence[Path]) -> None:
+    """Name what runs that were killed have left beside the output."""
+    for path in leftovers:
+        click.echo(
+            f"An earlier run with this --output was killed. What it left, {path}, was never finished or has been "
+            "replaced since; a charge that it made stands. Remove it when nothing in it is wanted.",
+            err=True,
+        )
 
 
 def _private_run(

@@ -18,7 +18,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError, note_charges
+from tensorveil.completion.charging import tell_charges
+from tensorveil.errors import InputError
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.errors import AbandonedError, RefusedError
@@ -224,8 +225,9 @@ def run_server(
     if agreement.trust.kind == "secure":
         tell(0, len(rounds), "sharing keys")
         _share(run)
-    release_id = _charge(agreement, guarantee, ledger)
-    with note_charges(lambda: ledger is not None):
+    release_id = str(uuid.uuid4())
+    with tell_charges(ledger, lambda: release_id):
+        _charge(agreement, guarantee, ledger, release_id)
         state, missing = _go_through(run, source, tell)
         model = agreement.recipe.finish(state)
     return Outcome(
@@ -296,14 +298,12 @@ def _share(run: _Run) -> None:
         run.inboxes[client] = b"".join(sealed[peer][client * length : (client + 1) * length] for peer in range(n))
 
 
-def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> str:
+def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None, release_id: str) -> None:
     """Charge the ledger before the first question about data. A crash may lose a release, never a charge."""
-    release_id = str(uuid.uuid4())
     if ledger is not None:
         if agreement.trust.kind == "local":
             raise InputError("with local noise every client has its own ledger; do not give the server one.")
         Ledger.open(ledger).charge(guarantee, f"federated run, {agreement.trust.kind}", release_id)
-    return release_id
 
 
 def _go_through(run: _Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:

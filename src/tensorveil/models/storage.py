@@ -95,7 +95,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"folder not found: {path.parent}. Make it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, such as model.npz.")
-    with replace_file(path) as temporary, temporary.open("xb") as file:
+    with replace_file(path) as temporary, temporary.open("wb") as file:
         yield file
 
 

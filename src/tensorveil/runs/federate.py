@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorveil.errors import InputError, note_charges
+from tensorveil.completion.charging import tell_charges
+from tensorveil.errors import InputError
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
 from tensorveil.federated.errors import AbandonedError
@@ -21,8 +22,8 @@ from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
 from tensorveil.privacy import Guarantee, NonPrivate, Unit
-from tensorveil.release.folder import check_folder
-from tensorveil.release.release import write_release
+from tensorveil.release.folder import write_folder
+from tensorveil.release.release import fill_release, note_release
 from tensorveil.rounds import Recipe
 from tensorveil.runs.reading import Reading, read_privately
 from tensorveil.tensor import ObservedTensor
@@ -38,7 +39,7 @@ __all__ = [
     "make_agreement",
     "make_key",
     "read_group",
-    "release_outcome",
+    "release_reserved",
     "serve_agreement",
     "take_part",
 ]
@@ -248,12 +249,11 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
 
     Guarantee: the agreement's (docs/guarantees.md#federated).
     """
-    check_folder(run.output)
     agreement = Agreement.load(run.agreement)
     key = load_identity(run.home)
     from tensorveil.federated.flower.server_app import serve
 
-    with keep_log(run.home) as log:
+    with release_reserved(run.output, run.ledger) as release, keep_log(run.home) as log:
         outcome = serve(
             run.channel,
             run.home,
@@ -263,7 +263,7 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
             settings=run.settings,
             progress=log_rounds(),
         )
-        release_outcome(outcome, run.output)
+        release(outcome)
     return gather_facts(agreement, outcome, run.output, log)
 
 
@@ -295,14 +295,26 @@ def read_group(agreement: Agreement, reading: Reading) -> ObservedTensor:
     return read_privately(reading, Unit.slice(recipe.protect), recipe.bounds, recipe.shape)
 
 
-def release_outcome(outcome: Outcome, folder: Path) -> Path:
-    """Write the release of a federated run; one that was agreed on without noise is marked as not private.
+@contextlib.contextmanager
+def release_reserved(folder: Path, ledger: Path | None) -> Iterator[Callable[[Outcome], None]]:
+    """Reserve a release folder before a run begins; yield the function that releases its outcome there.
+
+    A run that was agreed on without noise is marked as not private.
 
     Guarantee: the outcome's (docs/guarantees.md#federated).
     """
-    agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
-    with note_charges(lambda: outcome.ledger is not None):
-        return write_release(outcome, folder, allow_not_private=agreed_openly)
+    found: list[Outcome] = []
+
+    def fill(outcome: Outcome) -> None:
+        found.append(outcome)
+        agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
+        fill_release(staging, outcome, allow_not_private=agreed_openly)
+
+    with tell_charges(ledger, lambda: found[0].release_id if found else None):
+        with write_folder(folder) as staging:
+            yield fill
+        if found:
+            note_release(found[0], folder)
 
 
 def gather_facts(agreement: Agreement, outcome: Outcome, output: Path, log: Path) -> FederatedRelease:

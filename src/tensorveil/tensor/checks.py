@@ -31,6 +31,15 @@ def check_choice(name: str, value: object, choices: Any) -> None:
         raise InputError(f"{name} must be one of {', '.join(map(repr, words))}; got {value!r}.")
 
 
+def is_number(text: str) -> bool:
+    """Tell whether a text, such as a name, is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_order(order: int, what: str) -> None:
     """Refuse tensors of fewer than two or more than eight modes."""
     if not MIN_ORDER <= order <= MAX_ORDER:

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,11 +96,38 @@ def choose_columns(
         if len(set(picked)) != len(picked) or value in picked:
             raise InputError("modes must name different columns, and not the value column.")
     checks.check_order(len(picked), "modes")
+    nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
+    if nameless:
+        raise InputError(
+            f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
+            "Name the columns to read, e.g. modes=['user', 'item'] and value='rating', or write the table without it."
+        )
     return picked, value
 
 
 def _name(mode: str | Mode) -> str:
     return mode.name if isinstance(mode, Mode) else mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """What errors call a column: by its name if the caller named it, else by its place.
+
+    A file without a header has its first row taken for names, and an error must not quote a row.
+    """
+
+    columns: tuple[str, ...]
+    modes: bool
+    value: bool
+
+    def mode(self, name: str) -> str:
+        return self._column(name, named=self.modes)
+
+    def value_column(self, name: str) -> str:
+        return self._column(name, named=self.value or name == VALUE)
+
+    def _column(self, name: str, *, named: bool) -> str:
+        return f"column {name!r}" if named else f"column {self.columns.index(name) + 1} of {len(self.columns)}"
 
 
 def table_to_tensor(
@@ -119,6 +146,7 @@ def table_to_tensor(
         modes, options = stored.modes, stored.options | options
         value = stored.value
     named = value is not None or VALUE in table.column_names
+    shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value)
     given = list(modes) if modes is not None else names
     table = table.select([*names, value])
@@ -131,7 +159,7 @@ def table_to_tensor(
         columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
         tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
         return tensor.with_origin(earlier.then(tensor.origin))
-    table = _without_nulls(table, names, value, options)
+    table = _without_nulls(table, names, value, options, shown)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
@@ -140,13 +168,13 @@ def table_to_tensor(
         if known is None and (not labels or isinstance(mode, Mode)):
             packed[axis] = _indices(column, axis, index_base)
             return Mode.from_trusted(names[axis], None)
-        found = encode_column(column, names[axis], known, packed[axis])
+        found = encode_column(column, shown.mode(names[axis]), known, packed[axis])
         return Mode.from_trusted(names[axis], found)
 
     # Arrow and numpy release the lock in their loops, so columns really run side by side.
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
         encoded = list(pool.map(encode, range(len(names))))
-    numbers = _numbers(table.column(len(names)), value)
+    numbers = _numbers(table.column(len(names)), shown.value_column(value))
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
     tensor = ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
     numbered = any(
@@ -224,7 +252,7 @@ def _to_floats(column: pa.ChunkedArray) -> Any:
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any]) -> pa.Table:
+def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any], shown: _Shown) -> pa.Table:
     """Settle nulls by the policy on missing entries."""
     if not table.num_rows:
         raise InputError("frame must hold at least one row; got an empty input. Check the source.")
@@ -237,9 +265,9 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
         return table
     for name in names:
         if table.column(name).null_count:
-            raise missing_label(name)
+            raise missing_label(shown.mode(name))
     raise InputError(
-        f"column {value!r} must not contain missing values (nulls). Remove such rows, or pass "
+        f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
     )
 
@@ -258,7 +286,7 @@ def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
     return checks.whole_numbers(array - base if base else array, axis)
 
 
-def _numbers(column: pa.ChunkedArray, name: str) -> Any:
+def _numbers(column: pa.ChunkedArray, where: str) -> Any:
     """Return the value column as a float array that the tensor may own."""
     import pyarrow as pa
 
@@ -269,7 +297,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> Any:
         column = column.cast(pa.float64())
     if not (types.is_integer(column.type) or types.is_floating(column.type)):
         raise InputError(
-            f"column {name!r} must hold numbers to serve as values; got {column.type}. "
+            f"{where} must hold numbers to serve as values; got {column.type}. "
             "Name the value column with value=..., or convert it."
         )
     array = column.to_numpy()
@@ -330,7 +358,7 @@ def _unpack_labels(text: str, name: str) -> Any:
     from tensorveil.tensor.labels import to_numpy_labels
 
     table = pa.ipc.open_stream(base64.b64decode(text)).read_all()
-    return to_numpy_labels(table.column(0).combine_chunks(), name)
+    return to_numpy_labels(table.column(0).combine_chunks(), f"column {name!r}")
 
 
 def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:

@@ -126,7 +126,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     # tables
     "null label": (
         lambda: ObservedTensor.from_frame(with_cell("user", None)),
-        "column 'user' must not contain missing labels",
+        "column 1 of 3 must not contain missing labels",
     ),
     "null value": (
         lambda: ObservedTensor.from_frame(with_cell("value", None)),
@@ -160,11 +160,11 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "lists as labels": (
         lambda: ObservedTensor.from_frame(pa.table({"a": [[LABEL]], "b": ["x"], "value": [VALUE]})),
-        "column 'a' must hold strings, numbers or dates",
+        "column 1 of 3 must hold strings, numbers or dates",
     ),
     "nan label column": (
         lambda: ObservedTensor.from_frame(pa.table({"a": [VALUE, np.nan], "b": ["x", "y"], "value": [VALUE, 1]})),
-        "column 'a' must not contain missing labels",
+        "column 1 of 3 must not contain missing labels",
     ),
     "label the mode lacks": (
         lambda: ObservedTensor.from_frame(FRAME, modes=[Mode("user", ["b"]), "film"]),
@@ -228,7 +228,7 @@ FILES = {
     "words.csv": (lambda path: path.write_text(f"a,b,value\nx,y,{LABEL}\n"), "column 'value' must hold numbers"),
     "label.csv": (
         lambda path: path.write_text(f"a,b,value\n,{LABEL},{VALUE}\nx,y,1\n"),
-        "'a' must not contain missing labels",
+        "column 1 of 3 must not contain missing labels",
     ),
     "value.csv": (
         lambda path: path.write_text(f"a,b,value\nx,{LABEL},\nx,y,1\n"),

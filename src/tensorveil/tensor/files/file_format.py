@@ -75,6 +75,8 @@ class Format:
         Reads a dense array: (path, name of the variable or None).
     write_array
         Writes a dense array: (array, temporary path, names of its columns or None).
+    check_array
+        Refuses shapes of arrays that the format cannot hold, before anything is computed for them.
     create_array
         Makes an array of floats on disk, to be filled chunk by chunk: (temporary path, shape).
     exact
@@ -89,6 +91,7 @@ class Format:
     write_table: Callable[[pa.Table, Path], None] | None = None
     read_array: Callable[[Path, str | None], DenseFile] | None = None
     write_array: Callable[[Array, Path, Sequence[str] | None], None] | None = None
+    check_array: Callable[[tuple[int, ...]], None] | None = None
     create_array: Callable[[Path, tuple[int, ...]], np.memmap[Any, Any]] | None = None
     exact: bool = True
 

@@ -103,10 +103,15 @@ def read_array(path: Path, variable: str | None) -> DenseFile:
     return DenseFile(values=found)
 
 
+def check_array(shape: tuple[int, ...]) -> None:
+    """Refuse shapes that no picture has."""
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3) or 0 in shape:
+        raise InputError("a PNG holds one image, (rows, columns) or (rows, columns, 3). Write .npy instead.")
+
+
 def write_array(values: NDArray[Any], path: Path, columns: Sequence[str] | None) -> None:
     """Write an array as one picture; numbers are rounded and cut to 0 to 255."""
-    if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] != 3):
-        raise InputError("a PNG holds one image, (rows, columns) or (rows, columns, 3). Write .npy instead.")
+    check_array(values.shape)
     _pillow().fromarray(np.clip(np.rint(values), *BOUNDS).astype(np.uint8)).save(path, format="PNG")
 
 
@@ -127,5 +132,6 @@ FORMAT = Format(
     write=write_tensor,
     read_array=read_array,
     write_array=write_array,
+    check_array=check_array,
     exact=False,
 )

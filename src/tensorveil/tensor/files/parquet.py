@@ -98,13 +98,18 @@ def _is_numeric(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (types.is_boolean, types.is_integer, types.is_floating, types.is_null))
 
 
+def check_array(shape: tuple[int, ...]) -> None:
+    """Refuse all but matrices."""
+    if len(shape) != 2:
+        raise InputError("a Parquet file holds a matrix. Write .npy instead.")
+
+
 def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> None:
     """Write a matrix, a column per entry."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if values.ndim != 2:
-        raise InputError("a Parquet file holds a matrix. Write .npy instead.")
+    check_array(values.shape)
     names = [f"x{k}" for k in range(values.shape[1])] if columns is None else list(columns)
     pq.write_table(pa.table([pa.array(values[:, k]) for k in range(values.shape[1])], names=names), path)
 
@@ -118,4 +123,5 @@ FORMAT = Format(
     write_table=write_table,
     read_array=read_array,
     write_array=write_array,
+    check_array=check_array,
 )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
@@ -128,9 +129,21 @@ def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, 
             "path must be a well-formed CSV or TSV file with the same number of fields in every line. "
             "The file is empty or damaged, or has another format: name it with format=..."
         )
+    if layout.header:
+        _check_header(table.column_names, layout)
     return table_to_tensor(
         table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0, **options
     )
+
+
+def _check_header(names: Sequence[str], layout: Layout) -> None:
+    """Refuse a first line that looks like data: it would be lost, and its fields would become names."""
+    said = [mode if isinstance(mode, str) else mode.name for mode in layout.modes or ()] + [layout.value]
+    if any(is_number(name) for name in names if name not in said):
+        raise InputError(
+            "the first line must name the columns; a field of it is a number, as if the data began there. Pass "
+            "header=False if the file has no line of names, or rename that column."
+        )
 
 
 def _write_tensor(tensor: ObservedTensor, path: Path, name: str, delimiter: str) -> None:
