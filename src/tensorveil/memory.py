@@ -15,7 +15,15 @@ from typing import Final
 
 from tensorveil.errors import FileTooLargeError, InputError, MemoryLimitError
 
-__all__ = ["check_file_memory", "check_memory", "limit_memory", "memory_limit", "parse_size", "set_memory_limit"]
+__all__ = [
+    "check_file_memory",
+    "check_memory",
+    "file_too_large",
+    "limit_memory",
+    "memory_limit",
+    "parse_size",
+    "set_memory_limit",
+]
 
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)B?\s*", re.IGNORECASE)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -137,11 +138,16 @@ def table_to_tensor(
     *,
     labels: bool,
     index_base: int = 0,
+    sealed: bool = False,
     **options: Any,
 ) -> ObservedTensor:
-    """Encode the mode columns (each in its own thread) and build the tensor."""
+    """Encode the mode columns (each in its own thread) and build the tensor.
+
+    ``sealed`` compares a table with the digest in its description, if there is one.
+    """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
+    own = stored if sealed and modes is None and value is None else None
     if stored is not None and modes is None and value is None:
         modes, options = stored.modes, stored.options | options
         value = stored.value
@@ -157,6 +163,8 @@ def table_to_tensor(
         if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
             raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
         columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
+        if own is not None and not index_base:
+            own.check([column.astype(np.int32) for column in columns], _to_floats(table.column(value)))
         tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
         return tensor.with_origin(earlier.then(tensor.origin))
     table = _without_nulls(table, names, value, options, shown)
@@ -176,6 +184,8 @@ def table_to_tensor(
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), shown.value_column(value))
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
+    if own is not None:
+        own.check(packed, numbers)
     tensor = ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
     numbered = any(
         mode.labels is not None and not (isinstance(asked, Mode) and asked.labels is not None)
@@ -308,8 +318,11 @@ class StoredDescription:
     """What our own tables say about themselves: modes, labels, shape, bounds, and how they came about."""
 
     def __init__(self, text: bytes) -> None:
+        import pyarrow as pa
+
         try:
             facts = json.loads(text)
+            self.facts: dict[str, Any] = facts
             self.value: str = facts["value"]
             self.modes = [
                 Mode(name, None if packed is None else _unpack_labels(packed, name))
@@ -317,10 +330,19 @@ class StoredDescription:
             ]
             self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
             self.origin = Origin.from_json(facts.get("origin", {}))
-        except (ValueError, KeyError, TypeError):
-            self.modes = []
+            self.digest: str | None = facts.get("digest")
+        except (ValueError, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
+            self.modes = []  # not here: Arrow's text may hold pieces of memory
         if not self.modes:
             raise InputError("the table's tensorveil description is damaged. Remove it from the schema's metadata.")
+
+    def check(self, columns: Any, values: Any) -> None:
+        """Refuse rows that are not those that were described; rows without a value were never written."""
+        if self.digest is not None and self.digest != _digest(self.facts, columns, values):
+            raise InputError(
+                "the table is not the one that its tensorveil description speaks of: it is damaged, or was changed. "
+                "Write it again, or name modes and value to read it as any other table."
+            )
 
     def origin_of(self, modes: Sequence[str | Mode] | None, value: str | None) -> Origin:
         """Return how the entries came about, whatever columns are named now.
@@ -337,8 +359,19 @@ class StoredDescription:
 
 def stored_description(schema: pa.Schema) -> StoredDescription | None:
     """Return the description that `to_arrow` left in the schema, if there is one."""
-    text = (schema.metadata or {}).get(METADATA)
-    return None if text is None else StoredDescription(text)
+    known = schema.metadata or {}
+    if METADATA not in known and any(text.startswith(b'{"value": ') and b'"origin"' in text for text in known.values()):
+        return StoredDescription(b"")  # whose name is damaged
+    return StoredDescription(known[METADATA]) if METADATA in known else None
+
+
+def _digest(facts: Mapping[str, Any], columns: Any, values: Any) -> str:
+    """Return a digest of everything that a table of ours says: page checksums leave out what describes the pages."""
+    stated = {key: item for key, item in facts.items() if key != "digest"}
+    found = hashlib.sha256(json.dumps(stated, sort_keys=True).encode())
+    for array in (*columns, values):
+        found.update(np.ascontiguousarray(array).view(np.uint8).data if len(array) else b"")
+    return found.hexdigest()
 
 
 def _pack_labels(labels: Any) -> str:
@@ -357,12 +390,16 @@ def _unpack_labels(text: str, name: str) -> Any:
 
     from tensorveil.tensor.labels import to_numpy_labels
 
-    table = pa.ipc.open_stream(base64.b64decode(text)).read_all()
+    table = pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
+    table.validate(full=True)
     return to_numpy_labels(table.column(0).combine_chunks(), f"column {name!r}")
 
 
-def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
-    """Return one column per mode (labels, or indices where there are none) and the value column."""
+def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool = False) -> pa.Table:
+    """Return one column per mode (labels, or indices where there are none) and the value column.
+
+    With ``sealed`` its description holds a digest of all of it: for files, which nobody is to change.
+    """
     import pyarrow as pa
 
     names = [mode.name for mode in tensor.modes]
@@ -383,6 +420,8 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
         "bounds": tensor.bounds,
         "origin": tensor.origin.to_json(),
     }
+    if sealed:
+        facts["digest"] = _digest(facts, tensor.columns, tensor.values)
     table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])
     return table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
 

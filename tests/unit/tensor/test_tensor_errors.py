@@ -246,7 +246,7 @@ FILES = {
     "nan.tns": (lambda path: path.write_text(f"1 {INDEX} nan\n"), "must not contain NaN"),
     "narrow.tns": (lambda path: path.write_text(f"{INDEX} {VALUE}\n"), "2 to 8 modes; got 1"),
     "cut.tns.gz": (lambda path: path.write_bytes(gzip.compress(b"1 2 3\n" * 5000)[:30]), "damaged or cut short"),
-    "noise.npz": (lambda path: path.write_text(LABEL), "must be a tensorveil .npz"),
+    "noise.npz": (lambda path: path.write_text(LABEL), "readable NPZ"),
     "foreign.npz": (lambda path: np.savez(path, a=[VALUE]), "must be a tensorveil .npz.*from_dense"),
     "noise.mat": (lambda path: path.write_text(LABEL * 50), "readable MATLAB"),
 }

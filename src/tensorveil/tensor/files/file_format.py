@@ -63,6 +63,8 @@ class Format:
         What ``format=`` and ``--format`` take.
     endings
         How file names end, each beginning with a dot: (".csv", ".csv.gz").
+    magic
+        How its files begin, whatever they are called; nothing for text.
     read
         Reads a tensor: (path, layout, options of `ObservedTensor`).
     write
@@ -85,6 +87,7 @@ class Format:
 
     name: str
     endings: tuple[str, ...]
+    magic: tuple[bytes, ...] = ()
     read: Callable[[Path, Layout, dict[str, Any]], ObservedTensor] | None = None
     write: Callable[[ObservedTensor, Path, str], None] | None = None
     read_table: TableReader | None = None
@@ -104,6 +107,11 @@ class Format:
             writer = reader.replace("read", "write")
             if (getattr(self, reader) is None) != (getattr(self, writer) is None):
                 raise TypeError(f"format {self.name!r} must have both {reader} and {writer}, or neither.")
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return self.name.capitalize() if len(self.name) > 3 else self.name.upper()
 
     @property
     def is_table(self) -> bool:

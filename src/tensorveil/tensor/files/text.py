@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.memory import file_too_large, memory_limit
 from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BLOCK = 1 << 24
+COPIES = 2  # of a text, or of the table that is made of it, at the same time
 LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
 
 
@@ -29,6 +32,38 @@ def is_gzip(path: Path) -> bool:
     """Return whether the file is compressed, by its first bytes rather than by its name."""
     with path.open("rb") as file:
         return file.read(2) == b"\x1f\x8b"
+
+
+class LimitedStream(io.RawIOBase):
+    """What a file holds, uncompressed if it is compressed: no more of it than fits into memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        opener: Any = gzip.open if is_gzip(path) else open
+        self._file = opener(path, "rb")
+        self._left = memory_limit() // COPIES
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        found = int(self._file.readinto(buffer))
+        self._left -= found
+        if self._left < 0:
+            raise file_too_large()
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def open_for_reading(path: Path) -> IO[bytes]:
+    """Open a file that may be compressed, whatever it is called."""
+    return io.BufferedReader(LimitedStream(path), BLOCK)
 
 
 def open_for_writing(path: Path, name: str) -> Any:
@@ -98,12 +133,12 @@ def _load(
     import pyarrow as pa
     from pyarrow import csv
 
-    with pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None) as stream:
-        content = stream
+    with open_for_reading(path) as stream:
+        content: Any = stream
         if by_line:
             lines = b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream))
             content = pa.BufferReader(lines + b"\n")  # Arrow refuses an unended header, which would show
-        return csv.read_csv(
+        table = csv.read_csv(
             content,
             read_options=csv.ReadOptions(autogenerate_column_names=not header),
             parse_options=csv.ParseOptions(
@@ -113,6 +148,8 @@ def _load(
                 column_types={name: pa.string() for name in text}, null_values=nulls, strings_can_be_null=True
             ),
         )
+        assert table.column_names is not None  # fails here, and not later, where names are no text
+        return table
 
 
 def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
