@@ -64,7 +64,8 @@ def run(folder: Path, per_file: int, seed: int) -> dict[str, Any]:
             finally:
                 signal.alarm(0)
             counts["slowest"] = max(counts["slowest"], time.perf_counter() - started)
-    return {**counts, "faults": faults}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {**counts, "peak_bytes": peak, "faults": faults}
 
 
 def same(one: Any, other: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from tensorveil.completion.charging import charge_release, confirm_release, tell_charges
 from tensorveil.completion.estimator import Fitted, as_tensor
 from tensorveil.completion.job import Job, Promise, ReleasedModel, prove
-from tensorveil.completion.needs import check_fit_memory
+from tensorveil.completion.needs import check_budget, check_event, check_fit_memory
 from tensorveil.completion.private_settings import PrivateSettings
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
@@ -48,9 +48,11 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         declared = declare(observed, unit=unit, bounds=self.bounds, shape=self.shape)
         delta = check_delta(self.delta, unit, among=declared.among, accepted=self.accept_delta)
         budget = Budget(epsilon=self.epsilon, delta=delta)
+        check_budget(budget)
         promise = Promise(budget=budget, declared=declared)
         source = SecureSource() if self.noise_seed is None else SeededSource(self.noise_seed)
         job = self._choose(promise, source)
+        check_event(job.event)
         check_fit_memory(promise.declared, job.plan)
         release_id = str(uuid.uuid4())
         with tell_charges(self.ledger, lambda: release_id):

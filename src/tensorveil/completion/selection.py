@@ -14,6 +14,7 @@ from tensorveil.completion.central import CentralCompletion, CentralJob, spend_b
 from tensorveil.completion.charging import AnyLedger, charge_release, confirm_release, tell_charges
 from tensorveil.completion.estimator import Predictor, as_tensor
 from tensorveil.completion.job import Promise, Released
+from tensorveil.completion.needs import check_budget, check_event, check_fit_memory
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.comparison import compare_models
 from tensorveil.mechanisms.spend import Spend
@@ -227,7 +228,12 @@ def _part_of(declared: Declared, part: ObservedTensor) -> Declared:
 
 
 def _settle(fit: CentralCompletion[Any], declared: Declared, source: NoiseSource) -> CentralJob[Any]:
-    return fit._choose(Promise(budget=Budget(epsilon=fit.epsilon, delta=fit.delta), declared=declared), source)
+    budget = Budget(epsilon=fit.epsilon, delta=fit.delta)
+    check_budget(budget)
+    job = fit._choose(Promise(budget=budget, declared=declared), source)
+    check_event(job.event)
+    check_fit_memory(declared, job.plan)
+    return job
 
 
 def _settle_errors(budget: Budget, jobs: Sequence[CentralJob[Any]], source: NoiseSource) -> Spend:

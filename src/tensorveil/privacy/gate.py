@@ -138,7 +138,7 @@ class PrivateEntries:
 def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     """Return bounds as (low, high); refuse those that floats cannot tell apart well enough."""
     try:
-        numbers = tuple(float(bound) for bound in bounds)
+        numbers = () if isinstance(bounds, str) else tuple(float(bound) for bound in bounds)
     except (TypeError, ValueError):
         numbers = ()
     if len(numbers) != 2 or not all(map(math.isfinite, numbers)) or numbers[0] >= numbers[1]:

@@ -91,7 +91,9 @@ def _read_leniently(reading: Reading) -> tuple[ObservedTensor, tuple[str, ...]]:
 def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
     """Gather the facts about a tensor."""
     values = tensor.values.astype(np.float64)
-    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
+    largest = float(np.abs(values).max())
+    scale = largest if largest > 1e150 else 1.0  # sums, and squares, would leave the range of floats
+    low, middle, high = (scale * part for part in np.quantile(values / scale, [0.0, 0.5, 1.0]).tolist())
     return TensorFacts(
         order=tensor.order,
         shape=tensor.shape,
@@ -103,8 +105,8 @@ def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
             "min": low,
             "median": middle,
             "max": high,
-            "mean": float(values.mean()),
-            "std": float(values.std()),
+            "mean": float((values / scale).mean() * scale),
+            "std": float((values / scale).std() * scale),
             "distinct": len(np.unique(values)),
             "dtype": str(tensor.values.dtype),
         },

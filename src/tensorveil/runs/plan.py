@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensorveil.completion.needs import check_budget
 from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.errors import InputError
@@ -118,7 +119,7 @@ def plan_budgets(run: PlanRun) -> Planned:
     plans = {
         epsilon: plan(
             shape=shape, n_entries=entries, bounds=(low, high), ranks=ranks, core=run.model == "tucker",
-            budget=Budget(epsilon=epsilon, delta=run.delta), unit=Unit.value(), spread=run.spread,
+            budget=_check(Budget(epsilon=epsilon, delta=run.delta)), unit=Unit.value(), spread=run.spread,
         )
         for epsilon in dict.fromkeys(run.epsilons)
     }  # fmt: skip
@@ -149,3 +150,8 @@ def _public_facts(run: PlanRun) -> tuple[tuple[int, ...], int]:
     if run.shape is None or run.entries is None:
         raise InputError("shape and entries must be given where there is no file. Try shape=(943, 1682).")
     return run.shape, run.entries
+
+
+def _check(budget: Budget) -> Budget:
+    check_budget(budget)
+    return budget

@@ -218,7 +218,7 @@ def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
     if bounds is None:
         return None
     try:
-        low, high = (float(bound) for bound in bounds)
+        low, high = () if isinstance(bounds, str) else (float(bound) for bound in bounds)
     except (TypeError, ValueError):
         low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high)):
