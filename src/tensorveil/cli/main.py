@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from tensorveil import __version__
 from tensorveil.cli.aggregate import aggregate
 from tensorveil.cli.audit import audit
 from tensorveil.cli.budget import budget
-from tensorveil.cli.common import State
+from tensorveil.cli.common import State, clean
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
@@ -69,6 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for polite in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, polite) and signal.getsignal(getattr(signal, polite)) is not signal.SIG_IGN:  # as by nohup
             signal.signal(getattr(signal, polite), _terminated)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a letter gets its number
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(arguments))
 
 
@@ -81,7 +85,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         notes = list_notes(error)
         for note in notes:
-            click.echo(note, err=True)
+            click.echo(clean(note), err=True)
         if isinstance(error, KeyboardInterrupt):
             return _say(_interrupted(notes), INTERRUPTED)
         if not isinstance(error, Exception):
@@ -125,7 +129,7 @@ def _explain(error: Exception, notes: Sequence[str]) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(message, err=True)
+    click.echo(clean(message), err=True)
     return code
 
 

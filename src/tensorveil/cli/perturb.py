@@ -119,7 +119,7 @@ def perturb(
 
 
 def _show(result: PerturbResult) -> None:
-    from rich.markup import escape
+    from tensorveil.cli.common import escape
 
     out = console()
     out.print(f"[bold]{escape(str(result.guarantee))}[/bold]")

@@ -230,9 +230,16 @@ def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
     return read_guarded(lambda: reader(path, text=text), found.name, path.name)
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table of cells, not compressed; the file appears complete or not at all."""
+def write_table(table: pa.Table, path: Path, *, safe: bool = False) -> None:
+    """Write a table of cells, not compressed; the file appears complete or not at all.
+
+    With ``safe``, texts in a text file that a spreadsheet would take for formulas get an apostrophe before them.
+    """
     found = table_format(path)
+    if safe and not found.magic:
+        from tensorveil.tensor.files.text import defuse_formulas
+
+        table = defuse_formulas(table)
     if path.name.lower().endswith(".gz"):
         raise InputError(f"{path.name} must end in {path.with_suffix('').suffix}: tables are written uncompressed.")
     if not path.parent.is_dir():

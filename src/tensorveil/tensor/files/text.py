@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 BLOCK = 1 << 24
+FORMULA = r"^[=+\-@\t\r]"
 COPIES = 2  # of a text, or of the table that is made of it, at the same time
 LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
 
@@ -197,6 +198,22 @@ def _write_table(table: pa.Table, path: Path, delimiter: str) -> None:
     options = csv.WriteOptions(delimiter=delimiter, quoting_style="needed")
     with path.open("wb") as file:
         csv.write_csv(_without_dictionaries(table), file, options)
+
+
+def defuse_formulas(table: pa.Table) -> pa.Table:
+    """Return a table whose names and texts no spreadsheet takes for formulas: those get an apostrophe before them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def defuse(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column
+        return pc.if_else(
+            pc.match_substring_regex(column, FORMULA), pc.binary_join_element_wise("'", column, ""), column
+        )
+
+    names = [f"'{name}" if re.match(FORMULA, name) else name for name in table.column_names]
+    return pa.table([defuse(column) for column in _without_dictionaries(table).columns], names=names)
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:
