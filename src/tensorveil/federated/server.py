@@ -1,6 +1,6 @@
 """The server: it greets, charges the ledger, asks for every round's sums, and turns them into the next state.
 
-greet -> (secure: shares) -> charge -> for every round: ask, check, sum, noise where trusted -> finish
+greet -> (secure: shares, opened by all) -> charge -> for every round: ask, check, sum, noise where trusted -> finish
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _Run:
     places: dict[int, int] = field(default_factory=dict)  # client -> node
     hellos: dict[int, bytes] = field(default_factory=dict)
     published: list[bytes] = field(default_factory=list)
-    inboxes: dict[int, bytes] = field(default_factory=dict)
+    inboxes: dict[int, bytes] = field(default_factory=dict)  # sealed shares for a client, until they are delivered
     incidents: list[Incident] = field(default_factory=list)
 
     def note(self, step: str, client: int, reason: str) -> None:
@@ -225,6 +225,7 @@ def run_server(
     if agreement.trust.kind == "secure":
         tell(0, len(rounds), "sharing keys")
         _share(run)
+        _deliver(run)
     release_id = str(uuid.uuid4())
     with tell_charges(ledger, lambda: release_id):
         _charge(agreement, guarantee, ledger, release_id)
@@ -298,6 +299,34 @@ def _share(run: _Run) -> None:
         run.inboxes[client] = b"".join(sealed[peer][client * length : (client + 1) * length] for peer in range(n))
 
 
+def _deliver(run: _Run) -> None:
+    """Deliver the sealed shares. All must be opened before anything is charged, or no sum could be unmasked."""
+    n = run.agreement.trust.clients
+    replies = run.ask(
+        "opening shares",
+        "inbox",
+        -1,
+        lambda client: {"inbox": np.frombuffer(run.inboxes.pop(client), dtype=np.uint8)},
+        {"unreadable": ("u1", n)},
+    )
+    if len(replies) < n:
+        raise AbandonedError(
+            f"{len(replies)} of {n} clients opened their shares; all must. Nothing was charged. Start the run again."
+        )
+    pairs = [(reader, int(sender)) for reader, reply in replies.items() for sender in np.flatnonzero(_flags(reply))]
+    for reader, sender in pairs:
+        run.note("opening shares", sender, f"client {reader} says that the shares for it cannot be opened")
+    if pairs:
+        raise AbandonedError(
+            "shares could not be opened: of each two clients that are named above, the one that sent them or the one "
+            "that says so is at fault. Nothing was charged. Make a new agreement without it."
+        )
+
+
+def _flags(reply: Message) -> NDArray[Any]:
+    return reply.arrays["unreadable"] != 0
+
+
 def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None, release_id: str) -> None:
     """Charge the ledger before the first question about data. A crash may lose a release, never a charge."""
     if ledger is not None:
@@ -328,18 +357,10 @@ def _run_round(
     """Ask for one round's sums and add them up; return the total and which clients were missing."""
     trust = run.agreement.trust
     content = np.frombuffer(state.to_bytes(), dtype=np.uint8)
-
-    def arrays(client: int) -> dict[str, NDArray[Any]]:
-        if client in run.inboxes:  # until it has answered once
-            return {"state": content, "inbox": np.frombuffer(run.inboxes[client], dtype=np.uint8)}
-        return {"state": content}
-
     kind = "masked" if trust.kind == "secure" else "total"
     layout = {kind: ("u8" if trust.kind == "secure" else "i8", this.size)}
-    replies = run.ask(this.name, "sum", number, arrays, layout)
+    replies = run.ask(this.name, "sum", number, lambda client: {"state": content}, layout)
     vectors = {client: reply.arrays[kind] for client, reply in replies.items()}
-    for client in vectors:
-        run.inboxes.pop(client, None)
     if trust.kind == "secure":
         total = _add_secure(run, number, this, vectors)
     else:

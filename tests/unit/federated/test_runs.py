@@ -17,8 +17,8 @@ from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Budget, BudgetExceededError, Ledger
+from tensorveil.release.release import write_release
 from tensorveil.rounds import run_recipe
-from tensorveil.runs.federate import release_outcome
 from tests import chance
 from tests.unit.federated.federated_cases import agreed, clients_of, in_process, ratings, split_users
 
@@ -90,7 +90,7 @@ def test_a_trusted_server_with_a_seed_says_so(tmp_path: Path) -> None:
     outcome = run_server(agreement, key, transport, **seeded)
     assert outcome.guarantee_.sentence().startswith("NOT PRIVATE")
     with pytest.raises(InputError):
-        release_outcome(outcome, tmp_path / "release")
+        write_release(outcome, tmp_path / "release")
 
 
 class Wire:
@@ -213,7 +213,7 @@ def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp
     assert list(outcome.missing.values()) == [(2,)] * (len(agreement.recipe.rounds) - 1)
     (charge,) = Ledger.open(path).entries()
     assert charge.event == agreement.event
-    folder = release_outcome(outcome, tmp_path / "release")
+    folder = write_release(outcome, tmp_path / "release")
     assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
     (charge,) = Ledger.open(path).entries()
     assert charge.status == "released"

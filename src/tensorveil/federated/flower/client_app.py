@@ -91,6 +91,9 @@ def _answer(client: Client, body: bytes, on_answer: Callable[[str], None] | None
     except TensorveilError as error:
         log.error("no answer: %s", error)
         return None
+    except Exception as error:  # whatever a message leads to, the client goes on; its text might quote data
+        log.error("no answer: unexpected %s", type(error).__name__)
+        return None
     if on_answer is not None:
         on_answer(wire.decode(reply, len(reply)).kind)
     return reply
