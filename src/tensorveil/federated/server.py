@@ -5,6 +5,7 @@ greet -> (secure: shares, opened by all) -> charge -> for every round: ask, chec
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import time
@@ -38,6 +39,7 @@ __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 log = logging.getLogger("tensorveil.federated")
 Progress = Callable[[int, int, str], None]
 GREETING: Final = "greeting"
+RETURN: Final = 20.0  # seconds to wait for a client that may have returned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,7 @@ class _Run:
     published: list[bytes] = field(default_factory=list)
     inboxes: dict[int, bytes] = field(default_factory=dict)  # sealed shares for a client, until they are delivered
     incidents: list[Incident] = field(default_factory=list)
+    tried: set[tuple[int, int]] = field(default_factory=set)  # (client, node) that turned out not to belong together
 
     def note(self, step: str, client: int, reason: str) -> None:
         self.incidents.append(Incident(step=step, client=client, reason=reason))
@@ -161,18 +164,48 @@ class _Run:
         reachable = set(self.transport.nodes())
         sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
         replies = self.transport.exchange(sent, self.settings.timeout)
-        good = {}
-        for client in asked:
+        lost = {client: content for client, content in asked.items() if self.places[client] not in reachable}
+        good = self.find_returned(
+            step, lost, lambda content, client: self.accept(content, kind, round_, client, layout)
+        )
+        for client in asked.keys() - good.keys():
             content = replies.get(self.places[client])
             try:
                 if content is None:
                     raise RefusedError("no answer")
-                reply = self.check(content, kind, round_, client)
-                wire.expect(reply, layout)
-                good[client] = reply
+                good[client] = self.accept(content, kind, round_, client, layout)
             except RefusedError as refused:
                 self.note(step, client, str(refused))
-        return good
+        return dict(sorted(good.items()))
+
+    def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
+        """Return the reply that a client has signed, if it is as it should be."""
+        reply = self.check(content, kind, round_, client)
+        wire.expect(reply, layout)
+        return reply
+
+    def find_returned(
+        self, step: str, lost: Mapping[int, bytes], accept: Callable[[bytes, int], Message]
+    ) -> dict[int, Message]:
+        """Look for clients whose node has left among nodes that came later: one that was restarted is a new node.
+
+        Whoever answers has signed the answer, so it does not matter which node carries it. A question is put to each
+        new node once per client.
+        """
+        found: dict[int, Message] = {}
+        for client, content in lost.items():
+            for node in self.transport.nodes():
+                if node in self.places.values() or (client, node) in self.tried:
+                    continue
+                self.tried.add((client, node))
+                reply = self.transport.exchange({node: content}, min(self.settings.timeout, RETURN)).get(node)
+                with contextlib.suppress(RefusedError):
+                    if reply is not None:
+                        found[client] = accept(reply, client)
+                        self.places[client] = node
+                        log.info("%s: client %d has returned", step, client)
+                        break
+        return found
 
 
 def run_server(
@@ -185,6 +218,7 @@ def run_server(
     not_private: bool = False,
     settings: Settings | None = None,
     progress: Progress | None = None,
+    begin: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run an agreement to its end.
 
@@ -204,6 +238,8 @@ def run_server(
         How long to wait.
     progress
         Called with the rounds done, their total number, and what is being done.
+    begin
+        Called with the name of the release right before the charge, so that a server that is started again knows it.
 
     Guarantee: that of `guarantee_of` for the agreement (docs/guarantees.md#federated).
     """
@@ -227,6 +263,8 @@ def run_server(
         _share(run)
         _deliver(run)
     release_id = str(uuid.uuid4())
+    if begin is not None:
+        begin(release_id)
     with tell_charges(ledger, lambda: release_id):
         _charge(agreement, guarantee, ledger, release_id)
         state, missing = _go_through(run, source, tell)

@@ -14,14 +14,15 @@ from tensorveil.completion.charging import tell_charges
 from tensorveil.errors import InputError
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
-from tensorveil.federated.errors import AbandonedError
+from tensorveil.federated.errors import AbandonedError, RefusedError
 from tensorveil.federated.flower.processes import Channel
 from tensorveil.federated.guarantee import guarantee_of
+from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, make_identity, public_hex
 from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
-from tensorveil.privacy import Guarantee, NonPrivate, Unit
+from tensorveil.privacy import Guarantee, Ledger, NonPrivate, Unit
 from tensorveil.release.folder import write_folder
 from tensorveil.release.release import fill_release, note_release
 from tensorveil.rounds import Recipe
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 logger = logging.getLogger("tensorveil.federated")
+SERVED = "served"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,6 +253,8 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
     """
     agreement = Agreement.load(run.agreement)
     key = load_identity(run.home)
+    memory = Home.of(run.home, agreement.digest)
+    check_unused(memory, run.ledger)
     from tensorveil.federated.flower.server_app import serve
 
     with release_reserved(run.output, run.ledger) as release, keep_log(run.home) as log:
@@ -262,9 +266,30 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
             ledger=run.ledger,
             settings=run.settings,
             progress=log_rounds(),
+            begin=lambda release_id: memory.keep(SERVED, release_id.encode()),
         )
         release(outcome)
     return gather_facts(agreement, outcome, run.output, log)
+
+
+def check_unused(memory: Home, ledger: Path | None) -> None:
+    """Refuse an agreement that an earlier run of this server has used up, and say what was charged for it.
+
+    Its clients answer no other run. One that ended before the charge, which comes before any question about data, does
+    not count.
+    """
+    try:
+        name = memory.recall(SERVED).decode("ascii")
+    except (RefusedError, UnicodeDecodeError):
+        return
+    charged = None if ledger is None else Ledger.open(ledger).has(name)
+    if charged is False:
+        return
+    stands = "its charge stands" if charged is None else f"charge {name} in {ledger} stands"
+    raise AbandonedError(
+        f"an earlier run of this server has used the agreement, and clients answer no second one: {stands}, if one was "
+        "made. If that run left no release, none can be made from this agreement. Make a new one."
+    )
 
 
 def take_part(run: ClientRun) -> TookPart:

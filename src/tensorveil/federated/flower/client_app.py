@@ -53,9 +53,17 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
                     if token is None:
                         time.sleep(POLL)
                     else:
-                        serve_task(place, token, lambda body: _answer(client, body, on_answer))
+                        _serve(lambda token=token: serve_task(place, token, lambda b: _answer(client, b, on_answer)))
         finally:
             claimer.close()
+
+
+def _serve(work: Callable[[], None]) -> None:
+    """Work on a task; where its node has left meanwhile, the loop around this finds out."""
+    try:
+        work()
+    except Exception as error:  # of Flower's, whose text may quote what it carries
+        log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
 
 
 def _await(channel: Channel) -> None:
