@@ -103,7 +103,7 @@ def _overwrite(content: bytes, rng: Any) -> bytes:
 
 def _noise(content: bytes, rng: Any) -> bytes:
     place, length = int(rng.integers(len(content))), int(rng.integers(1, 64))
-    return content[:place] + rng.bytes(length) + content[place + length :]
+    return content[:place] + bytes(rng.bytes(length)) + content[place + length :]
 
 
 def _words(content: bytes, rng: Any) -> bytes:

@@ -351,7 +351,8 @@ def _deliver(run: _Run) -> None:
         raise AbandonedError(
             f"{len(replies)} of {n} clients opened their shares; all must. Nothing was charged. Start the run again."
         )
-    pairs = [(reader, int(sender)) for reader, reply in replies.items() for sender in np.flatnonzero(_flags(reply))]
+    flags = {reader: reply.arrays["unreadable"] for reader, reply in replies.items()}
+    pairs = [(reader, int(sender)) for reader, found in flags.items() for sender in np.flatnonzero(found)]
     for reader, sender in pairs:
         run.note("opening shares", sender, f"client {reader} says that the shares for it cannot be opened")
     if pairs:
@@ -359,10 +360,6 @@ def _deliver(run: _Run) -> None:
             "shares could not be opened: of each two clients that are named above, the one that sent them or the one "
             "that says so is at fault. Nothing was charged. Make a new agreement without it."
         )
-
-
-def _flags(reply: Message) -> NDArray[Any]:
-    return reply.arrays["unreadable"] != 0
 
 
 def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None, release_id: str) -> None:

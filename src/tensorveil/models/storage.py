@@ -63,10 +63,12 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
     if stored.core is not None:
         arrays["core"] = stored.core
     arrays |= {f"{_EXTRA}{name}": array for name, array in stored.extra.items()}
-    texts = {f"labels_{m}.json": _json(mode.labels.tolist()) for m, mode in enumerate(stored.modes) if _is_text(mode)}
-    arrays |= {f"labels_{m}": mode.labels for m, mode in enumerate(stored.modes) if _label_kind(mode) == "array"}
     members: dict[str, bytes | NDArray[Any]] = {f"{name}.npy": np.asanyarray(array) for name, array in arrays.items()}
-    members |= texts
+    for m, mode in enumerate(stored.modes):
+        if mode.labels is not None and _label_kind(mode) == "text":
+            members[f"labels_{m}.json"] = _json(mode.labels.tolist())
+        elif mode.labels is not None:
+            members[f"labels_{m}.npy"] = mode.labels
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -139,10 +141,6 @@ def _label_kind(mode: Mode) -> str | None:
     if mode.labels is None:
         return None
     return "text" if mode.labels.dtype.kind == "T" else "array"
-
-
-def _is_text(mode: Mode) -> bool:
-    return _label_kind(mode) == "text"
 
 
 def _read_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.privacy.private import Private
 from tensorveil.privacy.unit import Unit
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.checks import check_shape, is_number
+from tensorveil.tensor.checks import check_shape, is_number, is_text
 from tensorveil.tensor.keys import sort_entries
 from tensorveil.tensor.modes import find_axis
 from tensorveil.tensor.options import FrameOptions
@@ -138,7 +138,7 @@ class PrivateEntries:
 def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     """Return bounds as (low, high); refuse those that floats cannot tell apart well enough."""
     try:
-        numbers = () if isinstance(bounds, str) else tuple(float(bound) for bound in bounds)
+        numbers = () if is_text(bounds) else tuple(float(bound) for bound in bounds)
     except (TypeError, ValueError):
         numbers = ()
     if len(numbers) != 2 or not all(map(math.isfinite, numbers)) or numbers[0] >= numbers[1]:

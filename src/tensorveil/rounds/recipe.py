@@ -37,6 +37,7 @@ from tensorveil.rounds.soundness import check_state
 from tensorveil.rounds.stage import Setup
 from tensorveil.rounds.sums import Rows
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.checks import is_text
 
 FORMAT = 1
 
@@ -287,7 +288,7 @@ class Recipe:
 
 def _read_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     try:
-        numbers = () if isinstance(bounds, str) else tuple(float(bound) for bound in bounds)
+        numbers = () if is_text(bounds) else tuple(float(bound) for bound in bounds)
     except (TypeError, ValueError):
         numbers = ()
     if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[0] >= numbers[1]:

@@ -374,7 +374,7 @@ class Moving:
 
 @pytest.mark.parametrize("kind", ["aggregator", "secure"])
 def test_a_client_that_was_restarted_is_taken_back(tmp_path: Path, kind: str) -> None:
-    more = {"drop_outs": 1} if kind == "secure" else {}
+    more: Any = {"drop_outs": 1} if kind == "secure" else {}
     agreement, key, clients, _, _ = in_process(tmp_path, kind, n=4, sweeps=2, **more)
     outcome = run_server(agreement, key, Moving(clients, leaves=1, returns=3), settings=HASTE)
     names = [this.name for this in agreement.recipe.rounds]

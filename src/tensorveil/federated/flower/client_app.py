@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tensorveil.errors import TensorveilError
@@ -53,7 +54,7 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
                     if token is None:
                         time.sleep(POLL)
                     else:
-                        _serve(lambda token=token: serve_task(place, token, lambda b: _answer(client, b, on_answer)))
+                        _serve(partial(serve_task, place, token, lambda body: _answer(client, body, on_answer)))
         finally:
             claimer.close()
 
