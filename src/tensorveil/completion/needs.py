@@ -21,12 +21,14 @@ SMALLEST, LARGEST = 1e-12, 1e9
 
 ENTRY = 4  # copies of the entries: as they came, sorted, perturbed, and grouped by mode
 ROW = 3  # numbers per row and component: a factor, its statistics, the next one
+MOMENT = 4  # bytes per row and pair of components, at least
 
 
 def estimate_fit(shape: tuple[int, ...], ranks: tuple[int, ...], n_entries: int) -> int:
     """Return about how many bytes a fit takes at least."""
-    rows = sum(size * (ROW * rank + 2) for size, rank in zip(shape, ranks, strict=True))
-    return 8 * rows + ENTRY * n_entries * (4 * len(shape) + 8)
+    per_row = [8 * (ROW * rank + 2) + MOMENT * rank * (rank + 1) // 2 for rank in ranks]
+    rows = sum(size * each for size, each in zip(shape, per_row, strict=True))
+    return rows + ENTRY * n_entries * (4 * len(shape) + 8)
 
 
 def check_budget(budget: Budget) -> None:
@@ -46,8 +48,8 @@ def check_event(event: Event) -> None:
         )
 
 
-def check_fit_memory(declared: Declared, plan: Plan) -> None:
-    """Refuse a fit that would not fit into memory."""
-    ranks = plan.ranks or (1,) * len(declared.shape)
+def check_fit_memory(declared: Declared, plan: Plan, *, has_rank: bool = True) -> None:
+    """Refuse a fit that would not fit into memory; one without components needs no more than rank 1."""
+    ranks = plan.ranks if has_rank and plan.ranks else (1,) * len(declared.shape)
     needed = estimate_fit(declared.shape, tuple(ranks), declared.n_entries or 0)
     check_memory(needed, "the fit", "Declare a smaller shape, or try a smaller rank.")

@@ -53,7 +53,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         source = SecureSource() if self.noise_seed is None else SeededSource(self.noise_seed)
         job = self._choose(promise, source)
         check_event(job.event)
-        check_fit_memory(promise.declared, job.plan)
+        check_fit_memory(promise.declared, job.plan, has_rank=getattr(job.method, "has_rank", True))
         release_id = str(uuid.uuid4())
         with tell_charges(self.ledger, lambda: release_id):
             self._charge(job.event, release_id, promise.unit, secure=source.secure)

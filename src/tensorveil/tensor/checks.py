@@ -223,7 +223,7 @@ def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
     if bounds is None:
         return None
     try:
-        low, high = () if is_text(bounds) else (float(bound) for bound in bounds)
+        low, high = (float(bound) for bound in (() if is_text(bounds) else bounds))
     except (TypeError, ValueError):
         low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high)):
