@@ -7,7 +7,7 @@ DOCS_VENV := .venv-docs
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types pytest slow bench docs lock clean
+.PHONY: help setup demo test lint types pytest slow bench docs lock licences audit clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -58,5 +58,15 @@ lock: setup ## pin what pyproject.toml asks for
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
 		| $(BIN)/pip-compile --quiet --strip-extras --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements-docs.lock -
 
+licences: setup ## list the licences of what is installed, in docs/reference/licences.md
+	$(BIN)/python docs/_site/licences.py
+
+# In an environment of its own: the tool and what it needs are not part of what it looks at.
+audit: ## compare the pinned versions with known holes; needs a network
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	.venv-audit/bin/pip-audit --requirement requirements.lock --disable-pip
+	.venv-audit/bin/pip-audit --requirement requirements-docs.lock --disable-pip --no-deps
+
 clean: ## remove what make made
-	rm -rf $(VENV) $(DOCS_VENV) demo-output build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(DOCS_VENV) .venv-audit demo-output build dist site .mypy_cache .ruff_cache .pytest_cache

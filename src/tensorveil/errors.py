@@ -2,7 +2,8 @@
 
     TensorveilError
     ├── InputError (also ValueError)                  a tensor, file or parameter breaks a rule
-    │   └── DataNotFoundError                         a named dataset's file is not in the data folder
+    │   ├── DataNotFoundError                         a named dataset's file is not in the data folder
+    │   └── FileTooLargeError (also MemoryLimitError)      a file's contents would not fit into memory
     ├── MissingDependencyError (also ImportError)     an optional package is not installed
     ├── NotFittedError (also ValueError, AttributeError)   a result was asked for before `fit`
     └── MemoryLimitError (also MemoryError)           the answer would not fit the stated limit
@@ -10,28 +11,35 @@
 Messages name the parameter, the rule and the remedy. They never quote the data: no value, index,
 label or count, because error messages travel further than data should.
 
-Whatever is raised after a ledger was charged carries the note `CHARGED`, whoever raised it.
+Whatever is raised after a ledger was charged carries a note that begins with `CHARGED` and says what was charged,
+whoever raised it; whatever is raised after a release was written, a note that begins with `STANDS`.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Final
 
 __all__ = [
     "CHARGED",
+    "STANDS",
     "DataNotFoundError",
+    "FileTooLargeError",
     "InputError",
     "MemoryLimitError",
     "MissingDependencyError",
     "NotFittedError",
     "TensorveilError",
+    "list_notes",
     "note_charges",
+    "note_errors",
     "was_charged",
 ]
 
 CHARGED: Final = "The ledger was charged for this run, and a charge is never taken back."
+STANDS: Final = "The release was written, and stands at"
 
 
 class TensorveilError(Exception):
@@ -58,22 +66,43 @@ class MemoryLimitError(TensorveilError, MemoryError):
     """The answer would not fit the memory limit that was stated."""
 
 
+class FileTooLargeError(InputError, MemoryLimitError):
+    """A file declares contents that would not fit the memory limit."""
+
+
 @contextlib.contextmanager
-def note_charges(charged: Callable[[], bool]) -> Iterator[None]:
-    """Note on any error that leaves the block, be it an interrupt, that the ledger was charged, if it was."""
+def note_errors(tell: Callable[[], str | None]) -> Iterator[None]:
+    """Add what ``tell`` says, if anything, to any error that leaves the block, be it an interrupt; once."""
     try:
         yield
     except BaseException as error:
-        if charged() and not was_charged(error):
-            error.add_note(CHARGED)
+        note = tell()
+        if note is not None and note not in list_notes(error):
+            error.add_note(note)
         raise
+
+
+def note_charges(charged: Callable[[], str | None]) -> AbstractContextManager[None]:
+    """Note on any error that leaves the block that the ledger was charged; ``charged`` says what for, or None."""
+
+    def tell() -> str | None:
+        what = charged()
+        return None if what is None else f"{CHARGED} {what}".rstrip()
+
+    return note_errors(tell)
+
+
+def list_notes(error: BaseException) -> tuple[str, ...]:
+    """Return the notes of an error and of those that it was raised for: what was charged, and what stands."""
+    found: dict[str, None] = {}
+    cause: BaseException | None = error
+    while cause is not None:
+        ours = [note for note in getattr(cause, "__notes__", ()) if note.startswith((CHARGED, STANDS))]
+        found |= dict.fromkeys(ours)
+        cause = cause.__cause__ or cause.__context__
+    return tuple(found)
 
 
 def was_charged(error: BaseException) -> bool:
     """Tell whether the ledger had been charged when an error, or the one that it was raised for, was raised."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if CHARGED in getattr(cause, "__notes__", ()):
-            return True
-        cause = cause.__cause__ or cause.__context__
-    return False
+    return any(note.startswith(CHARGED) for note in list_notes(error))

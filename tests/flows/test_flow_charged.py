@@ -101,8 +101,9 @@ def test_python_is_told_by_a_note_on_the_error(tmp_path: Path, unit: Any, method
         with pytest.raises(SpentError) as caught:
             release_privately(asked)
         assert was_charged(caught.value)
-        assert caught.value.__notes__ == [CHARGED]
         assert len(ledger.entries()) == charges
+        charged = ledger.entries()[-1].release_id
+        assert caught.value.__notes__ == [f"{CHARGED} It is charge {charged} in {ledger.path}."]
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -17,6 +17,7 @@ SOURCE = Path(tensorveil.__file__).parent
 # A folder imports only what stands before it in the flow of a run.
 ORDER = [
     "errors",
+    "memory",
     "kernels",
     "tensor",
     "privacy",

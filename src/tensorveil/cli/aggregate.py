@@ -68,7 +68,7 @@ def aggregate(
 
 
 def _show(result: AggregateResult) -> None:
-    from rich.markup import escape
+    from tensorveil.cli.common import escape
 
     out = console()
     out.print(f"{result.reports:,} reports; standard error of an entry of the mean {result.standard_error:.4g}")

@@ -172,8 +172,9 @@ def _show_list(listings: Sequence[SubjectListing], as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
-    from rich.markup import escape
     from rich.table import Table
+
+    from tensorveil.cli.common import escape
 
     table = Table("name", "unit", "claimed", "proven", "drawn")
     for fact in facts:
@@ -187,7 +188,7 @@ def _show(findings: Sequence[Finding | LeakFinding], as_json: bool) -> None:
     if as_json:
         print_json(facts)
     else:
-        from rich.markup import escape
+        from tensorveil.cli.common import escape
 
         out = console()
         for fact in facts:

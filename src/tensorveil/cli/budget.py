@@ -148,9 +148,9 @@ def _plain(balance: Balance) -> dict[str, Any]:
 
 
 def _show(facts: dict[str, Any]) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
+    from tensorveil.cli.common import escape
     from tensorveil.privacy.exact import show_at_least, show_at_most
 
     out = console()

@@ -60,13 +60,30 @@ def gather(**groups: type[Any]) -> Callable[[Function], Function]:
     return decorate
 
 
+def _set_max_memory(_: click.Context, __: click.Parameter, value: str | None) -> None:
+    from tensorveil.errors import InputError
+    from tensorveil.memory import set_memory_limit
+
+    try:
+        set_memory_limit(value)
+    except InputError:
+        raise click.BadParameter("give a number of bytes, such as 4GB or 500MB.") from None
+
+
 def common_options(function: Function) -> Function:
-    """Add --json and --debug."""
+    """Add --json, --max-memory and --debug."""
     debug = click.option(
         "--debug", is_flag=True, expose_value=False, callback=_set_debug, help="Show tracebacks of errors."
     )
+    memory = click.option(
+        "--max-memory",
+        metavar="SIZE",
+        expose_value=False,
+        callback=_set_max_memory,
+        help="Refuse files and fits that need more memory than this, such as 4GB [default: what is free].",
+    )
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, everything else on stderr.")
-    return as_json(debug(function))
+    return as_json(memory(debug(function)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +129,16 @@ def reading_options(function: Function) -> Function:
         click.option("--variable", help="MATLAB: the variable to read."),
     ]
     return add_options(gather(reading=ReadingOptions)(function), options)
+
+
+def safe_csv_option(function: Function) -> Function:
+    """Add --safe-csv."""
+    option = click.option(
+        "--safe-csv",
+        is_flag=True,
+        help="CSV, TSV: put an apostrophe before texts that a spreadsheet would take for a formula.",
+    )
+    return option(function)
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
@@ -170,6 +197,28 @@ def console(*, as_json: bool = False) -> Console:
     return Console(file=stream, width=width, highlight=False)
 
 
+def clean(text: str) -> str:
+    """Return a text that does nothing to a terminal: characters that are not printed are spelled out.
+
+    >>> clean("a" + chr(27) + "[2J")
+    'a\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def escape(text: str) -> str:
+    """Return a text that a console prints as it is: no markup, and nothing that a terminal would obey."""
+    from rich import markup
+
+    return markup.escape(clean(text))
+
+
+# What JSON lets through, and some terminals obey.
+_CONTROLS = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F))}
+
+
 def print_json(content: Any) -> None:
     """Print one JSON document on stdout."""
-    click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).translate(_CONTROLS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from tensorveil.cli.common import (
     mark_private,
     print_json,
     reading_options,
+    safe_csv_option,
     split_ranks,
 )
 from tensorveil.cli.private import (
@@ -110,6 +112,7 @@ NO_LEDGER = (
     metavar="SHARE",
     help="Filled file: also low and high, between which this share of values is expected, such as 0.9; --unit value.",
 )
+@safe_csv_option
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @click.option("--seed", type=int, help="Seed of initialisation and shuffling [default: 0]. Noise has none.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
@@ -170,6 +173,7 @@ def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
         print_json(released.to_json())
     else:
         _show_release(released)
+    _tell_leftovers(released.leftovers)
     if released.ledger is None:
         click.echo(NO_LEDGER, err=True)
 
@@ -185,6 +189,17 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
         print_json(completed.summary.to_json())
     else:
         _show_result(completed)
+    _tell_leftovers(completed.leftovers)
+
+
+def _tell_leftovers(leftovers: Sequence[Path]) -> None:
+    """Name what runs that were killed have left beside the output."""
+    for path in leftovers:
+        click.echo(
+            f"An earlier run with this --output was killed. What it left, {path}, was never finished or has been "
+            "replaced since; a charge that it made stands. Remove it when nothing in it is wanted.",
+            err=True,
+        )
 
 
 def _private_run(
@@ -269,6 +284,7 @@ def _filling(fit: FitOptions, writing: WritingOptions, reading: ReadingOptions) 
         max_cells=writing.max_cells,
         threads=fit.threads,
         interval=writing.interval,
+        safe_csv=writing.safe_csv,
     )
 
 
@@ -278,8 +294,9 @@ def _leave_out_defaults(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_result(completed: Completed) -> None:
-    from rich.markup import escape
     from rich.table import Table
+
+    from tensorveil.cli.common import escape
 
     out, summary = console(), completed.summary
     table = Table(show_header=False)
@@ -298,8 +315,9 @@ def _show_result(completed: Completed) -> None:
 
 
 def _show_release(released: Released) -> None:
-    from rich.markup import escape
     from rich.table import Table
+
+    from tensorveil.cli.common import escape
 
     out = console()
     out.print(f"[bold]{escape(released.guarantee.sentence())}[/bold]")

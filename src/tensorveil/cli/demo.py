@@ -60,8 +60,7 @@ def demo(output: Path, hidden: float, seed: int, threads: int | None, as_json: b
 
 
 def _show(out: Console, result: DemoResult, output: Path) -> None:
-    from rich.markup import escape
-
+    from tensorveil.cli.common import escape
     from tensorveil.release.names import OWNER_REPORT, SUMMARY
 
     out.print(f"{result.hidden:,} of {result.entries:,} entries hidden, then predicted from the others.\n")

@@ -36,8 +36,9 @@ def doctor(as_json: bool) -> None:
 
 
 def _show(found: Examination) -> None:
-    from rich.markup import escape
     from rich.table import Table
+
+    from tensorveil.cli.common import escape
 
     table = Table(show_header=False)
     table.add_row("tensorveil", f"{found.tensorveil}, Python {found.python}, {found.system}")
@@ -63,13 +64,13 @@ def _show(found: Examination) -> None:
 
 
 def _colour(each: Requirement) -> str:
-    from rich.markup import escape
+    from tensorveil.cli.common import escape
 
     return escape(each.state) if each.met else f"[red]{escape(each.state)}[/red]"
 
 
 def _describe(extra: Extra) -> str:
-    from rich.markup import escape
+    from tensorveil.cli.common import escape
 
     words = ", ".join(each.state for each in extra.packages)
     return escape(words if extra.install is None else f"{words}: {extra.install}")

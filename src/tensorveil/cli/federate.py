@@ -385,8 +385,9 @@ def _show(released: FederatedRelease, *, as_json: bool) -> None:
     if as_json:
         print_json(released.to_json())
         return
-    from rich.markup import escape
     from rich.table import Table
+
+    from tensorveil.cli.common import escape
 
     out, guarantee = console(), released.guarantee
     out.print(f"[bold]{escape(guarantee.sentence())}[/bold]")

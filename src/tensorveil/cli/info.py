@@ -43,9 +43,9 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
 
 
 def _show(found: FileFacts, flaws: list[str]) -> None:
-    from rich.markup import escape
     from rich.table import Table
 
+    from tensorveil.cli.common import escape
     from tensorveil.runs.info import EXAMPLES
 
     out, facts = console(), found.tensor

@@ -6,6 +6,8 @@ Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -19,7 +21,7 @@ from tensorveil import __version__
 from tensorveil.cli.aggregate import aggregate
 from tensorveil.cli.audit import audit
 from tensorveil.cli.budget import budget
-from tensorveil.cli.common import State
+from tensorveil.cli.common import State, clean
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
@@ -30,8 +32,12 @@ from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
-from tensorveil.errors import CHARGED, TensorveilError, was_charged
+from tensorveil.errors import STANDS, TensorveilError, list_notes
 
+# What a path that was typed can be wrong by.
+WRONG_PATH = (
+    errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP,
+)  # fmt: skip
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -61,7 +67,12 @@ for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     # A polite kill unwinds the stack, so that half-written folders are removed on the way out.
-    signal.signal(signal.SIGTERM, _terminated)
+    for polite in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, polite) and signal.getsignal(getattr(signal, polite)) is not signal.SIG_IGN:  # as by nohup
+            signal.signal(getattr(signal, polite), _terminated)
+    for stream in (sys.stdout, sys.stderr):  # a terminal that lacks a letter gets its number
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(arguments))
 
 
@@ -72,15 +83,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
         code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
         return code if isinstance(code, int) else OK
     except BaseException as error:
-        if was_charged(error):
-            click.echo(CHARGED, err=True)
+        notes = list_notes(error)
+        for note in notes:
+            click.echo(clean(note), err=True)
         if isinstance(error, KeyboardInterrupt):
-            return _say("Interrupted; nothing was written.", INTERRUPTED)
+            return _say(_interrupted(notes), INTERRUPTED)
         if not isinstance(error, Exception):
             raise  # somebody ends the process
         if state.debug:
             _print_traceback(error, state)
-        return _explain(error)
+        return _explain(error, notes)
+
+
+def _interrupted(notes: Sequence[str]) -> str:
+    stands = any(note.startswith(STANDS) for note in notes)
+    return "Interrupted." if stands else "Interrupted; nothing was written."
 
 
 def _print_traceback(error: Exception, state: State) -> None:
@@ -91,10 +108,10 @@ def _print_traceback(error: Exception, state: State) -> None:
         traceback.print_exception(error)
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, notes: Sequence[str]) -> int:
     """Print one clear message and choose the exit code."""
     if isinstance(error, click.Abort):
-        return _say("Interrupted; nothing was written.", INTERRUPTED)
+        return _say(_interrupted(notes), INTERRUPTED)
     if isinstance(error, click.ClickException):
         error.show()
         return BAD_INPUT
@@ -106,16 +123,15 @@ def _explain(error: Exception) -> int:
         return UNEXPECTED
     if isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename else ""
-        missing = isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError)
-        return _say(f"Error: {error.strerror}{where}", BAD_INPUT if missing else UNEXPECTED)
+        return _say(f"Error: {error.strerror}{where}", BAD_INPUT if error.errno in WRONG_PATH else UNEXPECTED)
     # The text of a foreign error may quote the data, so only its kind is shown.
     return _say(f"Error: unexpected {type(error).__name__}. Add --debug to see where it happened.", UNEXPECTED)
 
 
 def _say(message: str, code: int) -> int:
-    click.echo(message, err=True)
+    click.echo(clean(message), err=True)
     return code
 
 
-def _terminated(*_: Any) -> None:
-    sys.exit(128 + signal.SIGTERM)
+def _terminated(sent: int, _: Any) -> None:
+    sys.exit(128 + sent)

@@ -84,7 +84,8 @@ def perturb(
 
     \b
     Examples:
-      tensorveil perturb photo.png noisy.png --epsilon 8 --unit local-entry --bounds 0 255 --points 256
+      tensorveil perturb photo.png noisy.png --epsilon 8 --unit local-entry --bounds 0 255 \\
+          --mechanism dtldp --points 256
       tensorveil perturb people.npy reports.npy --owners --epsilon 4 --unit tensor --bounds -1 1
       tensorveil perturb people.npy reports.npy --owners --epsilon 2 --unit tensor --bounds 0 1 --basis dct:64
     """
@@ -119,7 +120,7 @@ def perturb(
 
 
 def _show(result: PerturbResult) -> None:
-    from rich.markup import escape
+    from tensorveil.cli.common import escape
 
     out = console()
     out.print(f"[bold]{escape(str(result.guarantee))}[/bold]")

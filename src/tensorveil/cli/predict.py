@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tensorveil.cli.common import common_options, console, print_json
+from tensorveil.cli.common import common_options, console, escape, print_json, safe_csv_option
 
 
 @click.command()
@@ -36,6 +36,7 @@ from tensorveil.cli.common import common_options, console, print_json
     metavar="SHARE",
     help="Also low and high, between which this share of values is expected, such as 0.9: releases of unit value.",
 )
+@safe_csv_option
 @click.option("--force", is_flag=True, help="Replace OUTPUT if it exists.")
 @common_options
 def predict(
@@ -45,6 +46,7 @@ def predict(
     entries: str | None,
     value: str,
     interval: float | None,
+    safe_csv: bool,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -61,10 +63,11 @@ def predict(
     from tensorveil.runs.predict import PredictionRun, predict_cells
 
     run = PredictionRun(
-        model=model, at=at, output=output, entries=entries, value_name=value, interval=interval, force=force
-    )
+        model=model, at=at, output=output, entries=entries, value_name=value, interval=interval, safe_csv=safe_csv,
+        force=force,
+    )  # fmt: skip
     found = predict_cells(run)
     if as_json:
         print_json(found.to_json())
     else:
-        console().print(f"predictions: {found.predictions:,}, written to {output}", markup=False, soft_wrap=True)
+        console().print(f"predictions: {found.predictions:,}, written to {escape(str(output))}", soft_wrap=True)

@@ -82,6 +82,7 @@ class WritingOptions:
     max_cells: int
     filled_format: str
     interval: float | None
+    safe_csv: bool
     no_report: bool
 
 

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, TensorveilError, note_charges
 from tensorveil.privacy import Event, Ledger, Unit
 
 AnyLedger = str | os.PathLike[str] | Ledger | None
 
 
-def charge_release(ledger: AnyLedger, event: Event, *, purpose: str, delta: float, unit: Unit, secure: bool) -> str:
-    """Charge the ledger, if there is one, and return the release's name. A crash after this never loses the charge."""
+def charge_release(
+    ledger: AnyLedger, event: Event, release_id: str, *, purpose: str, delta: float, unit: Unit, secure: bool
+) -> None:
+    """Charge the ledger, if there is one. A crash after this never loses the charge."""
     if ledger is not None and not secure:
         raise InputError("noise_seed must be None with a ledger: seeded noise protects nothing and is not charged.")
-    release_id = str(uuid.uuid4())
     book = _open(ledger)
     if book is not None:
         book.charge(event, purpose, release_id, delta=delta or None, unit=unit)
-    return release_id
+
+
+def tell_charges(ledger: AnyLedger, release_id: Callable[[], str | None]) -> AbstractContextManager[None]:
+    """Note on any error that leaves the block what the ledger was charged for a release, if it was.
+
+    The ledger itself is asked: an interrupt may come between its answer and whatever remembers it.
+    """
+
+    def charged() -> str | None:
+        with contextlib.suppress(TensorveilError, OSError):
+            book, name = _open(ledger), release_id()
+            if book is not None and name is not None and book.has(name):
+                return f"It is charge {name} in {book.path}."
+        return None
+
+    return note_charges(charged)
 
 
 def confirm_release(ledger: AnyLedger, release_id: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, Generic, NoReturn, Self
 
 import numpy as np
 
-from tensorveil.completion.charging import charge_release, confirm_release
+from tensorveil.completion.charging import charge_release, confirm_release, tell_charges
 from tensorveil.completion.estimator import Fitted, as_tensor
 from tensorveil.completion.job import Job, Promise, ReleasedModel, prove
+from tensorveil.completion.needs import check_budget, check_event, check_fit_memory
 from tensorveil.completion.private_settings import PrivateSettings
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
@@ -38,24 +40,30 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
 
         Values outside the declared bounds are clipped to them, silently: a warning would be a release. In units "entry"
         and "slice" entries outside the declared shape are left out, as silently. The order of entries does not matter.
-        Every call spends the budget anew. If the method fails after the charge, ``release_id_`` names the charge.
+        Every call spends the budget anew. If the method fails after the charge, ``release_id_`` names the charge, and
+        so does a note on the error.
         """
         unit = self._unit()
         observed = as_tensor(tensor, values, reading_rules(unit, self.bounds, self.shape))
         declared = declare(observed, unit=unit, bounds=self.bounds, shape=self.shape)
         delta = check_delta(self.delta, unit, among=declared.among, accepted=self.accept_delta)
         budget = Budget(epsilon=self.epsilon, delta=delta)
+        check_budget(budget)
         promise = Promise(budget=budget, declared=declared)
         source = SecureSource() if self.noise_seed is None else SeededSource(self.noise_seed)
         job = self._choose(promise, source)
-        self._charge(job.event, promise.unit, secure=source.secure)
-        released = job.run(observed)
-        self.plan_ = job.plan
-        self.notes_ = released.notes
-        self.n_features_in_ = observed.order
-        # The guarantee is about this model: rows that are folded in later come from data without noise.
-        self.model_ = self.private_model_ = released.model
-        self.guarantee_ = prove(promise, job, released, secure=source.secure)
+        check_event(job.event)
+        check_fit_memory(promise.declared, job.plan, has_rank=getattr(job.method, "has_rank", True))
+        release_id = str(uuid.uuid4())
+        with tell_charges(self.ledger, lambda: release_id):
+            self._charge(job.event, release_id, promise.unit, secure=source.secure)
+            released = job.run(observed)
+            self.plan_ = job.plan
+            self.notes_ = released.notes
+            self.n_features_in_ = observed.order
+            # The guarantee is about this model: rows that are folded in later come from data without noise.
+            self.model_ = self.private_model_ = released.model
+            self.guarantee_ = prove(promise, job, released, secure=source.secure)
         return self
 
     @property
@@ -83,15 +91,13 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """Draw the seed of public starting points."""
         return int(np.random.default_rng(self.random_state).integers(2**62))
 
-    def _charge(self, event: Event, unit: Unit, *, secure: bool) -> None:
+    def _charge(self, event: Event, release_id: str, unit: Unit, *, secure: bool) -> None:
         """Charge the ledger and name the release.
 
         A fit that is refused leaves an earlier one as it was. One that is charged drops it first, so that no model is
         ever taken for what another charge has paid for.
         """
-        release_id = charge_release(
-            self.ledger, event, purpose=self.purpose, delta=self.delta, unit=unit, secure=secure
-        )
+        charge_release(self.ledger, event, release_id, purpose=self.purpose, delta=self.delta, unit=unit, secure=secure)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.release_id_ = release_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from tensorveil.completion.central import CentralCompletion, CentralJob, spend_budget
-from tensorveil.completion.charging import AnyLedger, charge_release, confirm_release
+from tensorveil.completion.charging import AnyLedger, charge_release, confirm_release, tell_charges
 from tensorveil.completion.estimator import Predictor, as_tensor
 from tensorveil.completion.job import Promise, Released
-from tensorveil.errors import InputError, note_charges
+from tensorveil.completion.needs import check_budget, check_event, check_fit_memory
+from tensorveil.errors import InputError
 from tensorveil.mechanisms.comparison import compare_models
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.models import CPModel, TuckerModel
@@ -162,8 +164,9 @@ def choose_privately(
     jobs = [_settle(each, _part_of(declared, split.train), source) for each in fits]
     spend = _settle_errors(promise.budget, jobs, source)
     event = _count(promise.budget, jobs, spend)
-    release_id = charge_release(ledger, event, purpose=purpose, delta=delta, unit=unit, secure=source.secure)
-    with note_charges(lambda: ledger is not None):
+    release_id = str(uuid.uuid4())
+    with tell_charges(ledger, lambda: release_id):
+        charge_release(ledger, event, release_id, purpose=purpose, delta=delta, unit=unit, secure=source.secure)
         released = [job.run(split.train) for job in jobs]
         data = admit(split.held_out, _part_of(declared, split.held_out))
         found = compare_models(data, [each.model for each in released], spend)
@@ -225,7 +228,12 @@ def _part_of(declared: Declared, part: ObservedTensor) -> Declared:
 
 
 def _settle(fit: CentralCompletion[Any], declared: Declared, source: NoiseSource) -> CentralJob[Any]:
-    return fit._choose(Promise(budget=Budget(epsilon=fit.epsilon, delta=fit.delta), declared=declared), source)
+    budget = Budget(epsilon=fit.epsilon, delta=fit.delta)
+    check_budget(budget)
+    job = fit._choose(Promise(budget=budget, declared=declared), source)
+    check_event(job.event)
+    check_fit_memory(declared, job.plan)
+    return job
 
 
 def _settle_errors(budget: Budget, jobs: Sequence[CentralJob[Any]], source: NoiseSource) -> Spend:

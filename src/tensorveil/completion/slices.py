@@ -95,7 +95,7 @@ def make_recipe(promise: Promise, *, rank: int | tuple[int, ...], method: str, s
     """
     unit, budget, declared = promise.unit, promise.budget, promise.declared
     assert unit.mode is not None
-    return Recipe(
+    recipe = Recipe(
         shape=declared.shape,
         modes=tuple(mode.name for mode in declared.modes),
         protect=unit.mode,
@@ -108,3 +108,5 @@ def make_recipe(promise: Promise, *, rank: int | tuple[int, ...], method: str, s
         sweeps=None if method == "auto" else ROUNDS[method].sweeps,
         seed=seed,
     )
+    recipe.check_noise()  # before anything is charged
+    return recipe

@@ -84,8 +84,8 @@ class Client:
         me = self._place(key)
         asked = self._check(content, me)
         memory = Home.of(self.home, self.agreement.digest)
-        work = {"hello": self._hello, "share": self._share, "sum": self._sum, "unmask": self._unmask}[asked.kind]
-        arrays = work(asked, me, memory)
+        steps = {"hello": self._hello, "share": self._share, "inbox": self._open_inbox, "sum": self._sum}
+        arrays = {**steps, "unmask": self._unmask}[asked.kind](asked, me, memory)
         reply = Message(
             kind=asked.kind,
             agreement=asked.agreement,
@@ -125,9 +125,9 @@ class Client:
         if message.receiver == wire.SERVER and message.kind != "hello":
             raise RefusedError("the message has no receiver")
         last = len(self.agreement.recipe.rounds) - 1
-        if not (message.round == -1 if message.kind in ("hello", "share") else 0 <= message.round <= last):
+        if not (message.round == -1 if message.kind in ("hello", "share", "inbox") else 0 <= message.round <= last):
             raise RefusedError("there is no such round")
-        if self.agreement.trust.kind != "secure" and message.kind in ("share", "unmask"):
+        if self.agreement.trust.kind != "secure" and message.kind in ("share", "inbox", "unmask"):
             raise RefusedError("the agreement has no such step")
         return message
 
@@ -191,7 +191,7 @@ class Client:
         self._current(asked, memory)
         trust, this = self.agreement.trust, self.agreement.recipe.rounds[asked.round]
         if trust.kind == "secure":
-            self._keep_inbox(asked, me, memory)
+            memory.recall("shares")  # without which no mask could be removed
         state = read_state(self.agreement.recipe, wire.text(asked, "state"), asked.round)
         memory.begin(asked.run)
         self._charge(memory)
@@ -226,18 +226,18 @@ class Client:
         most = this.largest * recipe.most_users
         return np.clip(found, -most, most)
 
-    def _keep_inbox(self, asked: Message, me: int, memory: Home) -> None:
-        """Open all shares of all peers before anything is said about data: without them no mask could be removed."""
-        if "inbox" not in asked.arrays:
-            memory.recall("shares")
-            return
+    def _open_inbox(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Open all shares of all peers, and say whose cannot be: before anything is charged, or said about data."""
+        self._current(asked, memory)
         n, length = self.agreement.trust.clients, masking.sealed_length(len(self.agreement.recipe.rounds))
-        content = wire.text(asked, "inbox")
-        if len(content) != n * length:
-            raise RefusedError("an array has a wrong length")
+        wire.expect(asked, {"inbox": ("u1", n * length)})
+        content, everyone = wire.text(asked, "inbox"), self._recall_peers(memory)
+        memory.once(f"inbox-{asked.run}")
         inbox = [content[k * length : (k + 1) * length] for k in range(n)]
-        everyone = self._recall_peers(memory)
-        memory.keep("shares", masking.open_shares(memory.recall("seed"), me, everyone, asked.run, inbox))
+        opened = masking.open_each(memory.recall("seed"), me, everyone, asked.run, inbox)
+        if all(shares is not None for shares in opened):
+            memory.keep("shares", b"".join(shares for shares in opened if shares is not None))
+        return {"unreadable": np.array([shares is None for shares in opened], dtype=np.uint8)}
 
     def _recall_peers(self, memory: Home) -> list[bytes]:
         length = masking.published_length(len(self.agreement.recipe.rounds))

@@ -80,10 +80,8 @@ class Home:
 
     def keep(self, name: str, content: bytes) -> None:
         """Keep bytes for a later message of the run."""
-        with replace_file(self.folder / name) as temporary:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
+        with replace_file(self.folder / name, private=True) as temporary:
+            temporary.write_bytes(content)
 
     def recall(self, name: str) -> bytes:
         """Return bytes that were kept earlier."""

@@ -1,10 +1,11 @@
 """The server: it greets, charges the ledger, asks for every round's sums, and turns them into the next state.
 
-greet -> (secure: shares) -> charge -> for every round: ask, check, sum, noise where trusted -> finish
+greet -> (secure: shares, opened by all) -> charge -> for every round: ask, check, sum, noise where trusted -> finish
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import time
@@ -18,7 +19,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError, note_charges
+from tensorveil.completion.charging import tell_charges
+from tensorveil.errors import InputError
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.errors import AbandonedError, RefusedError
@@ -37,6 +39,7 @@ __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 log = logging.getLogger("tensorveil.federated")
 Progress = Callable[[int, int, str], None]
 GREETING: Final = "greeting"
+RETURN: Final = 20.0  # seconds to wait for a client that may have returned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,8 +121,9 @@ class _Run:
     places: dict[int, int] = field(default_factory=dict)  # client -> node
     hellos: dict[int, bytes] = field(default_factory=dict)
     published: list[bytes] = field(default_factory=list)
-    inboxes: dict[int, bytes] = field(default_factory=dict)
+    inboxes: dict[int, bytes] = field(default_factory=dict)  # sealed shares for a client, until they are delivered
     incidents: list[Incident] = field(default_factory=list)
+    tried: set[tuple[int, int]] = field(default_factory=set)  # (client, node) that turned out not to belong together
 
     def note(self, step: str, client: int, reason: str) -> None:
         self.incidents.append(Incident(step=step, client=client, reason=reason))
@@ -160,18 +164,48 @@ class _Run:
         reachable = set(self.transport.nodes())
         sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
         replies = self.transport.exchange(sent, self.settings.timeout)
-        good = {}
-        for client in asked:
+        lost = {client: content for client, content in asked.items() if self.places[client] not in reachable}
+        good = self.find_returned(
+            step, lost, lambda content, client: self.accept(content, kind, round_, client, layout)
+        )
+        for client in asked.keys() - good.keys():
             content = replies.get(self.places[client])
             try:
                 if content is None:
                     raise RefusedError("no answer")
-                reply = self.check(content, kind, round_, client)
-                wire.expect(reply, layout)
-                good[client] = reply
+                good[client] = self.accept(content, kind, round_, client, layout)
             except RefusedError as refused:
                 self.note(step, client, str(refused))
-        return good
+        return dict(sorted(good.items()))
+
+    def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
+        """Return the reply that a client has signed, if it is as it should be."""
+        reply = self.check(content, kind, round_, client)
+        wire.expect(reply, layout)
+        return reply
+
+    def find_returned(
+        self, step: str, lost: Mapping[int, bytes], accept: Callable[[bytes, int], Message]
+    ) -> dict[int, Message]:
+        """Look for clients whose node has left among nodes that came later: one that was restarted is a new node.
+
+        Whoever answers has signed the answer, so it does not matter which node carries it. A question is put to each
+        new node once per client.
+        """
+        found: dict[int, Message] = {}
+        for client, content in lost.items():
+            for node in self.transport.nodes():
+                if node in self.places.values() or (client, node) in self.tried:
+                    continue
+                self.tried.add((client, node))
+                reply = self.transport.exchange({node: content}, min(self.settings.timeout, RETURN)).get(node)
+                with contextlib.suppress(RefusedError):
+                    if reply is not None:
+                        found[client] = accept(reply, client)
+                        self.places[client] = node
+                        log.info("%s: client %d has returned", step, client)
+                        break
+        return found
 
 
 def run_server(
@@ -184,6 +218,7 @@ def run_server(
     not_private: bool = False,
     settings: Settings | None = None,
     progress: Progress | None = None,
+    begin: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run an agreement to its end.
 
@@ -203,6 +238,8 @@ def run_server(
         How long to wait.
     progress
         Called with the rounds done, their total number, and what is being done.
+    begin
+        Called with the name of the release right before the charge, so that a server that is started again knows it.
 
     Guarantee: that of `guarantee_of` for the agreement (docs/guarantees.md#federated).
     """
@@ -224,8 +261,12 @@ def run_server(
     if agreement.trust.kind == "secure":
         tell(0, len(rounds), "sharing keys")
         _share(run)
-    release_id = _charge(agreement, guarantee, ledger)
-    with note_charges(lambda: ledger is not None):
+        _deliver(run)
+    release_id = str(uuid.uuid4())
+    if begin is not None:
+        begin(release_id)
+    with tell_charges(ledger, lambda: release_id):
+        _charge(agreement, guarantee, ledger, release_id)
         state, missing = _go_through(run, source, tell)
         model = agreement.recipe.finish(state)
     return Outcome(
@@ -296,14 +337,37 @@ def _share(run: _Run) -> None:
         run.inboxes[client] = b"".join(sealed[peer][client * length : (client + 1) * length] for peer in range(n))
 
 
-def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None) -> str:
+def _deliver(run: _Run) -> None:
+    """Deliver the sealed shares. All must be opened before anything is charged, or no sum could be unmasked."""
+    n = run.agreement.trust.clients
+    replies = run.ask(
+        "opening shares",
+        "inbox",
+        -1,
+        lambda client: {"inbox": np.frombuffer(run.inboxes.pop(client), dtype=np.uint8)},
+        {"unreadable": ("u1", n)},
+    )
+    if len(replies) < n:
+        raise AbandonedError(
+            f"{len(replies)} of {n} clients opened their shares; all must. Nothing was charged. Start the run again."
+        )
+    flags = {reader: reply.arrays["unreadable"] for reader, reply in replies.items()}
+    pairs = [(reader, int(sender)) for reader, found in flags.items() for sender in np.flatnonzero(found)]
+    for reader, sender in pairs:
+        run.note("opening shares", sender, f"client {reader} says that the shares for it cannot be opened")
+    if pairs:
+        raise AbandonedError(
+            "shares could not be opened: of each two clients that are named above, the one that sent them or the one "
+            "that says so is at fault. Nothing was charged. Make a new agreement without it."
+        )
+
+
+def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None, release_id: str) -> None:
     """Charge the ledger before the first question about data. A crash may lose a release, never a charge."""
-    release_id = str(uuid.uuid4())
     if ledger is not None:
         if agreement.trust.kind == "local":
             raise InputError("with local noise every client has its own ledger; do not give the server one.")
         Ledger.open(ledger).charge(guarantee, f"federated run, {agreement.trust.kind}", release_id)
-    return release_id
 
 
 def _go_through(run: _Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:
@@ -328,18 +392,10 @@ def _run_round(
     """Ask for one round's sums and add them up; return the total and which clients were missing."""
     trust = run.agreement.trust
     content = np.frombuffer(state.to_bytes(), dtype=np.uint8)
-
-    def arrays(client: int) -> dict[str, NDArray[Any]]:
-        if client in run.inboxes:  # until it has answered once
-            return {"state": content, "inbox": np.frombuffer(run.inboxes[client], dtype=np.uint8)}
-        return {"state": content}
-
     kind = "masked" if trust.kind == "secure" else "total"
     layout = {kind: ("u8" if trust.kind == "secure" else "i8", this.size)}
-    replies = run.ask(this.name, "sum", number, arrays, layout)
+    replies = run.ask(this.name, "sum", number, lambda client: {"state": content}, layout)
     vectors = {client: reply.arrays[kind] for client, reply in replies.items()}
-    for client in vectors:
-        run.inboxes.pop(client, None)
     if trust.kind == "secure":
         total = _add_secure(run, number, this, vectors)
     else:

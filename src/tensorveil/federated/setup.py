@@ -50,6 +50,7 @@ def agree(
     planned = Recipe(
         epsilon=plan_epsilon(epsilon, delta, trust), delta=delta, shape=tuple(shape), bounds=bounds, **recipe
     )
+    planned.check_noise()
     return Agreement.make(
         recipe=planned,
         trust=trust,

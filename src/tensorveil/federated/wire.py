@@ -26,7 +26,7 @@ MAGIC: Final = b"TVF1"
 LONGEST_HEADER: Final = 4096
 SIGNATURE: Final = 64
 SERVER: Final = -1
-KINDS: Final = ("hello", "share", "sum", "unmask")
+KINDS: Final = ("hello", "share", "inbox", "sum", "unmask")
 DTYPES: Final[dict[str, np.dtype[Any]]] = {"i8": np.dtype("<i8"), "u8": np.dtype("<u8"), "u1": np.dtype("u1")}
 FIELDS: Final = {"kind", "agreement", "run", "round", "sender", "receiver", "arrays"}
 # Names become parts of file names and of keys: digits only, of a known length.

@@ -6,19 +6,23 @@ Legend
     low, high       row and column of every packed element (numpy's tril_indices), so low >= high
 
 Second moments rather than covariances are kept, because products over modes need exactly these. Packing halves the
-memory and the work of the kernels that multiply them elementwise.
+memory and the work of the kernels that multiply them elementwise. Where they would fill hundreds of megabytes they are
+kept in single precision, and still multiplied and summed in double; whatever needs a temporary goes by blocks of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+LARGE: Final = 1 << 28  # bytes of second moments in double precision, above which single precision takes its place
+BLOCK: Final = 1 << 16  # rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,20 +57,20 @@ class Posterior:
     def squares(self, mode: int) -> Array:
         """Return sum over rows of E[f_r^2], per component."""
         diagonal = diagonal_positions(self.ranks[mode])
-        total: Array = self.second[self.rows(mode)][:, diagonal].sum(axis=0)
+        total: Array = self.second[self.rows(mode)][:, diagonal].sum(axis=0, dtype=np.float64)
         return total
 
     def put(self, mode: int, start: Array, components: Array) -> None:
         """Set the means of some components; the rest, and all variances, stay."""
-        rank = self.ranks[mode]
-        rows, (low, high) = self.rows(mode), np.tril_indices(rank)
-        before = self.mean[rows][:, low] * self.mean[rows][:, high]
-        self.factor(mode)[:, components] = start
-        self.second[rows, : len(low)] += self.mean[rows][:, low] * self.mean[rows][:, high] - before
+        low, high = np.tril_indices(self.ranks[mode])
+        for rows, part in self._blocks(mode):
+            before = self.mean[rows][:, low] * self.mean[rows][:, high]
+            self.mean[rows, components] = start[part]
+            self.second[rows, : len(low)] += self.mean[rows][:, low] * self.mean[rows][:, high] - before
 
     def moment(self, mode: int) -> Array:
         """Return sum over rows of E[ff']."""
-        return unpack_triangle(self.second[self.rows(mode)].sum(axis=0), self.ranks[mode])
+        return unpack_triangle(self.second[self.rows(mode)].sum(axis=0, dtype=np.float64), self.ranks[mode])
 
     def transform(self, mode: int, matrix: Array) -> None:
         """Multiply one mode's rows by a matrix: f becomes f matrix."""
@@ -77,7 +81,15 @@ class Posterior:
         weights = matrix[np.ix_(low, low)] * matrix[np.ix_(high, high)]
         mirrored = matrix[np.ix_(high, low)] * matrix[np.ix_(low, high)]
         weights += mirrored * (low != high)[:, None]
-        self.second[rows, : len(low)] = self.second[rows, : len(low)] @ weights
+        for block, _ in self._blocks(mode):
+            self.second[block, : len(low)] = self.second[block, : len(low)] @ weights
+
+    def _blocks(self, mode: int) -> Iterator[tuple[slice, slice]]:
+        """Yield blocks of one mode's rows: where they stand in the stacked arrays, and within the mode."""
+        first = int(self.starts[mode])
+        for low in range(0, self.shape[mode], BLOCK):
+            high = min(low + BLOCK, self.shape[mode])
+            yield slice(first + low, first + high), slice(low, high)
 
     def rescale(self, mode: int, scales: Array) -> None:
         """Multiply the components of one mode's rows."""
@@ -87,20 +99,23 @@ class Posterior:
         self.second[self.rows(mode), : len(low)] *= scales[low] * scales[high]
 
 
-def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, rng: np.random.Generator) -> Posterior:
+def random_posterior(
+    shape: Sequence[int], ranks: Sequence[int], spread: float, rng: np.random.Generator, *, compact: bool = False
+) -> Posterior:
     """Return a start: means around zero in the two largest modes, around a positive value in the others.
 
     Two modes of random signs tell components apart; random signs in a small mode (days, hours) would cut a component
-    to pieces that rarely find together again.
+    to pieces that rarely find together again. ``compact`` allows second moments in single precision, if they are many.
     """
     total, widest = sum(shape), max(ranks)
     starts = np.concatenate([[0], np.cumsum(shape)[:-1]]).astype(np.int64)
+    small = np.float32 if compact and 8 * total * triangle(widest) > LARGE else np.float64
     posterior = Posterior(
         shape=tuple(shape),
         ranks=tuple(ranks),
         starts=starts,
         mean=np.zeros((total, widest)),
-        second=np.zeros((total, triangle(widest))),
+        second=np.zeros((total, triangle(widest)), dtype=small),
         bias=np.zeros(total),
         bias_variance=np.zeros(total),
     )
@@ -108,9 +123,11 @@ def random_posterior(shape: Sequence[int], ranks: Sequence[int], spread: float, 
     for mode, rank in enumerate(ranks):
         low, high = np.tril_indices(rank)
         rows = posterior.rows(mode)
-        draws = rng.standard_normal((shape[mode], rank))
-        posterior.mean[rows, :rank] = spread * (draws if mode in largest else 2 + 0.3 * draws)
-        posterior.second[rows, : len(low)] = posterior.mean[rows][:, low] * posterior.mean[rows][:, high]
+        for block, part in posterior._blocks(mode):
+            draws = rng.standard_normal((part.stop - part.start, rank))
+            posterior.mean[block, :rank] = spread * (draws if mode in largest else 2 + 0.3 * draws)
+        for block, _ in posterior._blocks(mode):
+            posterior.second[block, : len(low)] = posterior.mean[block][:, low] * posterior.mean[block][:, high]
         posterior.second[rows, diagonal_positions(rank)] += 0.1 * spread**2
     return posterior
 

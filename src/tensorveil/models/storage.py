@@ -1,7 +1,8 @@
 """Models in files: a zip of .npy arrays and a JSON header, readable without running anything from it.
 
-Members: ``header.json``; ``factor_0.npy``, ...; ``core.npy`` (Tucker); ``bias_0.npy``, ... (if any);
-``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text); ``extra_NAME.npy`` for what only some models have.
+Members: ``header.json``, which lists all others with their digests; ``factor_0.npy``, ...; ``core.npy`` (Tucker);
+``bias_0.npy``, ... (if any); ``labels_0.npy`` (numbers, dates) or ``labels_0.json`` (text); ``extra_NAME.npy`` for what
+only some models have.
 ``numpy.load`` opens the arrays too.
 """
 
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,17 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, TensorveilError
+from tensorveil.memory import file_too_large
 from tensorveil.tensor import Mode
+from tensorveil.tensor.files.archives import (
+    check_members,
+    list_members,
+    open_archive,
+    read_bytes,
+    read_json,
+    read_member,
+)
 from tensorveil.tensor.files.atomic import replace_file
 
 FORMAT = "tensorveil-model"
@@ -53,6 +63,12 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
     if stored.core is not None:
         arrays["core"] = stored.core
     arrays |= {f"{_EXTRA}{name}": array for name, array in stored.extra.items()}
+    members: dict[str, bytes | NDArray[Any]] = {f"{name}.npy": np.asanyarray(array) for name, array in arrays.items()}
+    for m, mode in enumerate(stored.modes):
+        if mode.labels is not None and _label_kind(mode) == "text":
+            members[f"labels_{m}.json"] = _json(mode.labels.tolist())
+        elif mode.labels is not None:
+            members[f"labels_{m}.npy"] = mode.labels
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -62,13 +78,15 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
         "bounds": stored.bounds,
         "biases": stored.biases is not None,
         "modes": [{"name": mode.name, "labels": _label_kind(mode)} for mode in stored.modes],
+        "members": list_members(members),
     }
     with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _add_json(archive, HEADER, header)
-        for name, array in arrays.items():
-            _add_array(archive, f"{name}.npy", array)
-        for m, mode in enumerate(stored.modes):
-            _add_labels(archive, m, mode)
+        _add_text(archive, HEADER, _json(header))
+        for name, content in members.items():
+            if isinstance(content, bytes):
+                _add_text(archive, name, content)
+            else:
+                _add_array(archive, name, content)
 
 
 def read_model(path: str | os.PathLike[str]) -> StoredModel:
@@ -77,15 +95,18 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
     if not source.is_file():
         raise InputError(f"model file not found: {source}. Models are written by model.save(path).")
     try:
-        with zipfile.ZipFile(source) as archive:
+        with open_archive(source) as archive:
             return _read_archive(archive, _read_header(archive, source))
-    except InputError:
+    except TensorveilError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, TypeError, ValueError, OSError) as error:
-        raise InputError(
+    except MemoryError:
+        problem: InputError = file_too_large()
+    except Exception:  # a file may hold anything, and the text of what it leads to may quote it
+        problem = InputError(
             f"{source} is not a readable tensorveil model: the file is damaged or of another kind. "
             "Write it again with model.save(path)."
-        ) from error
+        )
+    raise problem
 
 
 @contextlib.contextmanager
@@ -95,14 +116,18 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
         raise InputError(f"folder not found: {path.parent}. Make it first.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the name of a file, such as model.npz.")
-    with replace_file(path) as temporary, temporary.open("xb") as file:
+    with replace_file(path) as temporary, temporary.open("wb") as file:
         yield file
 
 
-def _add_json(archive: zipfile.ZipFile, name: str, content: Any) -> None:
+def _json(content: Any) -> bytes:
+    return json.dumps(content).encode()
+
+
+def _add_text(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     info = zipfile.ZipInfo(name, ZIP_DATE)
     info.compress_type = zipfile.ZIP_DEFLATED
-    archive.writestr(info, json.dumps(content))
+    archive.writestr(info, content)
 
 
 def _add_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
@@ -118,19 +143,10 @@ def _label_kind(mode: Mode) -> str | None:
     return "text" if mode.labels.dtype.kind == "T" else "array"
 
 
-def _add_labels(archive: zipfile.ZipFile, m: int, mode: Mode) -> None:
-    if mode.labels is None:
-        return
-    if _label_kind(mode) == "text":
-        _add_json(archive, f"labels_{m}.json", mode.labels.tolist())
-    else:
-        _add_array(archive, f"labels_{m}.npy", mode.labels)
-
-
 def _read_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]:
     if HEADER not in archive.namelist():
         raise InputError(f"{source} is not a tensorveil model: it has no {HEADER}.")
-    header = json.loads(archive.read(HEADER))
+    header = read_json(archive, HEADER)
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(f"{source} is not a tensorveil model: its header names another format.")
     version = header.get("version")
@@ -146,37 +162,43 @@ def _read_header(archive: zipfile.ZipFile, source: Path) -> Mapping[str, Any]:
 def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> StoredModel:
     order = range(int(header["order"]))
     bounds = header["bounds"]
+    names = [name for name in archive.namelist() if name != HEADER]
+    members = {
+        name: read_member(archive, name) if name.endswith(".npy") else read_bytes(archive, name) for name in names
+    }
+    if "members" in header:  # files of an early version list nothing
+        check_members(header["members"], members, names)
+    arrays = {name.removesuffix(".npy"): item for name, item in members.items() if isinstance(item, np.ndarray)}
     modes = tuple(
-        Mode(name=str(entry["name"]), labels=_read_labels(archive, m, entry["labels"]))
+        Mode(name=str(entry["name"]), labels=_read_labels(members, m, entry["labels"]))
         for m, entry in enumerate(header["modes"])
     )
     return StoredModel(
         kind=str(header["kind"]),
         offset=float(header["offset"]),
-        bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
+        bounds=None if bounds is None else check_bounds(bounds),
         modes=modes,
-        factors=tuple(_read_array(archive, f"factor_{m}") for m in order),
-        biases=tuple(_read_array(archive, f"bias_{m}") for m in order) if header["biases"] else None,
-        core=_read_array(archive, "core") if "core.npy" in archive.namelist() else None,
-        extra={
-            name.removeprefix(_EXTRA): _read_array(archive, name)
-            for name in (member.removesuffix(".npy") for member in archive.namelist())
-            if name.startswith(_EXTRA)
-        },
+        factors=tuple(arrays[f"factor_{m}"] for m in order),
+        biases=tuple(arrays[f"bias_{m}"] for m in order) if header["biases"] else None,
+        core=arrays.get("core"),
+        extra={name.removeprefix(_EXTRA): array for name, array in arrays.items() if name.startswith(_EXTRA)},
     )
 
 
-def _read_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    with archive.open(f"{name}.npy") as member:
-        array: NDArray[Any] = np.lib.format.read_array(member, allow_pickle=False)
-        member.read()  # reading to the end is what checks the member's CRC
-        return array
+def check_bounds(bounds: Any) -> tuple[float, float]:
+    """Return bounds that are finite, and in order."""
+    low, high = float(bounds[0]), float(bounds[1])
+    if len(bounds) != 2 or not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError("bounds must be two finite numbers, the lower one first")
+    return low, high
 
 
-def _read_labels(archive: zipfile.ZipFile, m: int, kind: str | None) -> NDArray[Any] | None:
+def _read_labels(members: Mapping[str, Any], m: int, kind: str | None) -> NDArray[Any] | None:
     if kind is None:
         return None
     if kind == "array":
-        return _read_array(archive, f"labels_{m}")
-    labels = json.loads(archive.read(f"labels_{m}.json"))
+        return np.asarray(members[f"labels_{m}.npy"])
+    labels = json.loads(members[f"labels_{m}.json"])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ValueError("labels must be texts")
     return np.array(labels, dtype=np.dtypes.StringDType())

@@ -19,7 +19,7 @@ from tensorveil.errors import InputError
 from tensorveil.privacy.private import Private
 from tensorveil.privacy.unit import Unit
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.checks import check_shape
+from tensorveil.tensor.checks import check_shape, is_number, is_text
 from tensorveil.tensor.keys import sort_entries
 from tensorveil.tensor.modes import find_axis
 from tensorveil.tensor.options import FrameOptions
@@ -138,7 +138,7 @@ class PrivateEntries:
 def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     """Return bounds as (low, high); refuse those that floats cannot tell apart well enough."""
     try:
-        numbers = tuple(float(bound) for bound in bounds)
+        numbers = () if is_text(bounds) else tuple(float(bound) for bound in bounds)
     except (TypeError, ValueError):
         numbers = ()
     if len(numbers) != 2 or not all(map(math.isfinite, numbers)) or numbers[0] >= numbers[1]:
@@ -269,7 +269,7 @@ def _check_missing_value(tensor: ObservedTensor, bounds: tuple[float, float]) ->
 def _check_names(tensor: ObservedTensor) -> None:
     """Refuse names that may be data: a table without a header, or a value column that nobody has named."""
     names = [mode.name for mode in tensor.modes] + ([tensor.origin.value] if tensor.origin.value else [])
-    if any(_is_number(name) for name in names):
+    if any(is_number(name) for name in names):
         raise InputError(
             "a column's name is a number, as if the first row of the data had been taken for the header; names are "
             "published. Name the columns, or read the table with header=False."
@@ -279,11 +279,3 @@ def _check_names(tensor: ObservedTensor) -> None:
             "value must name the column to protect: all other columns become modes, which are public. Try "
             "value='rating', and modes=['user', 'film'] for the columns that may be known."
         )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -195,6 +195,11 @@ class Ledger:
             if not mark(connection, release_id, _now()):
                 raise InputError("release_id was never charged. Charge a release before it is written.")
 
+    def has(self, release_id: str) -> bool:
+        """Tell whether a release was charged."""
+        with transaction(self.path, write=False) as connection:
+            return any(row["release_id"] == release_id for row in self._load(connection).rows)
+
     def affords(
         self, spending: Event | Guarantee, *, delta: float | None = None, unit: Unit | str | None = None
     ) -> bool:

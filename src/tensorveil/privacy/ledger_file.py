@@ -6,10 +6,12 @@ crashes. The file is never opened by other means, because closing any handle of 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import sqlite3
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +26,8 @@ __all__ = ["Book", "append", "check", "create_file", "load", "mark", "transactio
 
 APPLICATION = 0x54564C44  # "TVLD"
 VERSION = 1
-BUSY_SECONDS = 30.0
+BUSY_SECONDS = 60.0
+PAUSE_SECONDS = 0.01
 TABLES = """
 CREATE TABLE facts (
     one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL, unit TEXT NOT NULL, epsilon TEXT NOT NULL,
@@ -99,6 +102,7 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
     """Open the file for one transaction. A writing transaction keeps other writers out from start to end."""
     if not path.is_file():
         raise LedgerError(f"there is no ledger at {path}. Create one with Ledger.create or `tensorveil budget create`.")
+    _check_names(path)
     with _translate_errors(path):
         connection = _connect(path, "rw")
         try:
@@ -109,6 +113,43 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
         finally:
             # Without a COMMIT, closing rolls back.
             connection.close()
+    if write:
+        # Others look only now and then whether the ledger is free: without a pause, one that charges in a loop would
+        # keep them waiting until they give up.
+        time.sleep(PAUSE_SECONDS)
+
+
+def _check_names(path: Path) -> None:
+    """Refuse a ledger that has a second name, or side files of a journal that is not ours.
+
+    SQLite finds the journal of a crashed charge by the name under which the ledger is opened: under another name it
+    would not undo what was half done, and later undo what was reported. Charges in a write-ahead log are lost with it.
+    """
+    real = path.resolve()
+    if real.stat().st_nlink > 1:
+        _remove_own_link(real)
+    if real.stat().st_nlink > 1:
+        raise LedgerError(
+            f"the ledger {path} has a second name (a hard link), under which charges could be forgotten. Release "
+            "nothing; keep one of the names, and remove the other."
+        )
+    if any(real.with_name(real.name + ending).exists() for ending in ("-wal", "-shm")):
+        raise _foreign_journal(path)
+
+
+def _remove_own_link(real: Path) -> None:
+    """Remove the name under which a ledger was made, where a crash has left it."""
+    for part in real.parent.glob(f".{glob.escape(real.name)}.*.part"):
+        if part.samefile(real):
+            part.unlink()
+
+
+def _foreign_journal(path: Path) -> LedgerError:
+    return LedgerError(
+        f"the ledger {path} was changed to another kind of journal, in which charges can be lost together with a side "
+        "file. Release nothing; change it back with `PRAGMA journal_mode=DELETE` in sqlite3, while its side files are "
+        "there, and compare its charges with what was released."
+    )
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -128,6 +169,8 @@ def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
         raise LedgerError(f"{path} is not a privacy ledger. Check the path.")
     if version != VERSION:
         raise LedgerError(f"{path} was written by another version of tensorveil. Try upgrading tensorveil.")
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "delete":
+        raise _foreign_journal(path)
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
@@ -144,6 +187,8 @@ def load(connection: sqlite3.Connection, path: Path) -> Book:
     facts = dict(zip(FACTS, found, strict=True))
     listed = connection.execute(f"SELECT {', '.join(ROW)} FROM charges ORDER BY number").fetchall()
     rows = [dict(zip(ROW, row, strict=True)) for row in listed]
+    if any(isinstance(item, bytes) for each in (facts, *rows) for item in each.values()):
+        raise _damage_error(path)
     head = _digest(*(facts[key] for key in STATED))
     for number, row in enumerate(rows, start=1):
         head = _row_digest(head, facts["composition"], row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 
 from tensorveil.completion.releasable import Releasable, check_releasable
@@ -12,6 +13,9 @@ from tensorveil.privacy.exact import show_at_least, show_exactly
 from tensorveil.privacy.limits import list_limits
 from tensorveil.rounds import SharedModel
 
+# Links, pictures and code; the rest does no harm.
+_MARKUP = str.maketrans({"[": "\\[", "]": "\\]", "`": "'"})
+
 CardModel = CPModel | TuckerModel | SharedModel
 
 
@@ -20,14 +24,14 @@ def make_card(fitted: Releasable, files: Sequence[str]) -> str:
     model, guarantee = check_releasable(fitted)
     title = "# Model card" if guarantee.private else "# NOT PRIVATE: model card"
     facts = "\n".join(f"| {name} | {_cell(text)} |" for name, text in _facts(model, guarantee))
-    released = "\n".join(f"- {thing}" for thing in guarantee.released)
+    released = "\n".join(f"- {_plain(thing)}" for thing in guarantee.released)
     parts = "\n".join(
         f"| {_cell(part.name)} | {_cell(part.statistic)} | {_cell(describe_event(part.event))} |"
         for part in guarantee.composition
     )
     return f"""{title}
 
-**{guarantee.sentence()}**
+**{_plain(guarantee.sentence())}**
 
 | | |
 |---|---|
@@ -67,7 +71,7 @@ print(guarantee)
 
 def _tell_errors(model: CardModel, fitted: Releasable) -> str:
     """Return the section on errors, if there is anything to say: what was measured first, then what was guessed."""
-    lines = [f"- {note}" for note in fitted.notes_]
+    lines = [f"- {_plain(note)}" for note in fitted.notes_]
     errors = None if isinstance(model, SharedModel) else model.errors
     if errors is not None:
         lines.append(f"- RMSE about {errors.rmse:.3g}, from a noisy histogram of its residuals")
@@ -114,4 +118,10 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
 
 def _cell(text: str) -> str:
     """Keep a text within its cell of a table."""
-    return " ".join(text.replace("|", "\\|").split())
+    return " ".join(_plain(text).replace("|", "\\|").split())
+
+
+def _plain(text: str) -> str:
+    """Return a text that is nothing but text in Markdown: names may hold markup, or what a terminal obeys."""
+    printed = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    return html.escape(printed, quote=False).translate(_MARKUP)

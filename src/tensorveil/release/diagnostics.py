@@ -21,7 +21,7 @@ from tensorveil.report.page import Page, save_page
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
 
-__all__ = ["check_diagnostics_folder", "write_diagnostics"]
+__all__ = ["check_diagnostics_folder", "fill_diagnostics", "write_diagnostics"]
 
 BINS = 20
 WARNING = (
@@ -46,7 +46,7 @@ def write_diagnostics(
     Parameters
     ----------
     folder
-        The folder to make: new, and outside of any release.
+        The folder to make: new, and outside of any release. Only its owner can read it.
     estimator
         The fitted private estimator.
     tensor
@@ -62,6 +62,22 @@ def write_diagnostics(
     """
     place = Path(folder)
     check_diagnostics_folder(place)
+    with write_folder(place, private=True) as staging:
+        fill_diagnostics(staging, estimator, tensor, held_out=held_out, more=more, report=report, page=page)
+    return place
+
+
+def fill_diagnostics(
+    staging: Path,
+    estimator: Any,
+    tensor: ObservedTensor,
+    *,
+    held_out: ObservedTensor | None = None,
+    more: Mapping[str, Any] | None = None,
+    report: bool = True,
+    page: Page | None = None,
+) -> None:
+    """Write diagnostics into a folder that `write_folder` has reserved; parameters as for `write_diagnostics`."""
     _, guarantee = check_releasable(estimator)
     assert guarantee.bounds is not None  # private fits declare them
     facts = {
@@ -73,12 +89,10 @@ def write_diagnostics(
     }
     if report and page is None:
         page = _make_page(estimator, tensor, held_out)
-    with write_folder(place) as staging:
-        (staging / DO_NOT_PUBLISH).write_text(WARNING, encoding="utf-8")
-        (staging / DIAGNOSTICS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        if report and page is not None:
-            save_page(staging / OWNER_REPORT, page)
-    return place
+    (staging / DO_NOT_PUBLISH).write_text(WARNING, encoding="utf-8")
+    (staging / DIAGNOSTICS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    if report and page is not None:
+        save_page(staging / OWNER_REPORT, page)
 
 
 def check_diagnostics_folder(target: Path) -> None:

@@ -39,6 +39,8 @@ class Fill:
     interval
         A share such as 0.9: the table gets columns low and high, between which this share of values is expected. For
         models that know their errors, as private ones of unit "value" do.
+    safe_csv
+        CSV: whether labels that a spreadsheet would take for formulas get an apostrophe before them.
     """
 
     coords: Any
@@ -46,6 +48,7 @@ class Fill:
     value_name: str = "value"
     threads: int | None = None
     interval: float | None = None
+    safe_csv: bool = False
 
     def __post_init__(self) -> None:
         if self.format not in FILLED_FORMATS:
@@ -86,4 +89,4 @@ def write_fill(
     else:
         values, *bounds = predict_intervals(model, columns, fill.interval, threads=fill.threads)
         table = cells_table(columns, values, model.modes, fill.value_name, (bounds[0], bounds[1]))
-    write_table(table, path)
+    write_table(table, path, safe=fill.safe_csv)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import os
-import secrets
+import random
 import shutil
+import stat
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.files.atomic import name_beside, neighbours
+from tensorveil.tensor.files.renaming import exchange_names, hold_lock, is_held
 
-__all__ = ["check_folder", "write_folder"]
+__all__ = ["check_folder", "find_leftovers", "write_folder"]
+
+STAGED, REPLACED = "part", "old"
+ATTEMPTS = 6
 
 
 def check_folder(target: str | os.PathLike[str], *, ours: Sequence[str] = (), force: bool = False) -> None:
@@ -31,6 +38,12 @@ def check_folder(target: str | os.PathLike[str], *, ours: Sequence[str] = (), fo
     place = _absolute(target)
     if not place.parent.is_dir():
         raise InputError(f"folder: {place.parent} does not exist. Make it first.")
+    try:
+        place.lstat()
+    except FileNotFoundError:
+        _put_back(place)
+    except OSError as error:
+        raise InputError(f"folder: {target} cannot be used ({error.strerror}). Choose another name.") from None
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise InputError(f"folder: {target} already exists and is not a folder. Choose another name.")
     if not place.exists() or not any(place.iterdir()):
@@ -46,23 +59,66 @@ def check_folder(target: str | os.PathLike[str], *, ours: Sequence[str] = (), fo
 
 
 @contextlib.contextmanager
-def write_folder(target: str | os.PathLike[str], *, ours: Sequence[str] = (), force: bool = False) -> Iterator[Path]:
-    """Yield a folder to write into, which becomes ``target`` if nothing fails; parameters as for `check_folder`."""
+def write_folder(
+    target: str | os.PathLike[str], *, ours: Sequence[str] = (), force: bool = False, private: bool = False
+) -> Iterator[Path]:
+    """Yield a folder to write into, which becomes ``target`` if nothing fails; parameters as for `check_folder`.
+
+    While the block runs nobody else can write this target, so what is entered here can be finished: the place is
+    there, may be written to, and is reserved. With ``private`` only the owner can read what is written.
+    """
     place = _absolute(target)
     check_folder(place, ours=ours, force=force)
-    # Beside the target, because a rename is atomic only within one file system.
-    staging = place.with_name(f".{place.name}.{secrets.token_hex(6)}.part")
-    staging.mkdir()
-    try:
-        yield staging
-        for path in (*staging.rglob("*"), staging):
-            _flush(path)
-        check_folder(place, ours=ours, force=force)
-        _move(staging, place, replace=force)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
+    with _reserve(place, private=private) as staging:
+        try:
+            yield staging
+            if private:
+                _close_to_others(staging)
+            for path in (*staging.rglob("*"), staging):
+                _flush(path)
+            check_folder(place, ours=ours, force=force)
+            _move(staging, place, replace=force)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
     _flush(place.parent)
+
+
+def find_leftovers(target: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Return what runs that were killed have left beside a folder: hidden folders that nobody is writing any more."""
+    place = _absolute(target)
+    return tuple(path for path in _neighbours(place, STAGED, REPLACED) if not is_held(path))
+
+
+@contextlib.contextmanager
+def _reserve(place: Path, *, private: bool) -> Iterator[Path]:
+    """Make the folder to write into, and hold it, so that other runs can tell it from what was left behind."""
+    # Beside the target, because a rename is atomic only within one file system.
+    staging = name_beside(place, STAGED)
+    for attempt in range(ATTEMPTS):
+        try:
+            staging.mkdir(mode=0o700 if private else 0o777)
+        except OSError as error:
+            raise InputError(f"folder: {place} cannot be made ({error.strerror}). Choose another place.") from None
+        with hold_lock(staging):
+            if not any(is_held(path) for path in _neighbours(place, STAGED) if path != staging):
+                yield staging
+                return
+            staging.rmdir()
+        # Two that came at the same moment both step back; the one that returns first goes on.
+        if attempt + 1 < ATTEMPTS:
+            time.sleep(random.uniform(0.02, 0.2))
+    raise InputError(f"folder: another run is writing {place}. Wait for it, or choose another name.")
+
+
+def _neighbours(place: Path, *endings: str) -> list[Path]:
+    return [path for path in neighbours(place, *endings) if path.is_dir() and not path.is_symlink()]
+
+
+def _put_back(place: Path) -> None:
+    """Give an earlier result its name back, where a run was killed while it replaced it."""
+    for old in _neighbours(place, REPLACED)[:1]:
+        old.rename(place)
 
 
 def _absolute(target: str | os.PathLike[str]) -> Path:
@@ -88,12 +144,22 @@ def _flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def _close_to_others(folder: Path) -> None:
+    """Leave everything in a folder to its owner alone."""
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+
 def _move(staging: Path, target: Path, *, replace: bool) -> None:
-    """Move the finished folder into place; one that is replaced is kept until that has worked."""
+    """Move the finished folder into place; one that is replaced goes at the same moment, and keeps its permissions."""
     if not replace or not target.exists():
         staging.rename(target)  # fails if another process has put files there meanwhile
         return
-    old = target.with_name(f".{target.name}.{secrets.token_hex(6)}.old")
+    _keep_permissions(target, staging)
+    if exchange_names(staging, target):
+        shutil.rmtree(staging, ignore_errors=True)  # the earlier result by now
+        return
+    old = name_beside(target, REPLACED)
     target.rename(old)
     try:
         staging.rename(target)
@@ -101,3 +167,11 @@ def _move(staging: Path, target: Path, *, replace: bool) -> None:
         old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _keep_permissions(old: Path, new: Path) -> None:
+    """Let nobody read a new folder, or a file in it, who could not read the one that it replaces."""
+    for path in (new, *new.rglob("*")):
+        earlier = old / path.relative_to(new)
+        if earlier.exists():
+            path.chmod(stat.S_IMODE(earlier.stat().st_mode) & 0o777)

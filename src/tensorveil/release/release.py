@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.releasable import FittedModel, Releasable, check_pair, check_releasable
-from tensorveil.errors import InputError
+from tensorveil.errors import STANDS, InputError, note_errors
 from tensorveil.models import load_model
 from tensorveil.privacy import Guarantee, LedgerError
 from tensorveil.release.binding import bind_files, check_files
@@ -18,7 +20,7 @@ from tensorveil.release.names import CARD, GUARANTEE, MODEL, NOT_PRIVATE, REPORT
 from tensorveil.report.release_page import save_release_page
 from tensorveil.rounds import SharedModel
 
-__all__ = ["load_release", "write_release"]
+__all__ = ["fill_release", "load_release", "note_release", "write_release"]
 
 
 def write_release(
@@ -58,6 +60,23 @@ def write_release(
     ...     sorted(path.name for path in folder.iterdir())
     ['MODEL_CARD.md', 'guarantee.json', 'model.npz', 'report.html']
     """
+    fit: Any = getattr(fitted, "estimator_", fitted)
+    name = getattr(fit, "release_id_", getattr(fit, "release_id", None))
+    with tell_charges(getattr(fit, "ledger", None), lambda: name):
+        with write_folder(folder) as staging:
+            fill_release(staging, fitted, fill=fill, report=report, allow_not_private=allow_not_private)
+        return note_release(fitted, Path(folder))
+
+
+def fill_release(
+    staging: Path,
+    fitted: Releasable,
+    *,
+    fill: Fill | None = None,
+    report: bool = True,
+    allow_not_private: bool = False,
+) -> None:
+    """Write a release into a folder that `write_folder` has reserved, and read it back: what cannot be is refused."""
     model, guarantee = check_releasable(fitted)
     if not guarantee.private and not allow_not_private:
         raise InputError(
@@ -66,21 +85,32 @@ def write_release(
         )
     prefix = "" if guarantee.private else NOT_PRIVATE
     names = [MODEL, GUARANTEE, *([] if fill is None else [fill.name]), *([REPORT] if report else [])]
-    target = Path(folder)
-    with write_folder(target) as staging:
-        model.save(staging / f"{prefix}{MODEL}")
-        if fill is not None:
-            write_fill(staging / f"{prefix}{fill.name}", model, fill)
-        if report:
-            save_release_page(staging / f"{prefix}{REPORT}", fitted)
-        card = make_card(fitted, [f"{prefix}{name}" for name in names])
-        (staging / f"{prefix}{CARD}").write_text(card, encoding="utf-8")
-        # Last, because it holds the digests of all the others.
-        facts = bind_files(guarantee.to_json(), staging)
-        text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
-        (staging / f"{prefix}{GUARANTEE}").write_text(text + "\n", encoding="utf-8")
-    if guarantee.private:
-        _confirm(fitted, target)
+    model.save(staging / f"{prefix}{MODEL}")
+    if fill is not None:
+        write_fill(staging / f"{prefix}{fill.name}", model, fill)
+    if report:
+        save_release_page(staging / f"{prefix}{REPORT}", fitted)
+    card = make_card(fitted, [f"{prefix}{name}" for name in names])
+    (staging / f"{prefix}{CARD}").write_text(card, encoding="utf-8")
+    # Last, because it holds the digests of all the others.
+    facts = bind_files(guarantee.to_json(), staging)
+    text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
+    (staging / f"{prefix}{GUARANTEE}").write_text(text + "\n", encoding="utf-8")
+    load_release(staging)
+
+
+def note_release(fitted: Releasable, target: Path) -> Path:
+    """Tell the ledger, if there is one, that the release stands; return its place."""
+    if not fitted.guarantee_.private:
+        return target
+    with note_errors(lambda: f"{STANDS} {target}."):
+        try:
+            fitted.confirm()
+        except LedgerError as error:
+            raise LedgerError(
+                "the ledger could not note that the release was written. Its charge is there, and nothing else is "
+                "missing: the ledger will go on to call it spent, release unknown."
+            ) from error
     return target
 
 
@@ -110,10 +140,3 @@ def load_release(folder: str | os.PathLike[str]) -> tuple[FittedModel, Guarantee
     model = SharedModel.load(path) if guarantee.unit.kind == "slice" else load_model(path)
     check_pair(model, guarantee)
     return model, guarantee
-
-
-def _confirm(fitted: Releasable, target: Path) -> None:
-    try:
-        fitted.confirm()
-    except LedgerError as error:
-        raise LedgerError(f"the release stands at {target}, but the ledger could not note it: {error}") from error

@@ -37,10 +37,12 @@ from tensorveil.rounds.soundness import check_state
 from tensorveil.rounds.stage import Setup
 from tensorveil.rounds.sums import Rows
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.checks import is_text
 
 FORMAT = 1
 
 _MOST_SWEEPS = 20
+_MOST_STEPS = 2.0**40  # of noise, as far as its samplers go
 _NARROWEST, _WIDEST = 1e-50, 1e50  # between the bounds: squares of values, and their squares, must be numbers
 
 
@@ -106,6 +108,14 @@ class Recipe:
         given = self.contributions
         if given is not None and not (math.isfinite(given) and given >= 1):
             raise InputError(f"contributions must be at least 1; got {given}. Try contributions=50.")
+
+    def check_noise(self) -> None:
+        """Refuse a budget whose noise would be wider than its grid, or narrower than floats can tell."""
+        if not 1e-12 <= self.epsilon <= 1e9 or any(this.limit > this.mu * _MOST_STEPS for this in self.rounds):
+            raise InputError(
+                "epsilon and delta must leave noise that can be drawn: these are too small, or too large, for the "
+                "rounds that are planned. Try epsilon=1 and delta=1e-6."
+            )
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -282,7 +292,10 @@ class Recipe:
 
 
 def _read_bounds(bounds: Sequence[float]) -> tuple[float, float]:
-    numbers = tuple(float(bound) for bound in bounds)
+    try:
+        numbers = () if is_text(bounds) else tuple(float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        numbers = ()
     if len(numbers) != 2 or not np.isfinite(numbers).all() or numbers[0] >= numbers[1]:
         raise InputError("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).")
     if not _NARROWEST <= numbers[1] - numbers[0] <= _WIDEST:

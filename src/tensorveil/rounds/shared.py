@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from tensorveil.rounds.grouping import People, check_group, group_people
 from tensorveil.rounds.own_part import multiply_bases
 from tensorveil.rounds.sums import cut_people
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.checks import MAX_ORDER, MIN_ORDER
 
 Array = NDArray[Any]
 
@@ -149,19 +151,20 @@ class SharedModel:
         """Read what `save` wrote. Nothing in the file is executed."""
         stored = read_model(path)
         extra = stored.extra
+        damaged = f"{os.fspath(path)} holds parts that do not fit together: it is damaged. Get it again."
         try:
             if stored.kind not in (f"{_KIND}cp", f"{_KIND}tucker") or stored.bounds is None or stored.biases is None:
                 raise KeyError(stored.kind)
-            return cls(
+            model = cls(
                 modes=stored.modes,
-                shape=tuple(int(size) for size in extra["shape"]),
-                protect=int(extra["protect"][0]),
+                shape=tuple(_read_counts(extra["shape"])),
+                protect=_read_counts(extra["protect"])[0],
                 bounds=stored.bounds,
                 offset=stored.offset,
                 biases=stored.biases,
                 factors=stored.factors,
                 core=stored.core,
-                n_traits=int(extra["n_traits"][0]),
+                n_traits=_read_counts(extra["n_traits"])[0],
                 spread=float(extra["spread"][0]),
                 taste_mean=extra["taste_mean"],
                 taste_covariance=extra["taste_covariance"],
@@ -170,6 +173,11 @@ class SharedModel:
             raise InputError(
                 f"{os.fspath(path)} does not hold a model that users share. Try tensorveil.load_model."
             ) from None
+        except (TypeError, ValueError):
+            raise InputError(damaged) from None
+        if not _fits_together(model):
+            raise InputError(damaged)
+        return model
 
     def _solve(self, people: People) -> Array:
         """Return the bias and tastes of every user, piece by piece."""
@@ -213,6 +221,39 @@ class SharedModel:
         if self.core is None:
             return CPModel(**common)
         return TuckerModel(core=np.moveaxis(self.core, 0, self.protect), **common)
+
+
+def _read_counts(array: Array) -> list[int]:
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError("counts must be whole numbers")
+    return [int(count) for count in array]
+
+
+def _fits_together(model: SharedModel) -> bool:
+    """Tell whether all parts of a model have the shapes, kinds and ranges that they must have."""
+    order, own = len(model.shape), model.taste_mean
+    floats = (*model.factors, *model.biases, own, model.taste_covariance, *([] if model.core is None else [model.core]))
+    if not all(array.dtype.kind == "f" and np.isfinite(array).all() for array in floats):
+        return False
+    if not (MIN_ORDER <= order <= MAX_ORDER and 0 <= model.protect < order and len(model.modes) == order):
+        return False
+    sizes = [size for axis, size in enumerate(model.shape) if axis != model.protect]
+    if min(model.shape) < 1 or len(model.factors) != order - 1 or len(model.biases) != order - 1:
+        return False
+    labels = zip(model.modes, model.shape, strict=True)
+    if any(mode.labels is not None and len(mode.labels) != size for mode, size in labels):
+        return False
+    if any(factor.ndim != 2 or len(factor) != size for factor, size in zip(model.factors, sizes, strict=True)):
+        return False
+    if any(bias.shape != (size,) for bias, size in zip(model.biases, sizes, strict=True)):
+        return False
+    if own.ndim != 1 or not len(own) or model.taste_covariance.shape != (len(own), len(own)):
+        return False
+    columns = [factor.shape[1] for factor in model.factors]
+    parts = len(own) - 1
+    fitting = columns == [parts] * len(columns) if model.core is None else model.core.shape == (parts, *columns)
+    usable = math.isfinite(model.offset) and math.isfinite(model.spread) and model.spread > 0
+    return fitting and usable and 0 <= model.n_traits <= parts
 
 
 def is_shared(path: str | os.PathLike[str]) -> bool:

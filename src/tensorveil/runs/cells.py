@@ -38,6 +38,8 @@ class Filling:
         How many threads predict; None for all.
     interval
         A share such as 0.9, for columns low and high; in private runs of unit "value".
+    safe_csv
+        CSV: whether labels that a spreadsheet would take for formulas get an apostrophe before them.
     """
 
     at: Path | None = None
@@ -46,6 +48,7 @@ class Filling:
     max_cells: int = 20_000_000
     threads: int | None = None
     interval: float | None = None
+    safe_csv: bool = False
 
 
 def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Unit | None = None) -> Fill | None:
@@ -77,7 +80,7 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
         columns = np.indices(tensor.shape, dtype=np.int32).reshape(tensor.order, -1)
     return Fill(
         coords=columns.T, format=filling.format, value_name=filling.value_name, threads=filling.threads,
-        interval=filling.interval,
+        interval=filling.interval, safe_csv=filling.safe_csv,
     )  # fmt: skip
 
 

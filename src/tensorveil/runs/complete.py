@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorveil.completion.estimator import Completion
+from tensorveil.release.folder import find_leftovers
 from tensorveil.release.result import Summary, check_result_folder, summarise_fit, write_result
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
@@ -48,15 +49,17 @@ class OpenRun:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completed:
-    """What an open completion left: the folder, and what its summary says."""
+    """What an open completion left: the folder, and what its summary says; ``leftovers`` are of killed runs."""
 
     output: Path
     summary: Summary
+    leftovers: tuple[Path, ...] = ()
 
 
 def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Completed:
     """Read, fit, fill and write; ``progress`` is called with a `Record` after every sweep of the fit."""
     check_result_folder(run.output, force=run.force)  # before the work rather than after it
+    leftovers = find_leftovers(run.output)
     tensor = read_tensor(run.reading)
     fill = choose_cells(run.filling, tensor)
     started = time.perf_counter()
@@ -66,4 +69,4 @@ def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Comple
         seconds=time.perf_counter() - started, fill=fill, report=run.report,
     )  # fmt: skip
     write_result(run.output, fitted.model_, tensor, summary, fill=fill, report=run.report, force=run.force)
-    return Completed(output=run.output, summary=summary)
+    return Completed(output=run.output, summary=summary, leftovers=leftovers)

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorveil.errors import InputError, note_charges
+from tensorveil.completion.charging import tell_charges
+from tensorveil.errors import InputError
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.client import Client
-from tensorveil.federated.errors import AbandonedError
+from tensorveil.federated.errors import AbandonedError, RefusedError
 from tensorveil.federated.flower.processes import Channel
 from tensorveil.federated.guarantee import guarantee_of
+from tensorveil.federated.home import Home
 from tensorveil.federated.identity import load_identity, make_identity, public_hex
 from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
-from tensorveil.privacy import Guarantee, NonPrivate, Unit
-from tensorveil.release.folder import check_folder
-from tensorveil.release.release import write_release
+from tensorveil.privacy import Guarantee, Ledger, NonPrivate, Unit
+from tensorveil.release.folder import write_folder
+from tensorveil.release.release import fill_release, note_release
 from tensorveil.rounds import Recipe
 from tensorveil.runs.reading import Reading, read_privately
 from tensorveil.tensor import ObservedTensor
@@ -38,12 +40,13 @@ __all__ = [
     "make_agreement",
     "make_key",
     "read_group",
-    "release_outcome",
+    "release_reserved",
     "serve_agreement",
     "take_part",
 ]
 
 logger = logging.getLogger("tensorveil.federated")
+SERVED = "served"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,12 +251,13 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
 
     Guarantee: the agreement's (docs/guarantees.md#federated).
     """
-    check_folder(run.output)
     agreement = Agreement.load(run.agreement)
     key = load_identity(run.home)
+    memory = Home.of(run.home, agreement.digest)
+    check_unused(memory, run.ledger)
     from tensorveil.federated.flower.server_app import serve
 
-    with keep_log(run.home) as log:
+    with release_reserved(run.output, run.ledger) as release, keep_log(run.home) as log:
         outcome = serve(
             run.channel,
             run.home,
@@ -262,9 +266,30 @@ def serve_agreement(run: ServerRun) -> FederatedRelease:
             ledger=run.ledger,
             settings=run.settings,
             progress=log_rounds(),
+            begin=lambda release_id: memory.keep(SERVED, release_id.encode()),
         )
-        release_outcome(outcome, run.output)
+        release(outcome)
     return gather_facts(agreement, outcome, run.output, log)
+
+
+def check_unused(memory: Home, ledger: Path | None) -> None:
+    """Refuse an agreement that an earlier run of this server has used up, and say what was charged for it.
+
+    Its clients answer no other run. One that ended before the charge, which comes before any question about data, does
+    not count.
+    """
+    try:
+        name = memory.recall(SERVED).decode("ascii")
+    except (RefusedError, UnicodeDecodeError):
+        return
+    charged = None if ledger is None else Ledger.open(ledger).has(name)
+    if charged is False:
+        return
+    stands = "its charge stands" if charged is None else f"charge {name} in {ledger} stands"
+    raise AbandonedError(
+        f"an earlier run of this server has used the agreement, and clients answer no second one: {stands}, if one was "
+        "made. If that run left no release, none can be made from this agreement. Make a new one."
+    )
 
 
 def take_part(run: ClientRun) -> TookPart:
@@ -295,14 +320,26 @@ def read_group(agreement: Agreement, reading: Reading) -> ObservedTensor:
     return read_privately(reading, Unit.slice(recipe.protect), recipe.bounds, recipe.shape)
 
 
-def release_outcome(outcome: Outcome, folder: Path) -> Path:
-    """Write the release of a federated run; one that was agreed on without noise is marked as not private.
+@contextlib.contextmanager
+def release_reserved(folder: Path, ledger: Path | None) -> Iterator[Callable[[Outcome], None]]:
+    """Reserve a release folder before a run begins; yield the function that releases its outcome there.
+
+    A run that was agreed on without noise is marked as not private.
 
     Guarantee: the outcome's (docs/guarantees.md#federated).
     """
-    agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
-    with note_charges(lambda: outcome.ledger is not None):
-        return write_release(outcome, folder, allow_not_private=agreed_openly)
+    found: list[Outcome] = []
+
+    def fill(outcome: Outcome) -> None:
+        found.append(outcome)
+        agreed_openly = isinstance(outcome.guarantee_.event, NonPrivate)
+        fill_release(staging, outcome, allow_not_private=agreed_openly)
+
+    with tell_charges(ledger, lambda: found[0].release_id if found else None):
+        with write_folder(folder) as staging:
+            yield fill
+        if found:
+            note_release(found[0], folder)
 
 
 def gather_facts(agreement: Agreement, outcome: Outcome, output: Path, log: Path) -> FederatedRelease:

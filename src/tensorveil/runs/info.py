@@ -91,7 +91,9 @@ def _read_leniently(reading: Reading) -> tuple[ObservedTensor, tuple[str, ...]]:
 def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
     """Gather the facts about a tensor."""
     values = tensor.values.astype(np.float64)
-    low, middle, high = np.quantile(values, [0.0, 0.5, 1.0]).tolist()
+    largest = float(np.abs(values).max())
+    scale = largest if largest > 1e150 else 1.0  # sums, and squares, would leave the range of floats
+    low, middle, high = (scale * part for part in np.quantile(values / scale, [0.0, 0.5, 1.0]).tolist())
     return TensorFacts(
         order=tensor.order,
         shape=tensor.shape,
@@ -103,8 +105,8 @@ def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
             "min": low,
             "median": middle,
             "max": high,
-            "mean": float(values.mean()),
-            "std": float(values.std()),
+            "mean": float((values / scale).mean() * scale),
+            "std": float((values / scale).std() * scale),
             "distinct": len(np.unique(values)),
             "dtype": str(tensor.values.dtype),
         },
@@ -113,19 +115,29 @@ def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
 
 def _describe_mode(tensor: ObservedTensor, m: int) -> ModeFacts:
     mode, size = tensor.modes[m], tensor.shape[m]
-    counts = np.bincount(tensor.columns[m], minlength=size)
+    counts = np.sort(_count_indices(tensor.columns[m], size))
+    empty = size - len(counts)
+    middle = [int(counts[place - empty]) if place >= empty else 0 for place in ((size - 1) // 2, size // 2)]
     return ModeFacts(
         name=mode.name,
         size=size,
         labels=_name_labels(mode.labels),
         examples=None if mode.labels is None else [str(label) for label in mode.labels[:EXAMPLES]],
         entries_per_index={
-            "min": int(counts.min()),
-            "median": float(np.median(counts)),
-            "max": int(counts.max()),
+            "min": 0 if empty else int(counts[0]),
+            "median": sum(middle) / 2,
+            "max": int(counts[-1]),
         },
-        empty=int((counts == 0).sum()),
+        empty=empty,
     )
+
+
+def _count_indices(column: Any, size: int) -> Any:
+    """Return how often each index that occurs does; a mode may be far longer than the tensor has entries."""
+    if size <= len(column):
+        counts = np.bincount(column, minlength=size)
+        return counts[counts > 0]
+    return np.unique(column, return_counts=True)[1]
 
 
 def _name_labels(labels: Any) -> str | None:

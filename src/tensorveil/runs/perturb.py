@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from tensorveil import __version__
-from tensorveil.errors import InputError, note_charges
+from tensorveil.completion.charging import confirm_release, tell_charges
+from tensorveil.errors import InputError
 from tensorveil.local import Basis, LocalMechanism, choose, mechanism_to_json, project
 from tensorveil.local.catalogue import find_mechanism
 from tensorveil.privacy import Guarantee, Ledger, Unit
-from tensorveil.tensor.files.atomic import replace_file
+from tensorveil.tensor.files.atomic import new_file
 from tensorveil.tensor.files.file_format import Array
 from tensorveil.tensor.files.formats import array_format, read_array
 
@@ -149,11 +150,9 @@ def perturb_file(request: PerturbRequest) -> PerturbResult:
         release_id=str(uuid.uuid4()),
         notes=() if array_format(request.target).exact else (CLIPPED,),
     )
-    ledger = _charge(request, result)
-    with note_charges(lambda: ledger is not None):
-        _write(given.values, given.columns if request.keep_names else None, result)
-        if ledger is not None:
-            ledger.confirm(result.release_id)
+    with tell_charges(request.ledger, lambda: result.release_id):
+        _write(given.values, given.columns if request.keep_names else None, result, request)
+        confirm_release(request.ledger, result.release_id)
     return result
 
 
@@ -248,20 +247,25 @@ def _read_weights(path: Path | None) -> Any:
     return None if path is None else np.asarray(read_array(path).values, dtype=np.float64)
 
 
-def _charge(request: PerturbRequest, result: PerturbResult) -> Ledger | None:
+def _charge(request: PerturbRequest, result: PerturbResult) -> None:
     """Charge before anything is drawn. Owners' tensors are separate, so one charge covers one report of each."""
-    if request.ledger is None:
-        return None
-    ledger = Ledger.open(request.ledger)
-    ledger.charge(result.guarantee, request.purpose or "perturb", result.release_id)
-    return ledger
+    if request.ledger is not None:
+        ledger = Ledger.open(request.ledger)
+        ledger.charge(result.guarantee, request.purpose or "perturb", result.release_id)
 
 
-def _write(values: Array, columns: Sequence[str] | None, result: PerturbResult) -> None:
-    """Write the reports, chunk by chunk where the format allows it. The guarantee appears first."""
+def _write(values: Array, columns: Sequence[str] | None, result: PerturbResult, request: PerturbRequest) -> None:
+    """Write the reports, chunk by chunk where the format allows it. The guarantee appears first.
+
+    The files are there, and can be written, before the ledger is charged.
+    """
     target = array_format(result.target)
     text = json.dumps(result.describe_reports(), indent=2, allow_nan=False) + "\n"
-    with replace_file(result.target) as temporary:
+    with new_file(result.target) as temporary, new_file(guarantee_path(result.target)) as beside:
+        if target.check_array is not None:
+            target.check_array(values.shape)
+        beside.write_text(text, encoding="utf-8")
+        _charge(request, result)
         if target.create_array is not None:
             out = target.create_array(temporary, values.shape)
             result.mechanism.perturb(values, out=out)
@@ -270,5 +274,3 @@ def _write(values: Array, columns: Sequence[str] | None, result: PerturbResult) 
         else:
             assert target.write_array is not None  # whatever reads arrays writes them
             target.write_array(result.mechanism.perturb(values), temporary, columns)
-        with replace_file(guarantee_path(result.target)) as beside:
-            beside.write_text(text, encoding="utf-8")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tensorveil.completion.needs import check_budget
 from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.slices import ROUNDS
@@ -204,7 +205,7 @@ def _guess_centrally(run: PlanRun, unit: Unit, shape: tuple[int, ...], entries: 
     def guess(epsilon: float) -> Guessed:
         found = plan(
             shape=shape, n_entries=entries, bounds=run.bounds, ranks=ranks, core=run.model == "tucker",
-            budget=Budget(epsilon=epsilon, delta=run.delta), unit=unit, spread=run.spread,
+            budget=_check(Budget(epsilon=epsilon, delta=run.delta)), unit=unit, spread=run.spread,
         )  # fmt: skip
         errors = {each.method: each.rmse for each in found.predictions}
         return Guessed(epsilon=epsilon, method=found.method, errors=errors)
@@ -288,3 +289,8 @@ def _count_units(unit: Unit, run: PlanRun, shape: tuple[int, ...], entries: int)
     if unit.kind == "value":
         return entries
     return max(shape) if unit.kind == "entry" else shape[_name_modes(run, unit, shape).index(str(unit.mode))]
+
+
+def _check(budget: Budget) -> Budget:
+    check_budget(budget)
+    return budget

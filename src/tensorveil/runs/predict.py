@@ -41,6 +41,8 @@ class PredictionRun:
     interval
         A share such as 0.9: the table gets columns low and high, between which this share of values is expected. For
         models that know their errors, as releases of unit "value" do.
+    safe_csv
+        Whether texts of a CSV or TSV file that a spreadsheet would take for formulas get an apostrophe before them.
     force
         Whether an existing output may be replaced.
     """
@@ -51,6 +53,7 @@ class PredictionRun:
     entries: str | os.PathLike[str] | None = None
     value_name: str = "value"
     interval: float | None = None
+    safe_csv: bool = False
     force: bool = False
 
 
@@ -71,7 +74,7 @@ def predict_cells(run: PredictionRun) -> Predicted:
     if run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
     table = (_predict_for_people if is_shared(run.model) else _predict)(run)
-    write_table(table, run.output)
+    write_table(table, run.output, safe=run.safe_csv)
     return Predicted(output=run.output, predictions=table.num_rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from dataclasses import dataclass
@@ -9,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from tensorveil import __version__
+from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
-from tensorveil.errors import InputError, note_charges
+from tensorveil.errors import STANDS, InputError, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
-from tensorveil.release.diagnostics import check_diagnostics_folder, write_diagnostics
+from tensorveil.release.diagnostics import check_diagnostics_folder, fill_diagnostics
 from tensorveil.release.fill import Fill
-from tensorveil.release.folder import check_folder
+from tensorveil.release.folder import check_folder, find_leftovers, write_folder
 from tensorveil.release.names import CARD, GUARANTEE, MODEL, REPORT
-from tensorveil.release.release import write_release
+from tensorveil.release.release import fill_release, note_release
 from tensorveil.release.result import make_plain
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
@@ -57,7 +59,7 @@ class PrivateRun:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Released:
-    """What a private completion left, all of it public."""
+    """What a private completion left, all of it public; ``leftovers`` are hidden folders of runs that were killed."""
 
     file: str
     output: Path
@@ -75,6 +77,7 @@ class Released:
     ledger: str | None
     release_id: str
     diagnostics: Path | None
+    leftovers: tuple[Path, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
@@ -104,8 +107,9 @@ class Released:
 def release_privately(run: PrivateRun) -> Released:
     """Check, read, fit (which charges the ledger first), release.
 
-    Whatever can fail is tried before the charge, which is never given back; an error after it carries the note
-    `tensorveil.errors.CHARGED`. Warnings are kept quiet, because they may follow the data.
+    Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
+    read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
+    Warnings are kept quiet, because they may follow the data.
 
     Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
     """
@@ -118,22 +122,29 @@ def release_privately(run: PrivateRun) -> Released:
             "at=FILE is not for this unit: the list of cells would be published, and which cells are of interest may "
             "tell which entries there are. Release the model, and predict at these cells from it."
         )
-    before = getattr(estimator, "release_id_", None)
-
-    def is_charged() -> bool:
-        # `fit` names the release right after the charge, so a new name means that there was one.
-        named = getattr(estimator, "release_id_", None)
-        return estimator.ledger is not None and named is not None and named != before
-
-    with note_charges(is_charged), warnings.catch_warnings():
+    leftovers = find_leftovers(run.output)
+    charged, stands = None, None
+    with (
+        tell_charges(estimator.ledger, lambda: charged),
+        note_errors(lambda: stands),
+        warnings.catch_warnings(),
+        contextlib.ExitStack() as places,
+    ):
         warnings.simplefilter("ignore")
-        tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape)
-        fill = choose_cells(filling, tensor, private=unit)
-        estimator.fit(tensor)
-        write_release(estimator, run.output, fill=fill, report=run.report)
+        # Both folders are there, and nobody else's, before anything is charged.
+        aside = None
         if run.diagnostics is not None:
-            write_diagnostics(run.diagnostics, estimator, tensor, report=run.report)
-    return _gather_facts(run, fill)
+            aside = places.enter_context(write_folder(run.diagnostics, private=True))
+        with write_folder(run.output) as staging:
+            tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape)
+            fill = choose_cells(filling, tensor, private=unit)
+            charged = estimator.fit(tensor).release_id_
+            fill_release(staging, estimator, fill=fill, report=run.report)
+        stands = f"{STANDS} {run.output}."
+        note_release(estimator, run.output)
+        if aside is not None:
+            fill_diagnostics(aside, estimator, tensor, report=run.report)
+    return _gather_facts(run, fill, leftovers)
 
 
 def _check_folders(output: Path, diagnostics: Path | None) -> None:
@@ -146,7 +157,7 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
         raise InputError("diagnostics and output must be folders apart: only one of them may be published.")
 
 
-def _gather_facts(run: PrivateRun, fill: Fill | None) -> Released:
+def _gather_facts(run: PrivateRun, fill: Fill | None, leftovers: tuple[Path, ...]) -> Released:
     estimator = run.estimator
     model: Any = estimator.model_
     names = [MODEL, GUARANTEE, CARD, *([] if fill is None else [fill.name]), *([REPORT] if run.report else [])]
@@ -168,4 +179,5 @@ def _gather_facts(run: PrivateRun, fill: Fill | None) -> Released:
         ledger=None if ledger is None else str(getattr(ledger, "path", ledger)),
         release_id=estimator.release_id_,
         diagnostics=run.diagnostics,
+        leftovers=leftovers,
     )

@@ -39,7 +39,7 @@ from tensorveil.runs.federate import (
     keep_log,
     log_rounds,
     read_group,
-    release_outcome,
+    release_reserved,
 )
 from tensorveil.runs.reading import Reading, read_privately
 from tensorveil.tensor import ObservedTensor, load_dataset
@@ -189,7 +189,7 @@ def _run_here(run: Simulation, agreement: Agreement, folder: Path) -> FederatedR
         "progress": log_rounds(),
         "settings": Settings(patience=600.0, timeout=600.0),  # ray takes its time to start workers on a busy machine
     }
-    with keep_log(folder / "server") as log:
+    with release_reserved(run.output, run.ledger) as release, keep_log(folder / "server") as log:
         if run.ray:
             from tensorveil.federated.flower.simulation import serve_simulated
 
@@ -197,7 +197,7 @@ def _run_here(run: Simulation, agreement: Agreement, folder: Path) -> FederatedR
         else:
             answers = [_make_client(folder, k).answer for k in range(n)]
             outcome = run_server(transport=InProcess(answers=answers), **server)
-        release_outcome(outcome, run.output)
+        release(outcome)
     return gather_facts(agreement, outcome, run.output, log)
 
 

@@ -32,7 +32,7 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.kernels.bayes_cp import Precisions, cp_bayes_mode
 from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
-from tensorveil.kernels.posterior import Posterior, random_posterior
+from tensorveil.kernels.posterior import BLOCK, Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.solvers.spectral import cp_factors, find_spectrum, subtract_biases, tucker_factors
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
@@ -183,7 +183,7 @@ def _start(task: Task, floor: float) -> _State:
             f'rank must give a core of at most {LARGEST_CORE} elements for solver="bayes"; got {size}. '
             'Try a smaller rank, or solver="als".'
         )
-    posterior = random_posterior(task.shape, task.ranks, _START_SPREAD, rng)
+    posterior = random_posterior(task.shape, task.ranks, _START_SPREAD, rng, compact=not task.core)
     core = None
     if task.core:
         core = CorePosterior(mean=rng.standard_normal(task.ranks), covariance=np.zeros((size, size)))
@@ -432,15 +432,22 @@ def _relevance(state: _State) -> None:
     posterior = state.posterior
     for mode, size in enumerate(posterior.shape):
         factor = posterior.factor(mode)
-        uncertain = posterior.squares(mode) - np.sum(factor**2, axis=0)
+        uncertain = posterior.squares(mode) - _sum_squares(factor, 0.0)
         center = posterior.sums(mode) / (size + 1)
-        square = np.sum((factor - center) ** 2, axis=0) + center**2
+        square = _sum_squares(factor, center) + center**2
         state.center[mode] = center
         state.alpha[mode] = _precision(size + 1, state.alpha[mode], uncertain, square)
         if state.beta is not None:
             rows = posterior.rows(mode)
             uncertain, square = np.sum(posterior.bias_variance[rows]), np.sum(posterior.bias[rows] ** 2)
             state.beta[mode] = float(_precision(size, state.beta[mode], uncertain, square))
+
+
+def _sum_squares(factor: Array, center: Array | float) -> Array:
+    """Return the sum over rows of (f - center)^2, by blocks of rows: long modes leave no room for a copy."""
+    blocks = [factor[low : low + BLOCK] for low in range(0, len(factor), BLOCK)]
+    total: Array = np.sum([np.sum((block - center) ** 2, axis=0) for block in blocks], axis=0)
+    return total
 
 
 def _precision(size: int, old: Array | float, uncertain: Array, square: Array) -> Array:

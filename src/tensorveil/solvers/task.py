@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.errors import InputError
 from tensorveil.solvers.loss import GAUSSIAN, Loss
 from tensorveil.tensor.entries import Entries, MemoryEntries, mean_square, mean_value
 
@@ -136,8 +138,11 @@ def standard_scaling(task: Task) -> Scaling:
     """Centre and scale to unit variance, where the loss allows it: settings then do not depend on the data's units."""
     if not task.loss.scalable:
         return Scaling(offset=0.0, scale=1.0)
-    offset = 0.0 if task.baseline == "none" else mean_value(task.entries)
-    spread = float(np.sqrt(mean_square(task.entries, offset)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        offset = 0.0 if task.baseline == "none" else mean_value(task.entries)
+        spread = float(np.sqrt(mean_square(task.entries, offset)))
+    if not (math.isfinite(offset) and math.isfinite(spread)):
+        raise InputError("values must have finite squares; these are too large. Measure them in another unit.")
     return Scaling(offset=offset, scale=spread if spread > 0 else 1.0)
 
 

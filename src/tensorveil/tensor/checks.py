@@ -31,6 +31,20 @@ def check_choice(name: str, value: object, choices: Any) -> None:
         raise InputError(f"{name} must be one of {', '.join(map(repr, words))}; got {value!r}.")
 
 
+def is_text(given: object) -> bool:
+    """Tell whether something is a text, which has letters where others have items."""
+    return isinstance(given, str | bytes)
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text, such as a name, is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_order(order: int, what: str) -> None:
     """Refuse tensors of fewer than two or more than eight modes."""
     if not MIN_ORDER <= order <= MAX_ORDER:
@@ -209,7 +223,7 @@ def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
     if bounds is None:
         return None
     try:
-        low, high = (float(bound) for bound in bounds)
+        low, high = (float(bound) for bound in (() if is_text(bounds) else bounds))
     except (TypeError, ValueError):
         low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high)):

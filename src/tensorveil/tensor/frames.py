@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,11 +97,38 @@ def choose_columns(
         if len(set(picked)) != len(picked) or value in picked:
             raise InputError("modes must name different columns, and not the value column.")
     checks.check_order(len(picked), "modes")
+    nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
+    if nameless:
+        raise InputError(
+            f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
+            "Name the columns to read, e.g. modes=['user', 'item'] and value='rating', or write the table without it."
+        )
     return picked, value
 
 
 def _name(mode: str | Mode) -> str:
     return mode.name if isinstance(mode, Mode) else mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shown:
+    """What errors call a column: by its name if the caller named it, else by its place.
+
+    A file without a header has its first row taken for names, and an error must not quote a row.
+    """
+
+    columns: tuple[str, ...]
+    modes: bool
+    value: bool
+
+    def mode(self, name: str) -> str:
+        return self._column(name, named=self.modes)
+
+    def value_column(self, name: str) -> str:
+        return self._column(name, named=self.value or name == VALUE)
+
+    def _column(self, name: str, *, named: bool) -> str:
+        return f"column {name!r}" if named else f"column {self.columns.index(name) + 1} of {len(self.columns)}"
 
 
 def table_to_tensor(
@@ -110,15 +138,21 @@ def table_to_tensor(
     *,
     labels: bool,
     index_base: int = 0,
+    sealed: bool = False,
     **options: Any,
 ) -> ObservedTensor:
-    """Encode the mode columns (each in its own thread) and build the tensor."""
+    """Encode the mode columns (each in its own thread) and build the tensor.
+
+    ``sealed`` compares a table with the digest in its description, if there is one.
+    """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
+    own = stored if sealed and modes is None and value is None else None
     if stored is not None and modes is None and value is None:
         modes, options = stored.modes, stored.options | options
         value = stored.value
     named = value is not None or VALUE in table.column_names
+    shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value)
     given = list(modes) if modes is not None else names
     table = table.select([*names, value])
@@ -129,9 +163,11 @@ def table_to_tensor(
         if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
             raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
         columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
+        if own is not None and not index_base:
+            own.check([column.astype(np.int32) for column in columns], _to_floats(table.column(value)))
         tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
         return tensor.with_origin(earlier.then(tensor.origin))
-    table = _without_nulls(table, names, value, options)
+    table = _without_nulls(table, names, value, options, shown)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
@@ -140,14 +176,16 @@ def table_to_tensor(
         if known is None and (not labels or isinstance(mode, Mode)):
             packed[axis] = _indices(column, axis, index_base)
             return Mode.from_trusted(names[axis], None)
-        found = encode_column(column, names[axis], known, packed[axis])
+        found = encode_column(column, shown.mode(names[axis]), known, packed[axis])
         return Mode.from_trusted(names[axis], found)
 
     # Arrow and numpy release the lock in their loops, so columns really run side by side.
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
         encoded = list(pool.map(encode, range(len(names))))
-    numbers = _numbers(table.column(len(names)), value)
+    numbers = _numbers(table.column(len(names)), shown.value_column(value))
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
+    if own is not None:
+        own.check(packed, numbers)
     tensor = ObservedTensor.from_columns(packed, numbers, modes=encoded, **options)
     numbered = any(
         mode.labels is not None and not (isinstance(asked, Mode) and asked.labels is not None)
@@ -224,7 +262,7 @@ def _to_floats(column: pa.ChunkedArray) -> Any:
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any]) -> pa.Table:
+def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any], shown: _Shown) -> pa.Table:
     """Settle nulls by the policy on missing entries."""
     if not table.num_rows:
         raise InputError("frame must hold at least one row; got an empty input. Check the source.")
@@ -237,9 +275,9 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
         return table
     for name in names:
         if table.column(name).null_count:
-            raise missing_label(name)
+            raise missing_label(shown.mode(name))
     raise InputError(
-        f"column {value!r} must not contain missing values (nulls). Remove such rows, or pass "
+        f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
     )
 
@@ -258,7 +296,7 @@ def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
     return checks.whole_numbers(array - base if base else array, axis)
 
 
-def _numbers(column: pa.ChunkedArray, name: str) -> Any:
+def _numbers(column: pa.ChunkedArray, where: str) -> Any:
     """Return the value column as a float array that the tensor may own."""
     import pyarrow as pa
 
@@ -269,7 +307,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> Any:
         column = column.cast(pa.float64())
     if not (types.is_integer(column.type) or types.is_floating(column.type)):
         raise InputError(
-            f"column {name!r} must hold numbers to serve as values; got {column.type}. "
+            f"{where} must hold numbers to serve as values; got {column.type}. "
             "Name the value column with value=..., or convert it."
         )
     array = column.to_numpy()
@@ -280,8 +318,11 @@ class StoredDescription:
     """What our own tables say about themselves: modes, labels, shape, bounds, and how they came about."""
 
     def __init__(self, text: bytes) -> None:
+        import pyarrow as pa
+
         try:
             facts = json.loads(text)
+            self.facts: dict[str, Any] = facts
             self.value: str = facts["value"]
             self.modes = [
                 Mode(name, None if packed is None else _unpack_labels(packed, name))
@@ -289,10 +330,19 @@ class StoredDescription:
             ]
             self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
             self.origin = Origin.from_json(facts.get("origin", {}))
-        except (ValueError, KeyError, TypeError):
-            self.modes = []
+            self.digest: str | None = facts.get("digest")
+        except (ValueError, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
+            self.modes = []  # not here: Arrow's text may hold pieces of memory
         if not self.modes:
             raise InputError("the table's tensorveil description is damaged. Remove it from the schema's metadata.")
+
+    def check(self, columns: Any, values: Any) -> None:
+        """Refuse rows that are not those that were described; rows without a value were never written."""
+        if self.digest is not None and self.digest != _digest(self.facts, columns, values):
+            raise InputError(
+                "the table is not the one that its tensorveil description speaks of: it is damaged, or was changed. "
+                "Write it again, or name modes and value to read it as any other table."
+            )
 
     def origin_of(self, modes: Sequence[str | Mode] | None, value: str | None) -> Origin:
         """Return how the entries came about, whatever columns are named now.
@@ -309,8 +359,19 @@ class StoredDescription:
 
 def stored_description(schema: pa.Schema) -> StoredDescription | None:
     """Return the description that `to_arrow` left in the schema, if there is one."""
-    text = (schema.metadata or {}).get(METADATA)
-    return None if text is None else StoredDescription(text)
+    known = schema.metadata or {}
+    if METADATA not in known and any(text.startswith(b'{"value": ') and b'"origin"' in text for text in known.values()):
+        return StoredDescription(b"")  # whose name is damaged
+    return StoredDescription(known[METADATA]) if METADATA in known else None
+
+
+def _digest(facts: Mapping[str, Any], columns: Any, values: Any) -> str:
+    """Return a digest of everything that a table of ours says: page checksums leave out what describes the pages."""
+    stated = {key: item for key, item in facts.items() if key != "digest"}
+    found = hashlib.sha256(json.dumps(stated, sort_keys=True).encode())
+    for array in (*columns, values):
+        found.update(np.ascontiguousarray(array).view(np.uint8).data if len(array) else b"")
+    return found.hexdigest()
 
 
 def _pack_labels(labels: Any) -> str:
@@ -329,12 +390,16 @@ def _unpack_labels(text: str, name: str) -> Any:
 
     from tensorveil.tensor.labels import to_numpy_labels
 
-    table = pa.ipc.open_stream(base64.b64decode(text)).read_all()
-    return to_numpy_labels(table.column(0).combine_chunks(), name)
+    table = pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
+    table.validate(full=True)
+    return to_numpy_labels(table.column(0).combine_chunks(), f"column {name!r}")
 
 
-def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
-    """Return one column per mode (labels, or indices where there are none) and the value column."""
+def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool = False) -> pa.Table:
+    """Return one column per mode (labels, or indices where there are none) and the value column.
+
+    With ``sealed`` its description holds a digest of all of it: for files, which nobody is to change.
+    """
     import pyarrow as pa
 
     names = [mode.name for mode in tensor.modes]
@@ -355,6 +420,8 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE) -> pa.Table:
         "bounds": tensor.bounds,
         "origin": tensor.origin.to_json(),
     }
+    if sealed:
+        facts["digest"] = _digest(facts, tensor.columns, tensor.values)
     table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])
     return table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
 

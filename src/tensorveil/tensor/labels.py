@@ -22,22 +22,25 @@ if TYPE_CHECKING:
 PARALLEL_ITEMS = 1 << 20
 
 
-def encode_column(column: pa.ChunkedArray, name: str, known: NDArray[Any] | None, out: IntArray) -> Any:
-    """Write the index of every label into `out`; return the labels (those given, or sorted new ones)."""
+def encode_column(column: pa.ChunkedArray, where: str, known: NDArray[Any] | None, out: IntArray) -> Any:
+    """Write the index of every label into `out`; return the labels (those given, or sorted new ones).
+
+    ``where`` is what errors call the column.
+    """
     if column.null_count:
-        raise missing_label(name)
-    chunks = [chunk for chunk in _as_dictionary(column, name).chunks if len(chunk)]
+        raise missing_label(where)
+    chunks = [chunk for chunk in _as_dictionary(column, where).chunks if len(chunk)]
     if not chunks:
-        raise InputError(f"column {name!r} must hold at least one row; got an empty input. Check the source.")
+        raise InputError(f"{where} must hold at least one row; got an empty input. Check the source.")
     dictionaries, owner = _distinct_dictionaries(chunks)
     items, maps = _merge(dictionaries)
     if items.null_count:
-        raise missing_label(name)
+        raise missing_label(where)
     codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
     if known is not None:
-        rank, labels = _known_ranks(items, known, name), known
+        rank, labels = _known_ranks(items, known, where), known
     else:
-        rank, labels = _sorted_ranks(items, _used_items(len(items), maps, codes, owner), name)
+        rank, labels = _sorted_ranks(items, _used_items(len(items), maps, codes, owner), where)
     ranks = [rank[places] for places in maps]
     place = 0
     for part, number in zip(codes, owner, strict=True):
@@ -45,7 +48,7 @@ def encode_column(column: pa.ChunkedArray, name: str, known: NDArray[Any] | None
         place += len(part)
     if known is not None and out.min() < 0:
         raise InputError(
-            f"column {name!r} contains a label that the given mode does not know. "
+            f"{where} contains a label that the given mode does not know. "
             "Encode with the modes of a tensor that holds all labels, or give the mode by name only."
         )
     return labels
@@ -106,15 +109,14 @@ def _used_items(count: int, maps: list[NDArray[Any]], codes: list[NDArray[Any]],
     return used
 
 
-def missing_label(name: str) -> InputError:
+def missing_label(where: str) -> InputError:
     """Return the error for nulls among labels."""
     return InputError(
-        f"column {name!r} must not contain missing labels (nulls). Fill them, or pass missing='drop' to "
-        "leave such rows out."
+        f"{where} must not contain missing labels (nulls). Fill them, or pass missing='drop' to leave such rows out."
     )
 
 
-def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _as_dictionary(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     """Dictionary-encode a column unless it is already."""
     import pyarrow as pa
 
@@ -124,6 +126,8 @@ def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if _is_view(column.type):
         column = column.cast(pa.large_string())
     kind = column.type
+    if types.is_floating(kind):
+        column = _without_minus_zero(column)
     if not (
         types.is_string(kind)
         or types.is_large_string(kind)
@@ -134,10 +138,20 @@ def _as_dictionary(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         or types.is_timestamp(kind)
     ):
         raise InputError(
-            f"column {name!r} must hold strings, numbers or dates to serve as labels; got {kind}. "
+            f"{where} must hold strings, numbers or dates to serve as labels; got {kind}. "
             "Convert it, or leave it out of modes."
         )
     return column.dictionary_encode()
+
+
+def _without_minus_zero(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column in which minus zero is zero: the two are equal, so they are one label."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_float16(column.type):  # which Arrow cannot compute with
+        column = column.cast(pa.float32())
+    return pc.if_else(pc.equal(column, 0.0), pa.scalar(0.0, column.type), column)
 
 
 def _is_view(kind: pa.DataType) -> bool:
@@ -146,19 +160,19 @@ def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(kind))
 
 
-def _sorted_ranks(dictionary: pa.Array, used: NDArray[np.bool_], name: str) -> tuple[IntArray, NDArray[Any]]:
+def _sorted_ranks(dictionary: pa.Array, used: NDArray[np.bool_], where: str) -> tuple[IntArray, NDArray[Any]]:
     """Return the rank of every dictionary item among the labels that occur, and those labels, sorted."""
     import pyarrow.compute as pc
 
     if len(dictionary) >= MAX_SIZE:
-        raise InputError(f"column {name!r} must hold fewer than {MAX_SIZE} different labels.")
+        raise InputError(f"{where} must hold fewer than {MAX_SIZE} different labels.")
     order = pc.array_sort_indices(dictionary).to_numpy()
     order = order[used[order]]
     rank = np.full(len(dictionary), -1, np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    labels = to_numpy_labels(dictionary.take(_indices(order)), name)
+    labels = to_numpy_labels(dictionary.take(_indices(order)), where)
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise missing_label(name)
+        raise missing_label(where)
     return rank, labels
 
 
@@ -175,12 +189,12 @@ def to_arrow_labels(labels: NDArray[Any]) -> pa.Array:
     return pa.array(labels.tolist(), pa.string()) if labels.dtype.kind == "T" else pa.array(labels)
 
 
-def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArray:
+def _known_ranks(dictionary: pa.Array, known: NDArray[Any], where: str) -> IntArray:
     """Return the position of every dictionary item among the known labels, -1 if unknown."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    items = to_numpy_labels(dictionary, name)
+    items = to_numpy_labels(dictionary, where)
     if (items.dtype.kind == "T") != (known.dtype.kind == "T"):
         return np.full(len(items), -1, np.int32)
     try:
@@ -191,7 +205,7 @@ def _known_ranks(dictionary: pa.Array, known: NDArray[Any], name: str) -> IntArr
     return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
 
-def to_numpy_labels(labels: pa.Array, name: str) -> NDArray[Any]:
+def to_numpy_labels(labels: pa.Array, where: str) -> NDArray[Any]:
     """Return Arrow labels as numpy: strings as StringDType, numbers and dates as they are."""
     import pyarrow as pa
 
@@ -202,5 +216,5 @@ def to_numpy_labels(labels: pa.Array, name: str) -> NDArray[Any]:
         labels = labels.cast(pa.timestamp(labels.type.unit))  # numpy has no zones: UTC instants
     array = np.array(labels.to_numpy(zero_copy_only=False))
     if array.dtype.kind == "O":
-        raise InputError(f"column {name!r} must hold strings, numbers or dates to serve as labels.")
+        raise InputError(f"{where} must hold strings, numbers or dates to serve as labels.")
     return array

@@ -33,7 +33,7 @@ class Mode:
     labels: NDArray[Any] | None = None
 
     def __init__(self, name: str, labels: ArrayLike | None = None) -> None:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name.strip():
             raise InputError("Mode name must be a non-empty string. Try Mode('user').")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name))
@@ -117,6 +117,8 @@ def _label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
             raise InputError(f"labels of mode {name!r} contain a missing label. Give every index a label.")
         if all(isinstance(item, str) for item in items):
             return _text(array)
+    if array.dtype.kind == "f":
+        array = array + array.dtype.type(0)  # minus zero becomes zero, its equal
     # np.asarray(["a", 1]) quietly gives strings, so the mixture shows only as an object array.
     if array.dtype.kind not in LABEL_KINDS:
         raise InputError(f"labels of mode {name!r} must be all strings, all numbers or all dates.")

@@ -83,8 +83,9 @@ def study(
 
 
 def _show_list(listings: list[StudyListing]) -> None:
-    from rich.markup import escape
     from rich.table import Table
+
+    from tensorveil.cli.common import escape
 
     table = Table("name", "what", "quick", "in full", "needs", caption="minutes of one core; processes share them")
     for each in listings:
@@ -97,7 +98,7 @@ def _show_list(listings: list[StudyListing]) -> None:
 
 
 def _show(results: list[StudyResult], output: Path) -> None:
-    from rich.markup import escape
+    from tensorveil.cli.common import escape
 
     out = console()
     for each in results:

@@ -127,5 +127,9 @@ class Asking:
         return np.frombuffer(state.to_bytes(), dtype=np.uint8)
 
     def first(self, client: Any, inboxes: Any, state: Any = None) -> Any:
-        arrays = {"state": self.state(state), "inbox": np.frombuffer(inboxes[client], dtype=np.uint8)}
-        return self.ask(client, "sum", 0, client, arrays)
+        self.deliver(client, inboxes[client])
+        return self.ask(client, "sum", 0, client, {"state": self.state(state)})
+
+    def deliver(self, client: Any, inbox: Any) -> Any:
+        reply = self.ask(client, "inbox", -1, client, {"inbox": np.frombuffer(inbox, dtype=np.uint8)})
+        return reply.arrays["unreadable"].tolist()

@@ -23,7 +23,9 @@ def test_a_question_is_answered_once(tmp_path: Path) -> None:
         asking.ask(0, "share", -1, 0, {f"hello-{k}": hello for k, hello in enumerate(asking.hellos)})
     asking.first(0, inboxes)
     with pytest.raises(RefusedError, match="answered before"):
-        asking.first(0, inboxes)
+        asking.deliver(0, inboxes[0])
+    with pytest.raises(RefusedError, match="answered before"):
+        asking.ask(0, "sum", 0, 0, {"state": asking.state()})
     present = {"present": np.array([1, 1, 0], dtype=np.uint8)}
     asking.ask(0, "unmask", 0, 0, present)
     with pytest.raises(RefusedError, match="answered before"):
@@ -53,10 +55,11 @@ def test_no_sum_before_all_shares_are_there(tmp_path: Path) -> None:
     inboxes = asking.share()
     with pytest.raises(RefusedError, match="missing"):
         asking.ask(0, "sum", 0, 0, {"state": asking.state()})
-    with pytest.raises(RefusedError, match="cannot be opened"):
-        asking.first(0, [inboxes[1]] * 3)
     with pytest.raises(RefusedError, match="wrong length"):
-        asking.first(0, [inboxes[0][:-1]] * 3)
+        asking.deliver(0, inboxes[0][:-1])
+    assert asking.deliver(0, inboxes[1]) == [1, 1, 1]
+    with pytest.raises(RefusedError, match="missing"):
+        asking.ask(0, "sum", 0, 0, {"state": asking.state()})
     assert not Home.of(asking.homes[0], asking.agreement.digest).was_begun()
 
 

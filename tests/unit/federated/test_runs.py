@@ -1,5 +1,6 @@
 """Whole runs in one process: the same as centrally, whoever drops out, lies or replays; budgets charged rightly."""
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,15 @@ import pytest
 from tensorveil.errors import InputError
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
-from tensorveil.federated.errors import AbandonedError
+from tensorveil.federated.errors import AbandonedError, RefusedError
 from tensorveil.federated.identity import load_identity, make_identity
 from tensorveil.federated.server import Settings, run_server
 from tensorveil.federated.transport import InProcess
 from tensorveil.federated.trust import Trust
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Budget, BudgetExceededError, Ledger
+from tensorveil.release.release import write_release
 from tensorveil.rounds import run_recipe
-from tensorveil.runs.federate import release_outcome
 from tests import chance
 from tests.unit.federated.federated_cases import agreed, clients_of, in_process, ratings, split_users
 
@@ -90,7 +91,7 @@ def test_a_trusted_server_with_a_seed_says_so(tmp_path: Path) -> None:
     outcome = run_server(agreement, key, transport, **seeded)
     assert outcome.guarantee_.sentence().startswith("NOT PRIVATE")
     with pytest.raises(InputError):
-        release_outcome(outcome, tmp_path / "release")
+        write_release(outcome, tmp_path / "release")
 
 
 class Wire:
@@ -213,7 +214,7 @@ def test_a_client_that_leaves_for_good_is_missed_in_every_round_from_then_on(tmp
     assert list(outcome.missing.values()) == [(2,)] * (len(agreement.recipe.rounds) - 1)
     (charge,) = Ledger.open(path).entries()
     assert charge.event == agreement.event
-    folder = release_outcome(outcome, tmp_path / "release")
+    folder = write_release(outcome, tmp_path / "release")
     assert sorted(p.name for p in folder.iterdir()) == ["MODEL_CARD.md", "guarantee.json", "model.npz", "report.html"]
     (charge,) = Ledger.open(path).entries()
     assert charge.status == "released"
@@ -340,3 +341,63 @@ def test_agreements_are_read_back_strictly(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(InputError, match="not an agreement"):
         Agreement.load(tmp_path / "broken.json")
+
+
+class Moving:
+    """A transport in which a client is restarted: its node leaves, and another one comes in its place later."""
+
+    def __init__(self, clients: Any, *, leaves: int, returns: int) -> None:
+        self.answers = {node: client.answer for node, client in enumerate(clients)}
+        self.leaves, self.returns = leaves, returns
+        self.rounds = 0
+
+    def nodes(self) -> Any:
+        return sorted(self.answers)
+
+    def exchange(self, messages: Any, timeout: Any) -> Any:
+        asked = {wire.decode(content, len(content)).kind for content in messages.values()}
+        if "sum" in asked and len(messages) > 1:
+            self.rounds += 1
+        replies = {}
+        for node, content in messages.items():
+            with contextlib.suppress(RefusedError):
+                replies[node] = self.answers[node](content)
+        if self.rounds == self.leaves and 2 in self.answers:
+            self.gone = self.answers.pop(2)
+        if self.rounds == self.returns and 17 not in self.answers:
+            self.answers[16], self.answers[17] = self.refuse, self.gone
+        return replies
+
+    def refuse(self, content: bytes) -> bytes:
+        raise RefusedError("nobody knows this one")
+
+
+@pytest.mark.parametrize("kind", ["aggregator", "secure"])
+def test_a_client_that_was_restarted_is_taken_back(tmp_path: Path, kind: str) -> None:
+    more: Any = {"drop_outs": 1} if kind == "secure" else {}
+    agreement, key, clients, _, _ = in_process(tmp_path, kind, n=4, sweeps=2, **more)
+    outcome = run_server(agreement, key, Moving(clients, leaves=1, returns=3), settings=HASTE)
+    names = [this.name for this in agreement.recipe.rounds]
+    assert list(outcome.missing) == names[1:2]
+    assert outcome.missing[names[1]] == (2,)
+
+
+def test_a_server_that_is_started_again_tells_the_truth(tmp_path: Path) -> None:
+    from tensorveil.federated.home import Home
+    from tensorveil.runs.federate import SERVED, check_unused
+
+    path = ledger_at(tmp_path / "ratings.ledger")
+    agreement, key, _, transport, _ = in_process(tmp_path, "aggregator")
+    memory = Home.of(tmp_path / "server", agreement.digest)
+    check_unused(memory, path)
+
+    def begin(release_id: str) -> None:
+        memory.keep(SERVED, release_id.encode())
+        check_unused(memory, path)  # nothing is charged yet, so the run may begin again
+
+    run_server(agreement, key, transport, ledger=path, settings=HASTE, begin=begin)
+    (charge,) = Ledger.open(path).entries()
+    with pytest.raises(AbandonedError, match=f"charge {charge.release_id} in"):
+        check_unused(memory, path)
+    with pytest.raises(AbandonedError, match="Make a new one"):
+        check_unused(memory, None)

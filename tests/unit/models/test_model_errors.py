@@ -114,7 +114,7 @@ def test_a_file_with_broken_errors_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    with pytest.raises(InputError, match="masses"):
+    with pytest.raises(InputError, match=r"masses|were changed"):
         load_model(path)
 
 

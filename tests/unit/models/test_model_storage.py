@@ -124,7 +124,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
     def fail(*_: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(storage, "_add_labels", fail)
+    monkeypatch.setattr(storage, "_add_array", fail)
     with pytest.raises(OSError, match="disk full"):
         random_model("cp", seed=1).save(path)
     assert path.read_bytes() == before

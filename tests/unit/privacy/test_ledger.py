@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -390,3 +392,106 @@ def test_threads_cannot_overspend(tmp_path: Path) -> None:
         thread.join()
     assert len(accepted) == 10 == len(ledger.entries())
     assert sorted(charge.number for charge in accepted) == list(range(1, 11))
+
+
+def charge_often(ledger: Any, times: int = 3) -> None:
+    for number in range(times):
+        ledger.charge(Pure(0.01), "mean", f"release {number}")
+
+
+@pytest.mark.parametrize("lost", [None, "-wal"])
+def test_another_kind_of_journal_is_refused(tmp_path: Path, lost: str | None) -> None:
+    """Charges in a write-ahead log are forgotten with it; the ledger must not go on as if they had never been."""
+    ledger = make(tmp_path)
+    charge_often(ledger)
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("UPDATE charges SET purpose = purpose")
+        connection.commit()
+        if lost is not None:
+            ledger.path.with_name(ledger.path.name + lost).unlink()
+        for attempt in (ledger.entries, lambda: Ledger.open(ledger.path), lambda: charge_often(ledger)):
+            with pytest.raises(LedgerError, match="another kind of journal"):
+                attempt()
+
+
+def test_a_journal_without_side_files_is_refused_too(tmp_path: Path) -> None:
+    ledger = make(tmp_path)
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+    assert not ledger.path.with_name(ledger.path.name + "-wal").exists()
+    with pytest.raises(LedgerError, match="another kind of journal"):
+        ledger.entries()
+
+
+def test_a_second_name_is_refused(tmp_path: Path) -> None:
+    ledger = make(tmp_path)
+    (tmp_path / "copy.ledger").hardlink_to(ledger.path)
+    for path in (ledger.path, tmp_path / "copy.ledger"):
+        with pytest.raises(LedgerError, match="second name"):
+            Ledger.open(path)
+    (tmp_path / "copy.ledger").unlink()
+    assert Ledger.open(ledger.path) == ledger
+
+
+def test_the_name_under_which_a_ledger_was_made_does_no_harm(tmp_path: Path) -> None:
+    """A crash between the two names of a new ledger leaves both."""
+    ledger = make(tmp_path)
+    part = tmp_path / ".data.ledger.0123.part"
+    part.hardlink_to(ledger.path)
+    assert Ledger.open(ledger.path) == ledger
+    assert not part.exists()
+
+
+def test_a_link_to_a_ledger_is_the_ledger(tmp_path: Path) -> None:
+    ledger = make(tmp_path)
+    (tmp_path / "link").symlink_to(ledger.path)
+    charge_often(Ledger.open(tmp_path / "link"))
+    assert len(ledger.entries()) == 3
+    assert ledger.has("release 2")
+    assert not ledger.has("release 3")
+
+
+def test_bytes_in_place_of_text_are_damage(tmp_path: Path) -> None:
+    ledger = make(tmp_path)
+    charge_often(ledger)
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        connection.execute("UPDATE charges SET purpose = x'00ff' WHERE number = 2")
+        connection.commit()
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.entries()
+
+
+RACER = """
+import sys
+from tensorveil.privacy import BudgetExceededError, Ledger, Pure
+ledger, me, times = Ledger.open(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+refused = 0
+for number in range(times):
+    try:
+        ledger.charge(Pure(0.001), "race", f"{me}-{number}")
+    except BudgetExceededError:
+        refused += 1
+print(refused)
+"""
+
+
+def race(path: Path, times: int) -> list[int]:
+    command = [sys.executable, "-c", RACER, str(path)]
+    racers = [
+        subprocess.Popen([*command, str(me), str(times)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for me in range(4)
+    ]
+    told = [racer.communicate() for racer in racers]
+    assert all(racer.returncode == 0 for racer in racers), [err[-300:] for _, err in told]
+    return [int(out) for out, _ in told]
+
+
+@pytest.mark.parametrize("times", [15, pytest.param(500, marks=pytest.mark.slow)])
+def test_racing_processes_lose_nothing_and_none_gives_up(tmp_path: Path, times: int) -> None:
+    """The budget covers nine in ten of what four processes ask for together."""
+    covered = 4 * times * 9 // 10
+    ledger = make(tmp_path, Budget(epsilon=0.001 * covered + 1e-9, delta=0.0))
+    refused = race(ledger.path, times)
+    assert len(ledger.entries()) == covered
+    assert sum(refused) == 4 * times - covered

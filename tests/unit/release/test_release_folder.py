@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tensorveil.errors import InputError
-from tensorveil.release.folder import check_folder, write_folder
+from tensorveil.release.folder import check_folder, find_leftovers, write_folder
 from tensorveil.release.names import RESULT_FILES
 
 
@@ -93,6 +93,7 @@ def test_a_failed_swap_restores_the_old_result(tmp_path: Path, monkeypatch: pyte
         return real(self, other)
 
     monkeypatch.setattr(type(target), "rename", rename)
+    monkeypatch.setattr("tensorveil.release.folder.exchange_names", lambda one, other: False)
     with pytest.raises(OSError, match="no"), write_folder(target, ours=RESULT_FILES, force=True) as folder:
         fill(folder)
     assert (target / "model.npz").read_text() == "old"
@@ -145,3 +146,90 @@ def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkey
     inside = {path.stat().st_ino for path in (target, target / "inner", target / "inner" / "model.npz")}
     assert {number for number, named in flushed if not named} == inside
     assert [number for number, named in flushed if named] == [tmp_path.stat().st_ino]
+
+
+def test_a_forced_result_is_swapped_at_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no moment is the name without a folder: a kill finds the old result there, or the new one."""
+    target = tmp_path / "result"
+    target.mkdir()
+    fill(target, "old")
+    monkeypatch.setattr(type(target), "rename", lambda self, other: pytest.fail("a rename leaves a gap"))
+    with write_folder(target, ours=RESULT_FILES, force=True) as folder:
+        fill(folder)
+    assert (target / "model.npz").read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_earlier_result_gets_its_name_back(tmp_path: Path) -> None:
+    """Where names cannot be exchanged, a kill may leave the earlier result under a hidden name."""
+    target, hidden = tmp_path / "result", tmp_path / ".result.0123456789abcdef.old"
+    hidden.mkdir()
+    fill(hidden, "old")
+    with pytest.raises(InputError, match="already exists"):
+        check_folder(target, ours=RESULT_FILES)
+    assert (target / "model.npz").read_text() == "old"
+    assert not hidden.exists()
+
+
+def test_a_folder_is_reserved_from_the_first_moment_on(tmp_path: Path) -> None:
+    with write_folder(tmp_path / "result") as folder:
+        assert find_leftovers(tmp_path / "result") == ()
+        with pytest.raises(InputError, match="another run is writing"), write_folder(tmp_path / "result"):
+            pytest.fail("the same folder twice")
+        fill(folder)
+    assert (tmp_path / "result" / "model.npz").exists()
+
+
+def test_what_a_killed_run_left_is_told_from_what_is_being_written(tmp_path: Path) -> None:
+    left = tmp_path / ".result.0123456789abcdef.part"
+    left.mkdir()
+    (tmp_path / ".result.notes.part").mkdir()  # not a name of ours
+    assert find_leftovers(tmp_path / "result") == (left,)
+    with write_folder(tmp_path / "result") as folder:
+        fill(folder)
+    assert left.is_dir()  # it may hold an earlier result, so it is named, not removed
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "ü" * 120])
+def test_long_names_have_room_for_the_hidden_ones(tmp_path: Path, name: str) -> None:
+    with write_folder(tmp_path / name) as folder:
+        fill(folder)
+    assert (tmp_path / name / "model.npz").exists()
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be used"), write_folder(tmp_path / ("x" * 300)):
+        pytest.fail("no such folder can be made")
+
+
+def test_a_place_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot be made"), write_folder("/proc/release"):
+        pytest.fail("nothing can be made there")
+
+
+def modes(folder: Path) -> dict[str, str]:
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in (folder, *folder.iterdir())}
+
+
+def test_private_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with write_folder(tmp_path / "mine", private=True) as folder:
+            assert oct(folder.stat().st_mode & 0o777) == "0o700"
+            fill(folder)
+        with write_folder(tmp_path / "all") as folder:
+            fill(folder)
+    finally:
+        os.umask(before)
+    assert modes(tmp_path / "mine") == {"mine": "0o700", "model.npz": "0o600"}
+    assert modes(tmp_path / "all") == {"all": "0o755", "model.npz": "0o644"}
+
+
+def test_a_forced_result_keeps_permissions(tmp_path: Path) -> None:
+    target = tmp_path / "result"
+    target.mkdir(mode=0o700)
+    fill(target, "old")
+    (target / "model.npz").chmod(0o640)
+    with write_folder(target, ours=RESULT_FILES, force=True) as folder:
+        fill(folder)
+    assert modes(target) == {"result": "0o700", "model.npz": "0o640"}

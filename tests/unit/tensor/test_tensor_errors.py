@@ -126,7 +126,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     # tables
     "null label": (
         lambda: ObservedTensor.from_frame(with_cell("user", None)),
-        "column 'user' must not contain missing labels",
+        "column 1 of 3 must not contain missing labels",
     ),
     "null value": (
         lambda: ObservedTensor.from_frame(with_cell("value", None)),
@@ -160,11 +160,11 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "lists as labels": (
         lambda: ObservedTensor.from_frame(pa.table({"a": [[LABEL]], "b": ["x"], "value": [VALUE]})),
-        "column 'a' must hold strings, numbers or dates",
+        "column 1 of 3 must hold strings, numbers or dates",
     ),
     "nan label column": (
         lambda: ObservedTensor.from_frame(pa.table({"a": [VALUE, np.nan], "b": ["x", "y"], "value": [VALUE, 1]})),
-        "column 'a' must not contain missing labels",
+        "column 1 of 3 must not contain missing labels",
     ),
     "label the mode lacks": (
         lambda: ObservedTensor.from_frame(FRAME, modes=[Mode("user", ["b"]), "film"]),
@@ -228,7 +228,7 @@ FILES = {
     "words.csv": (lambda path: path.write_text(f"a,b,value\nx,y,{LABEL}\n"), "column 'value' must hold numbers"),
     "label.csv": (
         lambda path: path.write_text(f"a,b,value\n,{LABEL},{VALUE}\nx,y,1\n"),
-        "'a' must not contain missing labels",
+        "column 1 of 3 must not contain missing labels",
     ),
     "value.csv": (
         lambda path: path.write_text(f"a,b,value\nx,{LABEL},\nx,y,1\n"),
@@ -246,7 +246,7 @@ FILES = {
     "nan.tns": (lambda path: path.write_text(f"1 {INDEX} nan\n"), "must not contain NaN"),
     "narrow.tns": (lambda path: path.write_text(f"{INDEX} {VALUE}\n"), "2 to 8 modes; got 1"),
     "cut.tns.gz": (lambda path: path.write_bytes(gzip.compress(b"1 2 3\n" * 5000)[:30]), "damaged or cut short"),
-    "noise.npz": (lambda path: path.write_text(LABEL), "must be a tensorveil .npz"),
+    "noise.npz": (lambda path: path.write_text(LABEL), "readable NPZ"),
     "foreign.npz": (lambda path: np.savez(path, a=[VALUE]), "must be a tensorveil .npz.*from_dense"),
     "noise.mat": (lambda path: path.write_text(LABEL * 50), "readable MATLAB"),
 }

@@ -391,7 +391,7 @@ def test_times_with_a_zone_become_instants() -> None:
 
 def test_nulls_inside_a_dictionary_are_missing_labels() -> None:
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", None]))
-    with pytest.raises(InputError, match="column 'a' must not contain missing labels"):
+    with pytest.raises(InputError, match="column 1 of 3 must not contain missing labels"):
         ObservedTensor.from_frame(frame_of(coded))
 
 

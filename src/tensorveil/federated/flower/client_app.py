@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tensorveil.errors import TensorveilError
@@ -53,9 +54,17 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
                     if token is None:
                         time.sleep(POLL)
                     else:
-                        serve_task(place, token, lambda body: _answer(client, body, on_answer))
+                        _serve(partial(serve_task, place, token, lambda body: _answer(client, body, on_answer)))
         finally:
             claimer.close()
+
+
+def _serve(work: Callable[[], None]) -> None:
+    """Work on a task; where its node has left meanwhile, the loop around this finds out."""
+    try:
+        work()
+    except Exception as error:  # of Flower's, whose text may quote what it carries
+        log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
 
 
 def _await(channel: Channel) -> None:
@@ -90,6 +99,9 @@ def _answer(client: Client, body: bytes, on_answer: Callable[[str], None] | None
         return None
     except TensorveilError as error:
         log.error("no answer: %s", error)
+        return None
+    except Exception as error:  # whatever a message leads to, the client goes on; its text might quote data
+        log.error("no answer: unexpected %s", type(error).__name__)
         return None
     if on_answer is not None:
         on_answer(wire.decode(reply, len(reply)).kind)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import httpx
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.common.constant import SubStatus
 from flwr.common.serde import run_from_proto
@@ -36,6 +37,7 @@ RECORD: Final = "tensorveil"
 REFUSED: Final = 400  # our code for an answer that was refused
 SERVER_TASK, CLIENT_TASK = TaskType.SERVER_APP, TaskType.CLIENT_APP
 POLL: Final = 0.1  # seconds
+RETRIES: Final = 15.0  # seconds after which whoever does not answer counts as having left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +62,23 @@ class Place:
             insecure=self.certificates is None,
             root_certificates=self.certificates,
             interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"), guard],
-            retry_invoker=make_simple_http_retry_invoker(),
+            retry_invoker=_retry_for(RETRIES),
         )
 
 
+def _retry_for(seconds: float) -> Any:
+    """Return Flower's way of trying again, with an end: by itself it would try for ever, also where nobody is left."""
+    invoker = make_simple_http_retry_invoker()
+    invoker.max_time = seconds
+    return invoker
+
+
 def claim(client: RuntimeHttpClient, kind: str) -> str | None:
-    """Claim the next task of a kind, and return its token; None if there is no task."""
-    found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[kind]))
+    """Claim the next task of a kind, and return its token; None if there is no task, or nobody who offers any."""
+    try:
+        found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[kind]))
+    except httpx.TransportError:
+        return None
     return str(found.token) if found.HasField("task") and found.token else None
 
 

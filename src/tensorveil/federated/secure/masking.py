@@ -94,13 +94,21 @@ def seal_shares(seed: bytes, me: int, everyone: Sequence[bytes], run: str, round
 
 def open_shares(seed: bytes, me: int, everyone: Sequence[bytes], run: str, inbox: Sequence[bytes]) -> bytes:
     """Open the shares that every client sealed for this one, in order; refuse if any of them cannot be opened."""
-    opened = []
+    opened = open_each(seed, me, everyone, run, inbox)
+    if any(shares is None for shares in opened):
+        raise RefusedError("a peer's shares cannot be opened")
+    return b"".join(shares for shares in opened if shares is not None)
+
+
+def open_each(seed: bytes, me: int, everyone: Sequence[bytes], run: str, inbox: Sequence[bytes]) -> list[bytes | None]:
+    """Open the shares that every client sealed for this one, in order; None where they cannot be opened."""
+    opened: list[bytes | None] = []
     for sender, sealed in enumerate(inbox):
         try:
             opened.append(_box(seed, sender, me, me, everyone, run).decrypt(bytes(12), sealed, None))
         except InvalidTag:
-            raise RefusedError("a peer's shares cannot be opened") from None
-    return b"".join(opened)
+            opened.append(None)
+    return opened
 
 
 def _box(seed: bytes, sender: int, receiver: int, me: int, everyone: Sequence[bytes], run: str) -> AESGCM:

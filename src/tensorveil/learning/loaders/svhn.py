@@ -17,11 +17,11 @@ def read(folder: Path) -> Parts:
 
 
 def _part(path: Path) -> Samples:
-    from tensorveil.tensor.files.matlab import load_variables
+    from tensorveil.tensor.files.matlab import load_arrays
 
     if not path.is_file():
         raise DataNotFoundError(f"{path.name} is expected in {path.parent.name}/. Put the file there.")
-    found = load_variables(path)
+    found = load_arrays(path)
     if "X" not in found or "y" not in found or found["X"].ndim != 4 or found["X"].shape[:3] != (32, 32, 3):
         raise damage_error(path)
     images, labels = np.moveaxis(found["X"], (3, 2), (0, 1)), np.asarray(found["y"]).reshape(-1).astype(np.int64)

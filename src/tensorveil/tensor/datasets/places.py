@@ -61,9 +61,9 @@ class Source:
     def _load(self) -> Mapping[str, NDArray[Any]]:
         """Load the arrays of an .npz, the array of an .npy (as `tensor`), or the numeric variables of a .mat."""
         if self.path.suffix == ".mat":
-            from tensorveil.tensor.files.matlab import load_variables
+            from tensorveil.tensor.files.matlab import load_arrays
 
-            return load_variables(self.path)
+            return load_arrays(self.path)
         arrays = None
         with suppress(ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
             loaded = np.load(io.BytesIO(self.path.read_bytes()), allow_pickle=False)

@@ -63,6 +63,8 @@ class Format:
         What ``format=`` and ``--format`` take.
     endings
         How file names end, each beginning with a dot: (".csv", ".csv.gz").
+    magic
+        How its files begin, whatever they are called; nothing for text.
     read
         Reads a tensor: (path, layout, options of `ObservedTensor`).
     write
@@ -75,6 +77,8 @@ class Format:
         Reads a dense array: (path, name of the variable or None).
     write_array
         Writes a dense array: (array, temporary path, names of its columns or None).
+    check_array
+        Refuses shapes of arrays that the format cannot hold, before anything is computed for them.
     create_array
         Makes an array of floats on disk, to be filled chunk by chunk: (temporary path, shape).
     exact
@@ -83,12 +87,14 @@ class Format:
 
     name: str
     endings: tuple[str, ...]
+    magic: tuple[bytes, ...] = ()
     read: Callable[[Path, Layout, dict[str, Any]], ObservedTensor] | None = None
     write: Callable[[ObservedTensor, Path, str], None] | None = None
     read_table: TableReader | None = None
     write_table: Callable[[pa.Table, Path], None] | None = None
     read_array: Callable[[Path, str | None], DenseFile] | None = None
     write_array: Callable[[Array, Path, Sequence[str] | None], None] | None = None
+    check_array: Callable[[tuple[int, ...]], None] | None = None
     create_array: Callable[[Path, tuple[int, ...]], np.memmap[Any, Any]] | None = None
     exact: bool = True
 
@@ -101,6 +107,11 @@ class Format:
             writer = reader.replace("read", "write")
             if (getattr(self, reader) is None) != (getattr(self, writer) is None):
                 raise TypeError(f"format {self.name!r} must have both {reader} and {writer}, or neither.")
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return self.name.capitalize() if len(self.name) > 3 else self.name.upper()
 
     @property
     def is_table(self) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import pkgutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, TensorveilError
+from tensorveil.memory import file_too_large
 from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.modes import Mode
@@ -20,6 +23,8 @@ from tensorveil.tensor.options import FrameOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Result = TypeVar("Result")
 
 
 @cache
@@ -57,6 +62,51 @@ def _with_ending(path: Path) -> Format | None:
 
 def _list_endings(some: Iterable[Format]) -> str:
     return ", ".join(ending for each in some for ending in each.endings)
+
+
+# Files that may hold anything.
+
+
+def read_guarded(read: Callable[[], Result], name: str, what: str = "path") -> Result:
+    """Read a file; whatever a reader runs into becomes an error of ours, without its text, which may quote the file."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they may quote the file too
+            return read()
+    except TensorveilError:
+        raise
+    except MemoryError:
+        problem: InputError = file_too_large()
+    except OSError as error:
+        why = f" ({error.strerror})" if error.errno in (errno.EIO, errno.EACCES, errno.EPERM) else ""
+        problem = _damaged(name, what, why)
+    except Exception:
+        problem = _damaged(name, what)
+    raise problem
+
+
+def _damaged(name: str, what: str, why: str = "") -> InputError:
+    return InputError(
+        f"{what} cannot be read as {name}{why}. The file is damaged or cut short, or has another format: name it with "
+        "format=..."
+    )
+
+
+def check_content(path: Path, picked: Format) -> None:
+    """Refuse a file whose first bytes say that it has another format than its name."""
+    longest = max(len(magic) for each in formats().values() for magic in each.magic)
+    try:
+        with path.open("rb") as file:
+            head = file.read(longest)
+    except OSError as error:
+        raise InputError(f"path cannot be read ({error.strerror}). Check the path.") from None
+    if picked.magic and not head.startswith(picked.magic):
+        raise InputError(f"path must be a readable {picked.title} file; its contents do not begin like one.")
+    others = [each.name for each in formats().values() if each.magic and head.startswith(each.magic)]
+    if others and picked.name not in others:
+        raise InputError(
+            f"path is called like a {picked.name} file, but holds {others[0]}. Rename it, or say format={others[0]!r}."
+        )
 
 
 # Tensors.
@@ -116,8 +166,12 @@ def read(
         variable=variable,
         missing_value=missing_value,
     )
-    assert picked.read is not None  # pick_format takes care of that
-    return picked.read(file, layout, {**options})
+    if unknown := options.keys() - FrameOptions.__annotations__.keys():
+        raise TypeError(f"read() got unexpected options: {', '.join(sorted(unknown))}.")
+    reader = picked.read
+    assert reader is not None  # pick_format takes care of that
+    check_content(file, picked)
+    return read_guarded(lambda: reader(file, layout, {**options}), picked.name)
 
 
 def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -> None:  # noqa: A002
@@ -169,19 +223,23 @@ def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
     text
         Names of columns that are text even if they look like numbers: the label "007" must not turn into 7.
     """
-    import pyarrow as pa
-
     found = table_format(path)
-    assert found.read_table is not None  # or it would be no table
-    try:
-        return found.read_table(path, text=text)
-    except pa.ArrowException:  # its text may quote the data
-        raise InputError(f"{path.name} cannot be read as {found.name}. It is damaged or has another format.") from None
+    reader = found.read_table
+    assert reader is not None  # or it would be no table
+    check_content(path, found)
+    return read_guarded(lambda: reader(path, text=text), found.name, path.name)
 
 
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table of cells, not compressed; the file appears complete or not at all."""
+def write_table(table: pa.Table, path: Path, *, safe: bool = False) -> None:
+    """Write a table of cells, not compressed; the file appears complete or not at all.
+
+    With ``safe``, texts in a text file that a spreadsheet would take for formulas get an apostrophe before them.
+    """
     found = table_format(path)
+    if safe and not found.magic:
+        from tensorveil.tensor.files.text import defuse_formulas
+
+        table = defuse_formulas(table)
     if path.name.lower().endswith(".gz"):
         raise InputError(f"{path.name} must end in {path.with_suffix('').suffix}: tables are written uncompressed.")
     if not path.parent.is_dir():
@@ -218,5 +276,7 @@ def read_array(path: Path, variable: str | None = None) -> DenseFile:
     found = array_format(path)
     if not path.is_file():
         raise InputError(f"there is no file {path.name}. Check the path.")
-    assert found.read_array is not None  # array_format takes care of that
-    return found.read_array(path, variable)
+    reader = found.read_array
+    assert reader is not None  # array_format takes care of that
+    check_content(path, found)
+    return read_guarded(lambda: reader(path, variable), found.name, path.name)

@@ -5,8 +5,9 @@ Values are 0 to 255, whatever the picture shows: these bounds are a fact of the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor.arrays import dense_to_tensor
 from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
+from tensorveil.tensor.files.png import SIGNATURE, check_png
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
@@ -76,9 +78,8 @@ def _save(array: NDArray[Any], path: Path) -> None:
 
 def _read_pixels(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Return grey (rows, columns) or colour (rows, columns, 3) values, and which pixels are not transparent."""
-    pillow = _pillow()
     found: NDArray[np.uint8] | None = None
-    with suppress(OSError, ValueError, SyntaxError, pillow.DecompressionBombError), pillow.open(path) as picture:
+    with _open(path) as picture:
         if picture.mode in _GREY:
             found = np.asarray(picture.convert("LA"))
         elif picture.mode in _COLOUR:
@@ -93,21 +94,38 @@ def _read_pixels(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
 
 def read_array(path: Path, variable: str | None) -> DenseFile:
     """Read the pixels of a picture, grey or in colour; transparency is dropped."""
-    pillow = _pillow()
-    found: NDArray[np.uint8] | None = None
-    with suppress(OSError, ValueError, SyntaxError, pillow.DecompressionBombError), pillow.open(path) as opened:
+    with _open(path) as opened:
         wanted = opened if opened.mode in ("L", "RGB") else opened.convert("RGB" if "RGB" in opened.mode else "L")
         found = np.array(wanted)
-    if found is None:
-        raise InputError(f"{path.name} cannot be read as an image.")
     return DenseFile(values=found)
+
+
+def check_array(shape: tuple[int, ...]) -> None:
+    """Refuse shapes that no picture has."""
+    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] != 3) or 0 in shape:
+        raise InputError("a PNG holds one image, (rows, columns) or (rows, columns, 3). Write .npy instead.")
 
 
 def write_array(values: NDArray[Any], path: Path, columns: Sequence[str] | None) -> None:
     """Write an array as one picture; numbers are rounded and cut to 0 to 255."""
-    if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[2] != 3):
-        raise InputError("a PNG holds one image, (rows, columns) or (rows, columns, 3). Write .npy instead.")
+    check_array(values.shape)
     _pillow().fromarray(np.clip(np.rint(values), *BOUNDS).astype(np.uint8)).save(path, format="PNG")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """Open a picture that has been checked: the library decodes no other kind, and nothing larger than it says."""
+    pillow = _pillow()
+    check_png(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pillow warns of large pictures; there is one limit here
+        before, pillow.MAX_IMAGE_PIXELS = pillow.MAX_IMAGE_PIXELS, None
+        try:
+            with pillow.open(path, formats=["PNG"]) as picture:
+                picture.load()
+                yield picture
+        finally:
+            pillow.MAX_IMAGE_PIXELS = before
 
 
 def _pillow() -> Any:
@@ -123,9 +141,11 @@ def _pillow() -> Any:
 FORMAT = Format(
     name="png",
     endings=(".png",),
+    magic=(SIGNATURE,),
     read=read_tensor,
     write=write_tensor,
     read_array=read_array,
     write_array=write_array,
+    check_array=check_array,
     exact=False,
 )

@@ -1,4 +1,4 @@
-"""MATLAB .mat: version 5 through scipy, version 7.3 (HDF5) through h5py.
+"""MATLAB .mat: versions 4 and 5 by `mat_elements`, version 7.3 (HDF5) through h5py.
 
 A variable is either a dense array, or a matrix of columns: 1-based indices, then the value. Our own files
 hold `subs`, `vals` and `size`, the layout of an sptensor.
@@ -6,6 +6,8 @@ hold `subs`, `vals` and `size`, the layout of an sptensor.
 
 from __future__ import annotations
 
+import struct
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError, MissingDependencyError
+from tensorveil.memory import check_file_memory
 from tensorveil.tensor import checks
 from tensorveil.tensor.arrays import dense_to_tensor
 from tensorveil.tensor.files.file_format import Format, Layout
+from tensorveil.tensor.files.mat_elements import NOT_NUMERIC, Variables, read_mat
 from tensorveil.tensor.observed import ObservedTensor
 
 HDF5_MAGIC = b"\x89HDF"
+DENSEST = 1040  # bytes that a stored byte can stand for, as compression has it
 
 
 def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
@@ -27,9 +32,11 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     variables = load_variables(path)
     base = 1 if layout.index_base is None else layout.index_base
     if layout.variable is None and {"subs", "vals"} <= variables.keys():
-        size = variables.get("size")
+        subs, vals, size = variables["subs"], variables["vals"], variables.get("size")
+        if subs is None or vals is None or (size is None and "size" in variables):
+            raise InputError("subs, vals and size must hold real numbers. Name another variable, or convert them.")
         options.setdefault("shape", None if size is None else size.ravel().tolist())
-        return _from_rows(variables["subs"], variables["vals"], base, layout, options)
+        return _from_rows(subs, vals, base, layout, options)
     array = _pick(variables, layout.variable)
     if layout.value is not None:
         column = _value_column(layout.value, array)
@@ -50,6 +57,8 @@ def _from_rows(
     drops = options.get("out_of_range") == "drop"
     if coords.ndim != 2 or (coords.size == 0 and not drops):
         raise InputError("the index columns must be a matrix with one row per entry; got an empty input.")
+    if values.size != len(coords):
+        raise InputError("there must be one value per row of indices; the lengths differ.")
     columns: Any = [column.astype(np.float64) - base for column in coords.T]
     columns = columns if drops else checks.pack_columns(columns)
     return ObservedTensor.from_columns(columns, np.array(values).ravel(), modes=layout.modes, **options)
@@ -66,60 +75,75 @@ def _value_column(value: str, array: NDArray[Any]) -> int:
     return int(value)
 
 
-def _pick(variables: dict[str, NDArray[Any]], name: str | None) -> NDArray[Any]:
+def _pick(variables: Variables, name: str | None) -> NDArray[Any]:
     """Return the named variable, or the only one."""
+    numeric = {key: item for key, item in variables.items() if item is not None}
     if name is not None:
-        if name not in variables:
+        if name not in numeric:
             raise InputError(f"variable must be a numeric variable of the file; there is none called {name!r}.")
-        return variables[name]
-    if len(variables) != 1:
+        return numeric[name]
+    if len(numeric) != 1:
         raise InputError(
             "variable must be named: the file does not hold exactly one numeric array. Try variable='tensor'."
         )
-    return next(iter(variables.values()))
+    return next(iter(numeric.values()))
 
 
-def load_variables(path: Path) -> dict[str, NDArray[Any]]:
-    """Return all numeric arrays of the file, in MATLAB's axis order."""
+def load_variables(path: Path) -> Variables:
+    """Return all numeric arrays of the file, in MATLAB's axis order, and the names of what else it holds."""
     with path.open("rb") as file:
         head = file.read(516)
     # Version 7.3 files start with a 512-byte MATLAB banner before the HDF5 mark.
     if head.startswith(HDF5_MAGIC) or head[512:516] == HDF5_MAGIC:
         return _load_hdf5(path)
-    return _load_version5(path)
-
-
-def _load_version5(path: Path) -> dict[str, NDArray[Any]]:
-    import zlib
-
-    import scipy.io
-
-    content = None
-    with suppress(ValueError, TypeError, OSError, EOFError, NotImplementedError, KeyError, zlib.error, IndexError):
-        content = scipy.io.loadmat(path)
-    if content is None:
+    if not head:
         raise _damaged_file()
-    return {key: item for key, item in content.items() if isinstance(item, np.ndarray) and _numeric(item)}
+    try:
+        return read_mat(path)
+    except (zlib.error, UnicodeDecodeError, struct.error):
+        pass
+    raise _damaged_file()
 
 
-def _load_hdf5(path: Path) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Return all numeric arrays of the file, in MATLAB's axis order."""
+    return {name: array for name, array in load_variables(path).items() if array is not None}
+
+
+def _load_hdf5(path: Path) -> Variables:
     try:
         import h5py
     except ImportError:
         raise MissingDependencyError(
             'MATLAB 7.3 files need h5py, which is not installed. Run: pip install "tensorveil[matlab]"'
         ) from None
-    content = None
     with suppress(OSError, RuntimeError, KeyError), h5py.File(path, "r") as file:
-        items = {key: np.asarray(item) for key, item in file.items() if isinstance(item, h5py.Dataset)}
-        content = {key: item.T for key, item in items.items() if _numeric(item)}
-    if content is None:
+        found: Variables = {}
+        for key in file:
+            # Links may lead into other files, which were not asked for.
+            if not isinstance(file.get(key, getlink=True), h5py.HardLink):
+                raise InputError("path must hold its data itself; this file links to others. Copy what you need.")
+            item = file[key]
+            if isinstance(item, h5py.Dataset):
+                found[key] = _read_dataset(item)
+        return found
+    raise _damaged_file()
+
+
+def _read_dataset(dataset: Any) -> NDArray[Any] | None:
+    """Read an array that lies in the file itself, as large as it says."""
+    if dataset.external or dataset.is_virtual:
+        raise InputError("path must hold its data itself; this file takes them from others. Copy what you need.")
+    if dataset.shape is None or not _is_numeric(dataset.dtype):
+        return NOT_NUMERIC
+    if dataset.nbytes > DENSEST * max(dataset.id.get_storage_size(), 1):
         raise _damaged_file()
-    return content
+    check_file_memory(3 * dataset.nbytes)
+    return np.asarray(dataset).T
 
 
-def _numeric(item: NDArray[Any]) -> bool:
-    return item.dtype.kind in "iufb" and item.dtype.names is None
+def _is_numeric(kind: Any) -> bool:
+    return kind.kind in "iufb" and kind.names is None
 
 
 def _damaged_file() -> InputError:

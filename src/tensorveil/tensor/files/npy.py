@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from tensorveil.tensor.files.file_format import Array, DenseFile, Format
 
 def read_array(path: Path, variable: str | None) -> DenseFile:
     """Map the array; pickled objects are refused."""
-    found: Array | None = None
-    with suppress(ValueError, OSError, EOFError):
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    found = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):
         raise InputError(f"{path.name} cannot be read as npy without pickled objects.")
     return DenseFile(values=check_numeric(found, path))
@@ -42,5 +39,10 @@ def create_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
 
 
 FORMAT = Format(
-    name="npy", endings=(".npy",), read_array=read_array, write_array=write_array, create_array=create_array
+    name="npy",
+    endings=(".npy",),
+    magic=(b"\x93NUMPY",),
+    read_array=read_array,
+    write_array=write_array,
+    create_array=create_array,
 )

@@ -1,7 +1,8 @@
 """NumPy's .npz archives without pickled objects: the project's own file, which keeps a whole tensor, and dense arrays.
 
-Members of a tensor's file: `about` (UTF-8 JSON: version, shape, bounds, modes, origin), `index_0` ... (smallest
-unsigned type), `values`, and per labelled mode `labels_k`, or `labels_k_text` with `labels_k_ends` for strings.
+Members of a tensor's file: `about` (UTF-8 JSON: version, shape, bounds, modes, origin, and digests of all members),
+`index_0` ... (smallest unsigned type), `values`, and per labelled mode `labels_k`, or `labels_k_text` with
+`labels_k_ends` for strings.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, TensorveilError
+from tensorveil.tensor.files.archives import MAGIC, check_members, list_members, open_archive, read_member
 from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
 from tensorveil.tensor.files.npy import check_numeric
 from tensorveil.tensor.modes import Mode
@@ -26,28 +28,28 @@ from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
 
 VERSION = 1
+ABOUT = "about"
 
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
-    """Write everything that the tensor knows."""
+    """Write everything that the tensor knows, and a digest of every part."""
+    members: dict[str, NDArray[Any]] = {"values": tensor.values}
+    for axis, mode in enumerate(tensor.modes):
+        members[f"index_{axis}"] = tensor.columns[axis].astype(np.min_scalar_type(tensor.shape[axis] - 1))
+        if mode.labels is not None:
+            members |= _label_members(f"labels_{axis}", mode.labels)
     about = {
         "tensorveil": VERSION,
         "shape": tensor.shape,
         "bounds": tensor.bounds,
         "modes": [mode.name for mode in tensor.modes],
         "origin": tensor.origin.to_json(),
+        "members": list_members(members),
     }
-    members: dict[str, NDArray[Any]] = {
-        "about": np.frombuffer(json.dumps(about).encode(), np.uint8),
-        "values": tensor.values,
-    }
-    for axis, mode in enumerate(tensor.modes):
-        members[f"index_{axis}"] = tensor.columns[axis].astype(np.min_scalar_type(tensor.shape[axis] - 1))
-        if mode.labels is not None:
-            members |= _label_members(f"labels_{axis}", mode.labels)
     with path.open("wb") as file:
         # No member is an object array, so nothing is pickled; early numpy 2 has no switch to say so.
-        np.savez_compressed(file, **members)  # type: ignore[arg-type]
+        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        np.savez_compressed(file, **{ABOUT: text}, **members)  # type: ignore[arg-type]
 
 
 def _label_members(key: str, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -61,8 +63,13 @@ def _label_members(key: str, labels: NDArray[Any]) -> dict[str, NDArray[Any]]:
 def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Read and check a tensor; names in `layout.modes` replace the stored ones."""
     facts: dict[str, Any] | None = None
-    with suppress(zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, TypeError):
-        facts = _read_members(path)
+    with suppress(zipfile.BadZipFile, zlib.error, OSError, EOFError, LookupError, TypeError, ArithmeticError):
+        try:
+            facts = _read_members(path)
+        except TensorveilError:
+            raise
+        except (ValueError, NotImplementedError, RuntimeError, SyntaxError):
+            facts = None
     if facts is None:
         raise InputError(
             "path must be a tensorveil .npz file. The file is damaged, or another program wrote it: load "
@@ -79,49 +86,63 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
 
 
 def _read_members(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as archive:
-        about = json.loads(archive["about"].tobytes())
+    with open_archive(path) as archive:
+        about = json.loads(read_member(archive, f"{ABOUT}.npy").tobytes())
         if about["tensorveil"] != VERSION:
             raise ValueError
-        values = archive["values"]
-        names = about["modes"]
-        columns = np.empty((len(names), len(values)), np.int32)
-        for axis in range(len(names)):
-            columns[axis] = archive[f"index_{axis}"]
-        modes = [Mode(name, _read_labels(archive, f"labels_{axis}")) for axis, name in enumerate(names)]
-        return {
-            "columns": columns,
-            "values": values,
-            "shape": about["shape"],
-            "bounds": about["bounds"],
-            "modes": modes,
-            "origin": Origin.from_json(about.get("origin", {})),
-        }
+        names = {name.removesuffix(".npy") for name in archive.namelist()} - {ABOUT}
+        arrays = {name: read_member(archive, f"{name}.npy") for name in names}
+    if "members" in about:  # files of an early version list nothing
+        check_members(about["members"], arrays, names)
+    columns = [arrays[f"index_{axis}"] for axis in range(len(about["modes"]))]
+    _check_columns(columns, arrays["values"])
+    modes = [Mode(name, _read_labels(arrays, f"labels_{axis}")) for axis, name in enumerate(about["modes"])]
+    return {
+        "columns": columns,
+        "values": arrays["values"],
+        "shape": about["shape"],
+        "bounds": about["bounds"],
+        "modes": modes,
+        "origin": Origin.from_json(about.get("origin", {})),
+    }
 
 
-def _read_labels(archive: Any, key: str) -> NDArray[Any] | None:
-    if key in archive:
-        return np.asarray(archive[key])
-    if f"{key}_text" not in archive:
+def _check_columns(columns: Sequence[NDArray[Any]], values: NDArray[Any]) -> None:
+    """Refuse indices that would be cut, wrapped or repeated to fit."""
+    if values.ndim != 1 or values.dtype.kind not in "iufb":
+        raise ValueError
+    for column in columns:
+        if column.dtype.kind not in "iu" or column.shape != values.shape:
+            raise InputError(
+                "path must hold whole-number indices, as many in every mode as there are values. It was not written "
+                "by this program, or is damaged."
+            )
+
+
+def _read_labels(arrays: Mapping[str, NDArray[Any]], key: str) -> NDArray[Any] | None:
+    if key in arrays:
+        return arrays[key]
+    if f"{key}_text" not in arrays:
         return None
-    text, ends = archive[f"{key}_text"].tobytes(), archive[f"{key}_ends"].tolist()
+    text, ends = arrays[f"{key}_text"].tobytes(), arrays[f"{key}_ends"].tolist()
     starts = [0, *ends[:-1]]
+    if any(not isinstance(end, int) or start > end for start, end in zip(starts, ends, strict=True)):
+        raise ValueError
+    if (ends[-1] if ends else 0) != len(text):
+        raise ValueError
     parts = [text[start:end].decode() for start, end in zip(starts, ends, strict=True)]
     return np.array(parts, dtype=np.dtypes.StringDType())
 
 
 def read_array(path: Path, variable: str | None) -> DenseFile:
     """Read the only array of an archive, or the one named ``variable``."""
-    arrays: dict[str, Array] | None = None
-    with suppress(ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
-        arrays = dict(np.load(path, allow_pickle=False))
-    if arrays is None:
-        raise InputError(f"{path.name} cannot be read as npz without pickled objects.")
-    if variable is None and len(arrays) == 1:
-        variable = next(iter(arrays))
-    if variable not in arrays:
-        raise InputError(f"{path.name} holds {len(arrays)} arrays. Name one of them with variable='...'.")
-    return DenseFile(values=check_numeric(arrays[variable], path))
+    with open_archive(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if variable is None and len(names) == 1:
+            variable = names[0]
+        if variable not in names:
+            raise InputError(f"{path.name} holds {len(names)} arrays. Name one of them with variable='...'.")
+        return DenseFile(values=check_numeric(read_member(archive, f"{variable}.npy"), path))
 
 
 def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> None:
@@ -133,6 +154,7 @@ def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> Non
 FORMAT = Format(
     name="npz",
     endings=(".npz",),
+    magic=(MAGIC,),
     read=read_tensor,
     write=write_tensor,
     read_array=read_array,

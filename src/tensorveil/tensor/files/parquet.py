@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.memory import check_file_memory
 from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
-from tensorveil.tensor.frames import choose_columns, stored_description, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import METADATA, choose_columns, stored_description, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     damaged = InputError("path must be a readable Parquet file. The file is damaged or has another format.")
     schema = None
     with suppress(pa.ArrowException, OSError):
-        schema = pq.read_schema(path)
+        schema, outside = pq.read_schema(path), pq.read_metadata(path).metadata or {}
+        # Our description is written twice; where one of the two is damaged, neither is believed.
+        if outside.get(METADATA) != (schema.metadata or {}).get(METADATA):
+            schema = None
     if schema is None:
         raise damaged
     modes, value = layout.modes, layout.value
@@ -36,8 +40,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     text = [name for name in names if _is_text(schema.field(name).type)]
     table = None
     with suppress(pa.ArrowException, OSError):
-        # partitioning=None: folder names like "year=2023" are not columns of the file.
-        table = pq.read_table(path, columns=[*names, value], read_dictionary=text, memory_map=True, partitioning=None)
+        table = _load(path, columns=[*names, value], read_dictionary=text)
     if table is None:
         raise damaged
     # Parquet returns columns in file order.
@@ -47,8 +50,26 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         layout.value,
         labels=layout.labels,
         index_base=layout.index_base or 0,
+        sealed=True,
         **options,
     )
+
+
+def _load(path: Path, **options: Any) -> pa.Table:
+    """Load a table whose size was compared with the limit, whose checksums are right, and whose every cell is valid."""
+    import pyarrow.parquet as pq
+
+    columns = options.get("columns")
+    facts = pq.read_metadata(path)
+    groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+    if facts.num_rows < 0 or facts.num_rows != sum(group.num_rows for group in groups):
+        raise InputError("path must be a readable Parquet file. Its parts contradict each other: it is damaged.")
+    width = facts.num_columns if columns is None else len(columns)
+    check_file_memory(max(2 * sum(group.total_byte_size for group in groups), 16 * width * facts.num_rows))
+    # partitioning=None: folder names like "year=2023" are not columns of the file.
+    table = pq.read_table(path, partitioning=None, memory_map=True, page_checksum_verification=True, **options)
+    table.validate(full=True)
+    return table
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -59,32 +80,26 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
     """Write labels (or indices) and the value; shape, bounds and label order go into the schema's metadata."""
-    write_table(tensor_to_table(tensor), path)
+    write_table(tensor_to_table(tensor, sealed=True), path)
 
 
 def read_table(path: Path, *, text: Collection[str]) -> pa.Table:
     """Read all columns; the file itself says which of them are text."""
-    import pyarrow.parquet as pq
-
-    return pq.read_table(path)
+    return _load(path)
 
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table, compressed."""
     import pyarrow.parquet as pq
 
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table, path, compression="zstd", write_page_checksum=True)
 
 
 def read_array(path: Path, variable: str | None) -> DenseFile:
     """Read a table of numbers as a matrix."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError, ValueError):
-        raise InputError(f"{path.name} cannot be read as Parquet.") from None
+    table = _load(path)
     # By the types that the file declares, and not by what its cells hold: a missing one is NaN, whatever its column.
     if not table.columns or not all(_is_numeric(column.type) for column in table.columns):
         raise InputError(f"{path.name} must have numeric columns only: a row per tensor or slice, a column per entry.")
@@ -98,24 +113,32 @@ def _is_numeric(kind: pa.DataType) -> bool:
     return any(test(kind) for test in (types.is_boolean, types.is_integer, types.is_floating, types.is_null))
 
 
+def check_array(shape: tuple[int, ...]) -> None:
+    """Refuse all but matrices."""
+    if len(shape) != 2:
+        raise InputError("a Parquet file holds a matrix. Write .npy instead.")
+
+
 def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> None:
     """Write a matrix, a column per entry."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if values.ndim != 2:
-        raise InputError("a Parquet file holds a matrix. Write .npy instead.")
+    check_array(values.shape)
     names = [f"x{k}" for k in range(values.shape[1])] if columns is None else list(columns)
-    pq.write_table(pa.table([pa.array(values[:, k]) for k in range(values.shape[1])], names=names), path)
+    table = pa.table([pa.array(values[:, k]) for k in range(values.shape[1])], names=names)
+    pq.write_table(table, path, write_page_checksum=True)
 
 
 FORMAT = Format(
     name="parquet",
     endings=(".parquet", ".pq"),
+    magic=(b"PAR1",),
     read=read_tensor,
     write=write_tensor,
     read_table=read_table,
     write_table=write_table,
     read_array=read_array,
     write_array=write_array,
+    check_array=check_array,
 )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.memory import file_too_large, memory_limit
+from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 
 BLOCK = 1 << 24
+FORMULA = r"^[=+\-@\t\r]"
+COPIES = 2  # of a text, or of the table that is made of it, at the same time
 LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
 
 
@@ -28,6 +33,38 @@ def is_gzip(path: Path) -> bool:
     """Return whether the file is compressed, by its first bytes rather than by its name."""
     with path.open("rb") as file:
         return file.read(2) == b"\x1f\x8b"
+
+
+class LimitedStream(io.RawIOBase):
+    """What a file holds, uncompressed if it is compressed: no more of it than fits into memory."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        opener: Any = gzip.open if is_gzip(path) else open
+        self._file = opener(path, "rb")
+        self._left = memory_limit() // COPIES
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes."""
+        found = int(self._file.readinto(buffer))
+        self._left -= found
+        if self._left < 0:
+            raise file_too_large()
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+
+def open_for_reading(path: Path) -> IO[bytes]:
+    """Open a file that may be compressed, whatever it is called."""
+    return io.BufferedReader(LimitedStream(path), BLOCK)
 
 
 def open_for_writing(path: Path, name: str) -> Any:
@@ -97,12 +134,12 @@ def _load(
     import pyarrow as pa
     from pyarrow import csv
 
-    with pa.input_stream(str(path), compression="gzip" if is_gzip(path) else None) as stream:
-        content = stream
+    with open_for_reading(path) as stream:
+        content: Any = stream
         if by_line:
             lines = b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream))
             content = pa.BufferReader(lines + b"\n")  # Arrow refuses an unended header, which would show
-        return csv.read_csv(
+        table = csv.read_csv(
             content,
             read_options=csv.ReadOptions(autogenerate_column_names=not header),
             parse_options=csv.ParseOptions(
@@ -112,6 +149,8 @@ def _load(
                 column_types={name: pa.string() for name in text}, null_values=nulls, strings_can_be_null=True
             ),
         )
+        assert table.column_names is not None  # fails here, and not later, where names are no text
+        return table
 
 
 def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
@@ -128,9 +167,21 @@ def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, 
             "path must be a well-formed CSV or TSV file with the same number of fields in every line. "
             "The file is empty or damaged, or has another format: name it with format=..."
         )
+    if layout.header:
+        _check_header(table.column_names, layout)
     return table_to_tensor(
         table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0, **options
     )
+
+
+def _check_header(names: Sequence[str], layout: Layout) -> None:
+    """Refuse a first line that looks like data: it would be lost, and its fields would become names."""
+    said = [mode if isinstance(mode, str) else mode.name for mode in layout.modes or ()] + [layout.value]
+    if any(is_number(name) for name in names if name not in said):
+        raise InputError(
+            "the first line must name the columns; a field of it is a number, as if the data began there. Pass "
+            "header=False if the file has no line of names, or rename that column."
+        )
 
 
 def _write_tensor(tensor: ObservedTensor, path: Path, name: str, delimiter: str) -> None:
@@ -147,6 +198,22 @@ def _write_table(table: pa.Table, path: Path, delimiter: str) -> None:
     options = csv.WriteOptions(delimiter=delimiter, quoting_style="needed")
     with path.open("wb") as file:
         csv.write_csv(_without_dictionaries(table), file, options)
+
+
+def defuse_formulas(table: pa.Table) -> pa.Table:
+    """Return a table whose names and texts no spreadsheet takes for formulas: those get an apostrophe before them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def defuse(column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column
+        return pc.if_else(
+            pc.match_substring_regex(column, FORMULA), pc.binary_join_element_wise("'", column, ""), column
+        )
+
+    names = [f"'{name}" if re.match(FORMULA, name) else name for name in table.column_names]
+    return pa.table([defuse(column) for column in _without_dictionaries(table).columns], names=names)
 
 
 def _without_dictionaries(table: pa.Table) -> pa.Table:

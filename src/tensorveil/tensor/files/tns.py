@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.files.text import BLOCK, cut_lines, is_gzip, keep_sound_lines, open_for_writing
+from tensorveil.tensor.files.text import BLOCK, cut_lines, keep_sound_lines, open_for_reading, open_for_writing
 from tensorveil.tensor.frames import read_floats
 from tensorveil.tensor.observed import ObservedTensor
 
@@ -64,7 +63,7 @@ def _tables(path: Path, declared: int | None = None, *, as_text: bool = False) -
     width = declared
     damaged = False
     try:
-        with gzip.open(path, "rb") if is_gzip(path) else path.open("rb") as file:
+        with open_for_reading(path) as file:
             for lines in cut_lines(file):
                 if not (block := _clean(lines if declared is None else keep_sound_lines(lines))):
                     continue
