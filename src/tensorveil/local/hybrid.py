@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from tensorveil.local.contract import LocalMechanism
 from tensorveil.local.laws import Array
-from tensorveil.local.piecewise import Piecewise, fine_grid
+from tensorveil.local.piecewise import Piecewise
 from tensorveil.noise import NoiseSource
 from tensorveil.noise.dyadic import WORDS
 from tensorveil.noise.responses import TwoPoints, Windows, chances
-from tensorveil.noise.windows import WindowLaw, best_width, decode_windows, window_answers, window_law
+from tensorveil.noise.windows import WindowLaw, best_width, decode_windows, fine_grid, window_answers, window_law
 
 BREAK: Final = 0.61  # below this epsilon a single bit is better than any mixture (Wang et al. 2019, lemma 3)
 

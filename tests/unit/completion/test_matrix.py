@@ -170,9 +170,10 @@ def test_the_solver_sees_perturbed_values_only(planted: Any, monkeypatch: pytest
     noisy, fitted = [], []
     plain, real = Spend.values, MATRIX_SOLVERS["sor"]
 
-    def spy(self: Any, values: Any, bounds: Any) -> Any:
-        noisy.append(plain(self, values, bounds))
-        return noisy[-1]
+    def spy(self: Any, values: Any, bounds: Any, square: float) -> Any:
+        found = plain(self, values, bounds, square)
+        noisy.append(found[0])
+        return found
 
     def solve(task: Any, settings: Any, watch: Any) -> Any:
         fitted.append(task.values)

@@ -191,7 +191,8 @@ def test_rows_with_precisions_of_their_own() -> None:
     values = rng.standard_normal(24)
     rows = build_rows(columns, values, (4, 6), 0)
     posterior = random_posterior((4, 6), (3, 3), 0.5, rng)
-    law = Precisions(table=np.array([4.0, 2.0, 1.0, 0.5]), step=0.4, logs=np.array([0.0, -1.0, -3.0, -4.0]))
+    logs = np.array([0.0, -1.0, -3.0, -4.0])
+    law = Precisions(table=np.array([4.0, 2.0, 1.0, 0.5]), step=0.4, logs=logs)
     center, alpha = np.array([0.0, 0.1, 0.2]), np.array([1.0, 2.0, 3.0])
     expected, squares, total, evidence = [], 0.0, 0.0, 0.0
     for i in range(4):
@@ -202,7 +203,7 @@ def test_rows_with_precisions_of_their_own() -> None:
             weight = np.interp(np.sqrt(square), 0.4 * np.arange(4), law.table)
             precision, right, squares = precision + weight * hh, right + weight * y * h, squares + square
             total += weight
-            evidence += np.interp(np.sqrt(square), 0.4 * np.arange(4), law.logs)
+            evidence += np.interp(np.sqrt(square), 0.4 * np.arange(4), logs)
         expected.append(np.linalg.solve(precision, right))
     sums, _ = cp_bayes_mode(rows, posterior, center, alpha, VARIANCE, None, precisions=law)
     np.testing.assert_allclose(posterior.factor(0), expected, atol=1e-10)
