@@ -102,7 +102,7 @@ def test_a_converged_model_gives_every_entry_away(per_entry: Any) -> None:
 def test_private_models_give_none_away(method: Any) -> None:
     data = tv.synthetic_cp((20, 15, 10), 2, snr=4.0, random_state=1).train
     fit = tv.PrivateCP(
-        2, epsilon=20.0, delta=0.0, unit="value", bounds=(-1, 2), method=method, sweeps=20, restarts=1, noise_seed=3
+        2, epsilon=5.0, delta=0.0, unit="value", bounds=(-1, 2), method=method, sweeps=20, restarts=1, noise_seed=3
     ).fit(data)
     leak = model_leak(fit.model_, data)
     assert not leak.found

@@ -77,7 +77,7 @@ def test_a_failing_write_leaves_nothing_and_keeps_the_old_result(
 ) -> None:
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise error
 
     with monkeypatch.context() as patch:

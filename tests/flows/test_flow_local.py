@@ -222,7 +222,7 @@ def test_the_page_on_local_privacy_runs(
     np.save("people.npy", names["people"])
     assert "Proven." in capsys.readouterr().out
     lines = [line for block in re.findall(r"```console\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
-    assert len(lines) == 3
+    assert len(lines) == 5
     for line in lines:
         assert run(shlex.split(line)[2:]) == 0, line
     study = (Path(__file__).parents[2] / "docs" / "published.md").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class Crowd:
             weights=weights / falling.sum(), counts=np.array([float(part @ part / part.sum()) for part in parts])
         )
 
-    @property
+    @cached_property
     def typical(self) -> float:
         """How many entries the cell of an average entry has."""
         return float(self.weights @ self.counts)
@@ -83,7 +84,7 @@ class Layout:
     crowds: Mapping[Modes, Crowd]
     parameters: float
 
-    @property
+    @cached_property
     def values(self) -> Modes:
         """All modes."""
         return tuple(range(len(self.shape)))

@@ -28,6 +28,10 @@ Array = NDArray[Any]
 
 # Below this epsilon, answers in windows would hardly differ from each other; Laplace noise is drawn instead.
 SMALLEST_WINDOWED: Final = 1e-3
+# From here on the chance of the window is as close to 1 as 64 bits allow, on any grid; e^epsilon need not be known.
+_CERTAIN: Final = Fraction(128)
+# The variance of rounding to the grid, in squared steps: no answer is nearer to its value.
+_ROUNDING: Final = 1 / 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,7 @@ def window_moments(last: Any, width: Any, gain: Any, rest: Any) -> tuple[Any, An
 
 def window_law(epsilon: Fraction, last: int, width: int) -> WindowLaw:
     """Return the law of this width with the largest chance that epsilon allows: p / (1 - p) = e^epsilon w / N."""
-    odds = exp_at_most(epsilon) * width / last
+    odds = exp_at_most(min(epsilon, _CERTAIN)) * width / last
     return WindowLaw(last=last, width=width, chance=chance_below(lambda numbers: numbers.number(odds / (1 + odds))))
 
 
@@ -165,7 +169,7 @@ def window_noise(epsilon: float, square: float) -> float:
     if epsilon < SMALLEST_WINDOWED:  # the limit, where the window is as wide as the grid
         return 4.0 / (3.0 * epsilon**2)
     last = fine_grid(Fraction(epsilon)) - 1
-    return float(_variances(epsilon, last, square)[1].min()) / last**2
+    return max(float(_variances(epsilon, last, square)[1].min()), _ROUNDING) / last**2
 
 
 def fine_grid(epsilon: Fraction) -> int:

@@ -70,7 +70,7 @@ def test_tables_of_tensors_and_matrices() -> None:
     ("kind", "shape", "budget", "reached", "most"),
     [
         ("biases", SHAPE, 20.0, ONE_WAY, 0.4),
-        ("pairs", (100, 20, 10), 2.0, TWO_WAY, 0.5),
+        ("pairs", (100, 20, 10), 0.7, TWO_WAY, 0.85),
         ("pairs", SHAPE, 20.0, VALUES, 0.35),
         ("components", SHAPE, 300.0, VALUES, 0.3),
     ],

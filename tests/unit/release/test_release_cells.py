@@ -62,7 +62,7 @@ def test_other_kinds_of_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not found"):
         read_cells(tmp_path / "cells.csv", MODES, SHAPE)
     (tmp_path / "cells.parquet").write_text("no")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="readable Parquet file"):
         read_cells(tmp_path / "cells.parquet", MODES, SHAPE)
     for name in ("cells.xlsx", "cells.csv.gz", "cells"):
         with pytest.raises(InputError, match="must end in"):
