@@ -170,6 +170,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
             threads=self.threads, seed=0, loss=response.loss, zeros=response.zeros,
             excluded=np.empty((observed.order, 0), np.int32) if held is None else held.cells.columns,
+            excluded_entries=0 if held is None else int(np.count_nonzero(held.cells.values)),
             nonnegative=response.nonnegative, same=(response.same,) if response.same else (),
         )  # fmt: skip
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:

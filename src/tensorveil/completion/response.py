@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -135,9 +136,11 @@ def hold_out(train: ObservedTensor, held: ObservedTensor, seed: int) -> HeldOut:
     """
     if held.unlisted == "unknown":
         return HeldOut(like=held, cells=known_cells(held))
-    count = max(4 * held.n_entries, 10_000)
-    cells = known_cells(held, without=(train.columns,), seed=seed, most=0, sample=count)
-    share = held.n_entries / (train.n_entries + held.n_entries)
+    listed = train.n_entries + held.n_entries
+    share = held.n_entries / listed
+    # No larger a share of the zeros than of the entries: the fit needs the others.
+    count = min(max(4 * held.n_entries, 10_000), math.ceil(share * (math.prod(held.shape) - listed)))
+    cells = known_cells(held, without=(train.columns,), seed=seed, most=0, sample=max(count, 1))
     weights = cells.weights.copy()
     weights[held.n_entries :] *= share
     return HeldOut(like=held, cells=Cells(columns=cells.columns, values=cells.values, weights=weights))

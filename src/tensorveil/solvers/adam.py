@@ -238,7 +238,7 @@ class _Sampler:
         wanted = min(n, max(_LEAST_BATCH, n // _STEPS, rows // 2), max(_LARGEST_BATCH, rows))
         self.batch = n // max(1, n // wanted)  # so that batches leave next to nothing over
         self.drawn = self.batch if task.zeros else 0
-        self.n_zeros = task.n_cells - n - task.excluded.shape[1]
+        self.n_zeros = task.n_zeros
         self.table = stochastic.build_table(0)
         if self.drawn and self.n_zeros <= 0:
             self.drawn = 0
@@ -298,7 +298,9 @@ def solve_adam(task: Task, settings: Adam, watch: Watch) -> Solution:
     scaling = known_scaling(task)
     values = scaling.apply(task.values, task.dtype)
     zero = (0.0 - scaling.offset) / scaling.scale
-    sampler = _Sampler(task=task, values=values, zero=zero, unlisted_weight=settings.unlisted_weight, seed=task.seed)
+    sampler = _Sampler(
+        task=task, values=values, zero=zero, unlisted_weight=settings.unlisted_weight * task.zero_weight, seed=task.seed
+    )
     form = _start(task, settings, scaling)
     pieces = thread_count(task.threads) if sampler.batch >= _WORTH_THREADS else 1
     with workers(pieces) as run:

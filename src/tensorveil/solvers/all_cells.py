@@ -67,7 +67,7 @@ def solve_all_cells(task: Task, settings: Any, watch: Watch) -> Solution:
     state = _start(task, settings, scaling)
     sweep = _sweep_counts if counts else _sweep_squares
     judge = _judge_counts if counts else _judge_squares
-    known = task.n_entries + (task.n_cells - task.n_entries - task.excluded.shape[1]) * state.unlisted
+    known = task.n_entries + task.n_zeros * state.unlisted
     for _ in range(settings.sweeps):
         with workers(thread_count(task.threads)) as run:
             pieces = thread_count(task.threads) * _PIECES
@@ -101,7 +101,7 @@ def _start(task: Task, settings: Any, scaling: Scaling) -> _State:
         groups=build_all_rows(columns, values, task.shape, threads=task.threads),
         starts=np.concatenate([[0], np.cumsum(task.shape)[:-1]]).astype(np.int64),
         rows=np.ascontiguousarray(np.concatenate(factors), dtype=task.dtype),
-        unlisted=settings.unlisted_weight if task.zeros else 0.0,
+        unlisted=settings.unlisted_weight * task.zero_weight if task.zeros else 0.0,
         target=-scaling.offset / scaling.scale,
         ridge=settings.regularization,
     )

@@ -25,7 +25,8 @@ class Task:
 
     ``columns`` and ``values`` are all entries in memory, which every present solver needs to group or tile them; what
     only passes over the data asks ``entries`` for blocks. With ``zeros`` all cells that are not listed hold 0, but for
-    those ``excluded`` (order, n), of which nothing is known. Modes in ``same`` are the same thing: they share a factor.
+    those ``excluded`` (order, n), of which nothing is known; ``excluded_entries`` of them are not zero. Modes in
+    ``same`` are the same thing: they share a factor.
     """
 
     entries: Entries
@@ -38,6 +39,7 @@ class Task:
     loss: Loss = GAUSSIAN
     zeros: bool = False
     excluded: Array = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    excluded_entries: int = 0
     nonnegative: bool = False
     same: tuple[tuple[int, ...], ...] = ()
 
@@ -57,10 +59,26 @@ class Task:
         """Whether linear parts have a constant that the fit has to find: values that are scaled are centred instead."""
         return self.baseline != "none" and not (self.loss.scalable or self.nonnegative)
 
+    @property
+    def n_zeros(self) -> int:
+        """Number of cells that hold 0 without being listed."""
+        return self.n_cells - self.n_entries - self.excluded.shape[1] if self.zeros else 0
+
+    @property
+    def zero_weight(self) -> float:
+        """What an unlisted zero has to count so that zeros are to entries as before some of both were left out."""
+        left_out = self.excluded.shape[1] - self.excluded_entries
+        entries = self.n_entries / (self.n_entries + self.excluded_entries)
+        return entries * (self.n_zeros + left_out) / max(self.n_zeros, 1)
+
+    @property
+    def share_listed(self) -> float:
+        """Share of the known cells that is listed, zeros weighted."""
+        return self.n_entries / (self.n_entries + self.zero_weight * self.n_zeros)
+
     def mean_known(self) -> float:
         """Return the mean of the entries, or of all cells where those that are not listed are zeros."""
-        mean = mean_value(self.entries)
-        return mean * self.n_entries / (self.n_cells - self.excluded.shape[1]) if self.zeros else mean
+        return mean_value(self.entries) * self.share_listed
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -180,7 +198,7 @@ def known_scaling(task: Task) -> Scaling:
     if not task.loss.scalable or not (task.zeros or task.nonnegative):
         return standard_scaling(task)
     offset = 0.0 if task.baseline == "none" or task.nonnegative else task.mean_known()
-    share = task.n_entries / (task.n_cells - task.excluded.shape[1]) if task.zeros else 1.0
+    share = task.share_listed
     square = mean_square(task.entries, offset) * share + offset**2 * (1.0 - share)
     if not math.isfinite(square):
         raise InputError("values must have finite squares; these are too large. Measure them in another unit.")

@@ -79,7 +79,9 @@ def draw_zeros(
     picked = np.stack([rng.integers(size, size=sample, dtype=np.int32) for size in shape])
     places = np.searchsorted(occupied, (keys := _rows(picked, shape)))
     found = occupied[np.minimum(places, len(occupied) - 1)] == keys if len(occupied) else np.zeros(sample, bool)
-    picked = np.ascontiguousarray(picked[:, ~found])
+    free = np.flatnonzero(~found)
+    free = free[np.unique(keys[free], return_index=True)[1]]  # each cell once
+    picked = np.ascontiguousarray(picked[:, np.sort(free)])
     return picked, left / max(picked.shape[1], 1)
 
 

@@ -141,7 +141,7 @@ def test_known_cells_are_all_cells_or_stand_for_all() -> None:
     assert cells.values.sum() == 7.0
     some, weight = draw_zeros((6, 5), [listed(x).columns], seed=0, most=0, sample=50)
     assert not x[tuple(some)].any()
-    assert weight * some.shape[1] == 28
+    assert weight * some.shape[1] == pytest.approx(28)
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.2])
@@ -247,12 +247,13 @@ def test_nonnegative_factors_are(name: Any) -> None:
 @pytest.mark.parametrize(
     "options", [{"solver": "als"}, {"loss": "poisson", "nonnegative": True}, {"loss": "bernoulli"}]
 )
-def test_held_out_cells_are_not_taken_for_zeros(options: Any) -> None:
-    """A fit that counted held-out entries among the zeros would predict a tenth too little."""
+@pytest.mark.parametrize("share", [0.1, 0.5])
+def test_held_out_cells_are_not_taken_for_zeros(options: Any, share: Any) -> None:
+    """A fit that counted held-out entries among the zeros would predict that share too little."""
     rng = np.random.default_rng(7)
     x = (rng.random((60, 50, 10)) < 0.2).astype(float)
-    fit = tv.CP(1, **options, validation_fraction=0.5, random_state=0, regularization=0.0, sweeps=15).fit(listed(x))
-    assert fit.dense().mean() == pytest.approx(x.mean(), rel=0.06)
+    fit = tv.CP(1, **options, validation_fraction=share, random_state=0, regularization=0.0, sweeps=15).fit(listed(x))
+    assert fit.dense().mean() == pytest.approx(x.mean(), rel=0.05)
     assert fit.history_[0].validation_error is not None
 
 
