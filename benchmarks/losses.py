@@ -94,6 +94,7 @@ def against_pyttb() -> list[dict[str, Any]]:
 
         def ours(loss: str = loss, nonnegative: bool = nonnegative, tensor: Any = tensor, restarts: int = 1) -> Any:
             options: dict[str, Any] = {"regularization": 0.0, "random_state": 0, "threads": 1, "restarts": restarts}
+            options["tol"] = 1e-6 if nonnegative else 1e-5
             return tv.CP(4, loss=loss, nonnegative=nonnegative, baseline="none", **options).fit(tensor)
 
         ours()  # compiles
@@ -102,7 +103,7 @@ def against_pyttb() -> list[dict[str, Any]]:
             found = float(measure.value(x, measure.link.linear(fit.dense())).mean())
             rows.append({"problem": name, "method": f"ours, {restarts} starts", "deviance": found, "seconds": seconds})
             print(rows[-1], flush=True)
-        for label, optimizer in (("L-BFGS-B", LBFGSB(maxiter=300)), ("Adam", Adam(max_iters=10, epoch_iters=500))):
+        for label, optimizer in (("L-BFGS-B", LBFGSB(maxiter=300)), ("Adam", Adam(max_iters=5, epoch_iters=200))):
             data = ttb.tensor(x) if label == "L-BFGS-B" else ttb.tensor(x).to_sptensor()
             np.random.seed(0)  # noqa: NPY002 - the peer draws its start from it
             seconds, fit = timed(lambda: ttb.gcp_opt(data, rank, objective, optimizer, printitn=0))  # noqa: B023

@@ -134,15 +134,18 @@ def evaluate(
     predicted = np.asarray(fitted.predict(cells.columns.T), dtype=np.float64)
     truth, weights = cells.values, cells.weights
     total = float(weights.sum())
-    # By the loss on the scale of its usual link: a deviance looks at expected values alone.
-    linear = None if loss is None else loss.link.linear(predicted)
+    deviance, explained = None, None
+    if loss is not None:  # on the scale of its usual link: a deviance looks at expected values alone
+        linear = loss.link.linear(predicted)
+        deviance = float(np.sum(weights * loss.value(truth, linear)) / total)
+        explained = deviance_explained(loss, linear, truth, weights)
     binary = bool(np.all((truth == 0) | (truth == 1)) and 0 < np.sum(truth) < len(truth))
     return Evaluation(
         cells=len(truth),
         sampled=bool(np.any(weights != 1)),
         loss=fitted.loss,
-        deviance=None if loss is None else float(np.sum(weights * loss.value(truth, linear)) / total),
-        explained=None if loss is None else deviance_explained(loss, linear, truth, weights),
+        deviance=deviance,
+        explained=explained,
         rmse=float(np.sqrt(np.sum(weights * (predicted - truth) ** 2) / total)),
         mean_predicted=float(np.sum(weights * predicted) / total),
         mean_found=float(np.sum(weights * truth) / total),

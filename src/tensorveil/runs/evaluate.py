@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensorveil.completion.evaluation import Evaluation, evaluate
+from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.contract import Multilinear
 from tensorveil.runs.reading import Reading, read_tensor
@@ -48,6 +49,8 @@ def evaluate_model(run: EvaluationRun) -> Evaluation:
 
 def _read_like(model: Multilinear, reading: Reading) -> ObservedTensor:
     """Read cells by the labels of the model."""
-    names = [mode.name for mode in model.modes]
-    modes = [Mode(name, mode.labels) for name, mode in zip(reading.modes or names, model.modes, strict=True)]
+    names = [each if isinstance(each, str) else each.name for each in reading.modes or model.modes]
+    if len(names) != len(model.modes):
+        raise InputError(f"modes must name one column per mode of the model, {len(model.modes)}; got {len(names)}.")
+    modes = [Mode(name, mode.labels) for name, mode in zip(names, model.modes, strict=True)]
     return read_tensor(replace(reading, modes=modes, shape=model.shape))
