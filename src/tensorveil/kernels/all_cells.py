@@ -44,7 +44,7 @@ def _design(coords: Array, begin: Array, rows: Array, e: int, h: Array) -> None:
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def _dot(x: Array, y: Array) -> float:
+def _dot(x: Array, y: Array) -> Any:
     total = x[0] * y[0]
     for r in range(1, len(x)):
         total += x[r] * y[r]
