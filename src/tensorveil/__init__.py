@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UserLevelMatrix,
         UserLevelTucker,
         choose_privately,
+        evaluate,
     )
     from tensorveil.errors import (
         DataNotFoundError,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from tensorveil.privacy import Budget, Ledger, Unit
     from tensorveil.release.release import load_release, write_release
     from tensorveil.solvers.csvd_qr import csvd_qr
+    from tensorveil.solvers.loss import Loss
     from tensorveil.tensor import (
         Mode,
         ObservedTensor,
@@ -65,6 +67,7 @@ _HOMES = {
         "UserLevelMatrix",
         "UserLevelTucker",
         "choose_privately",
+        "evaluate",
     ),
     "tensorveil.errors": (
         "DataNotFoundError",
@@ -77,6 +80,7 @@ _HOMES = {
     "tensorveil.privacy": ("Budget", "Ledger", "Unit"),
     "tensorveil.release.release": ("load_release", "write_release"),
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
+    "tensorveil.solvers.loss": ("Loss",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
     "tensorveil.tensor": (
         "Mode",
@@ -100,6 +104,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "DataNotFoundError",
     "InputError",
     "Ledger",
+    "Loss",
     "LowRankMatrix",
     "MemoryLimitError",
     "MissingDependencyError",
@@ -119,6 +124,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "cell_split",
     "choose_privately",
     "csvd_qr",
+    "evaluate",
     "from_tensorly",
     "list_datasets",
     "load_dataset",

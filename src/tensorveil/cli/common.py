@@ -131,6 +131,35 @@ def reading_options(function: Function) -> Function:
     return add_options(gather(reading=ReadingOptions)(function), options)
 
 
+def loss_options(function: Function) -> Function:
+    """Add the options that say what values are."""
+    options = [
+        click.option(
+            "--loss",
+            type=click.Choice(["gaussian", "poisson", "bernoulli", "gamma"]),
+            help="What values are: any numbers, counts, yes or no (1 or 0), positive numbers [default: gaussian].",
+        ),
+        click.option("--nonnegative", is_flag=True, help="Factors without negative numbers: predictions are sums."),
+        unlisted_option,
+        click.option(
+            "--unlisted-weight",
+            type=click.FloatRange(min=0, min_open=True),
+            help="With --unlisted zero: what such a cell counts beside a listed one [default: 1].",
+        ),
+        click.option(
+            "--same", callback=split_names, metavar="NAME,NAME", help="Modes that are the same thing: head,tail."
+        ),
+    ]
+    return add_options(function, options)
+
+
+unlisted_option = click.option(
+    "--unlisted",
+    type=click.Choice(["unknown", "zero"]),
+    help="What cells without a row hold [default: unknown, or as the file says].",
+)
+
+
 def safe_csv_option(function: Function) -> Function:
     """Add --safe-csv."""
     option = click.option(

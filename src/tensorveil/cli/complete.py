@@ -13,6 +13,7 @@ from tensorveil.cli.common import (
     common_options,
     console,
     gather,
+    loss_options,
     mark_private,
     print_json,
     reading_options,
@@ -60,9 +61,10 @@ NO_LEDGER = (
 )
 @click.option(
     "--solver",
-    type=click.Choice(["bayes", "als", "sgd", "dlnm_qr", "sor", "altmin"]),
-    help="How to fit [default: bayes]; the last three for --model matrix.",
+    type=click.Choice(["auto", "bayes", "als", "sgd", "adam", "dlnm_qr", "sor", "altmin"]),
+    help="How to fit [default: auto: bayes, or what fits the loss]; the last three for --model matrix.",
 )
+@loss_options
 @click.option(
     "--baseline",
     type=click.Choice(["mean", "biases", "none"]),
@@ -147,6 +149,8 @@ def complete(
       tensorveil complete ratings.csv -o result --bounds 1 5
       tensorveil complete trips.parquet --modes from,to,hour --value trips --rank 16 \\
           --solver als --validation 0.1 -o result
+      tensorveil complete links.csv --value known --loss bernoulli --unlisted zero --rank 16 \\
+          --same head,tail --validation 0.1 --no-fill -o result
       tensorveil complete holes.png --model matrix --filled-format png -o result
       tensorveil complete sensors.tns --model tucker --rank 6,6,4 --at wanted.csv -o result --json
     """
@@ -256,12 +260,16 @@ def _open_run(
         "baseline": open_only.baseline,
         "sweeps": fit.sweeps,
         "regularization": open_only.regularization,
+        "loss": open_only.loss,
+        "nonnegative": open_only.nonnegative or None,
+        "unlisted_weight": open_only.unlisted_weight,
+        "same": open_only.same,
         "restarts": fit.restarts,
         "threads": fit.threads,
         "validation_fraction": open_only.validation,
         "random_state": 0 if open_only.seed is None else open_only.seed,
     }
-    policies = {"bounds": fit.bounds, "out_of_bounds": open_only.out_of_bounds}
+    policies = {"bounds": fit.bounds, "out_of_bounds": open_only.out_of_bounds, "unlisted": open_only.unlisted}
     return OpenRun(
         reading=reading.reading(file, duplicates=fit.duplicates, missing=fit.missing, **policies),
         estimator=OPEN[fit.model](**_leave_out_defaults(settings)),
@@ -305,8 +313,10 @@ def _show_result(completed: Completed) -> None:
     table.add_row("model", f"{summary.model}, rank {_rank(summary.rank)}, {summary.parameters:,} parameters")
     table.add_row("fit", f"{summary.seconds:.2f} s, {len(summary.history)} sweeps")
     table.add_row("RMSE on the entries", f"{summary.train_rmse:.5g}")
-    if summary.validation_rmse is not None:
-        table.add_row("RMSE on the held-out part", f"{summary.validation_rmse:.5g}")
+    if summary.measure != "RMSE":
+        table.add_row(f"{summary.measure} of the fit", f"{summary.train_error:.5g}")
+    if summary.validation_error is not None:
+        table.add_row(f"{summary.measure} on the held-out part", f"{summary.validation_error:.5g}")
     if summary.filled is not None:
         table.add_row("filled", f"{summary.filled:,} cells")
     out.print(table)

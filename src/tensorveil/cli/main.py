@@ -25,6 +25,7 @@ from tensorveil.cli.common import State, clean
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
+from tensorveil.cli.evaluate import evaluate
 from tensorveil.cli.federate import federate
 from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
@@ -60,7 +61,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, demo, doctor):
+for verb in (info, plan, complete, predict, evaluate, perturb, aggregate, federate, budget, audit, demo, doctor):
     cli.add_command(verb)
 
 

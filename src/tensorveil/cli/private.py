@@ -19,6 +19,11 @@ REFUSED = {
     "regularization": "mechanisms estimate it from private statistics; one chosen by looking at the data would leak",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
+    "loss": "private fits are by squared error",
+    "nonnegative": "private fits are by squared error, and their factors have any sign",
+    "unlisted": "which cells are listed would have to be protected too",
+    "unlisted_weight": "private fits count listed cells alone",
+    "same": "private fits have a factor for every mode",
     "seed": "noise comes from the operating system's entropy, never from a seed",
     "force": "a release is never overwritten; choose another folder",
 }
@@ -56,6 +61,11 @@ class OpenOptions:
     out_of_bounds: str | None
     seed: int | None
     force: bool
+    loss: str | None
+    nonnegative: bool
+    unlisted: str | None
+    unlisted_weight: float | None
+    same: list[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """What users call: estimators that choose a solver or a private mechanism, fit a model and keep its guarantee."""
 
 from tensorveil.completion.cp import CP
+from tensorveil.completion.evaluation import Evaluation, evaluate
 from tensorveil.completion.matrix import LowRankMatrix
 from tensorveil.completion.private_cp import PrivateCP
 from tensorveil.completion.private_matrix import PrivateLowRankMatrix
@@ -12,6 +13,7 @@ from tensorveil.completion.user_level import UserLevelCP, UserLevelMatrix, UserL
 __all__ = [
     "CP",
     "Chosen",
+    "Evaluation",
     "LowRankMatrix",
     "PrivateCP",
     "PrivateLowRankMatrix",
@@ -22,4 +24,5 @@ __all__ = [
     "UserLevelMatrix",
     "UserLevelTucker",
     "choose_privately",
+    "evaluate",
 ]

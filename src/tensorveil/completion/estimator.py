@@ -13,10 +13,21 @@ from tensorveil.completion import settings as rules
 from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
+from tensorveil.completion.response import (
+    HeldOut,
+    Response,
+    check_response,
+    explained,
+    find_same,
+    hold_out,
+    hold_out_all,
+    pick_solver,
+)
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
+from tensorveil.solvers.losses import find_loss
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
@@ -77,12 +88,14 @@ class Predictor(Fitted[Model], Generic[Model]):
         return self._fitted().predict(given, interval=interval)
 
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
-        """Return the root mean squared error on a tensor, or on coordinates and values.
+        """Return the root mean squared error on a tensor, unlisted zeros included, or on coordinates and values.
 
         If these data are private, so is the result: it is a diagnostic and no part of a release, and to choose a
         private model by it voids the model's guarantee. `choose_privately` compares under noise.
         """
         observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
+        if observed.unlisted == "zero":
+            return hold_out_all(observed).error(GAUSSIAN, self.predict)
         return GAUSSIAN.error_over(self.predict, observed.entries)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
@@ -128,7 +141,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
     def _solver_settings(self) -> dict[str, Any]:
         """Return the settings of the solver; None stands for its own default."""
-        names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance")
+        names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance", "unlisted_weight")
         return {name: getattr(self, name) for name in names}
 
     def fit(
@@ -146,16 +159,20 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         """
         observed = as_tensor(tensor, values, {"shape": self.shape})
         self._check()
-        settings, solve = rules.solver_settings(self.solver, self._solver_settings(), self._solvers())
+        response = self._response(observed)
+        solver = pick_solver(self.solver, response)
+        settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
-        dtype = rules.fit_dtype(self.dtype, self.solver, observed.values.dtype)
+        dtype = rules.fit_dtype(self.dtype, solver, observed.values.dtype)
         task = Task(
             entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
-            threads=self.threads, seed=0,
+            threads=self.threads, seed=0, loss=response.loss, zeros=response.zeros,
+            excluded=np.empty((observed.order, 0), np.int32) if held is None else held.cells.columns,
+            excluded_entries=0 if held is None else int(np.count_nonzero(held.cells.values)),
+            nonnegative=response.nonnegative, same=(response.same,) if response.same else (),
         )  # fmt: skip
-        task.loss.check(task.entries)
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(
@@ -177,9 +194,16 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         return self
 
     def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
-        """Return the coefficient of determination R^2, as scikit-learn's regressors do."""
+        """Return the share of the loss of the best constant that predictions take away.
+
+        For squared error that is the coefficient of determination R^2, as of scikit-learn's regressors. Where the
+        tensor's unlisted cells are zeros they count too.
+        """
         observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
-        return GAUSSIAN.score(self.predict(observed), observed.values)
+        loss = find_loss(self.loss, nonnegative=self.nonnegative)
+        if loss.scalable and observed.unlisted == "unknown":
+            return GAUSSIAN.score(self.predict(observed), observed.values)
+        return explained(loss, self.predict, observed)
 
     def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
         """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
@@ -191,18 +215,33 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         solve: Solve,
         settings: Any,
         task: Task,
-        held: ObservedTensor | None,
+        held: HeldOut | None,
         report: Progress | None,
         restart: int,
     ) -> tuple[Solution, Watch]:
         evaluate = None
         if held is not None:
-            evaluate = lambda solution: task.loss.error_over(self._model(solution, held).predict, held.entries)  # noqa: E731
+            evaluate = lambda solution: held.error(task.loss, self._model(solution, held.like).predict)  # noqa: E731
         watch = Watch(
             iterations=settings.sweeps, tol=settings.tol, patience=self.patience, evaluate=evaluate, progress=report,
             restart=restart, loss=task.loss,
         )  # fmt: skip
         return solve(task, settings, watch), watch
+
+    def _response(self, tensor: ObservedTensor) -> Response:
+        """Return what is asked about the values, once everything goes together."""
+        response = Response(
+            loss=find_loss(self.loss, nonnegative=self.nonnegative), zeros=tensor.unlisted == "zero",
+            nonnegative=self.nonnegative, same=find_same(self.same, tensor), core=self._core(),
+            biases=self.baseline == "biases",
+        )  # fmt: skip
+        check_response(response, tensor, baseline=self.baseline, given_weight=self.unlisted_weight)
+        return response
+
+    def _link(self) -> dict[str, Any]:
+        """Return what a model has to know about the loss."""
+        loss = find_loss(self.loss, nonnegative=self.nonnegative)
+        return {"link": loss.link, "loss": loss.name}
 
     def _check(self) -> None:
         rules.choose("baseline", self.baseline, ("none", "mean", "biases"))
@@ -216,18 +255,19 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
     def _hold_out(
         self, tensor: ObservedTensor, validation: ObservedTensor | None, rng: np.random.Generator
-    ) -> tuple[ObservedTensor, ObservedTensor | None]:
+    ) -> tuple[ObservedTensor, HeldOut | None]:
         """Return what is fitted and what is watched."""
         if validation is not None:
             if validation.shape != tensor.shape:
                 raise InputError("validation must have the same shape as the tensor that is fitted.")
-            return tensor, validation
+            return tensor, hold_out(tensor, validation, 0)
         n_held = int(self.validation_fraction * tensor.n_entries)
         if n_held == 0:
             return tensor, None
         mask = np.zeros(tensor.n_entries, dtype=bool)
         mask[rng.choice(tensor.n_entries, n_held, replace=False)] = True
-        return tensor.take(~mask), tensor.take(mask)
+        train, held = tensor.take(~mask), tensor.take(mask)
+        return train, hold_out(train, held, int(rng.integers(2**62)) if tensor.unlisted == "zero" else 0)
 
 
 def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) -> ObservedTensor:

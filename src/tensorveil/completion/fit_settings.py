@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorveil.completion.params import Params
+from tensorveil.solvers.loss import Loss
 from tensorveil.solvers.task import Baseline
 
 
@@ -17,16 +18,29 @@ class FitSettings(Params):
     Parameters
     ----------
     solver
-        "bayes" (variational, most accurate, no tuning), "als" (alternating least squares, fast), or "sgd" (stochastic
-        gradient descent, fastest per pass on many millions of entries).
+        "bayes" (variational, most accurate, no tuning), "als" (alternating least squares, fast), "sgd" (stochastic
+        gradient descent on squared error, fastest per pass on many millions of entries), or "adam" (stochastic
+        gradients of any loss). "auto" (default) takes "bayes" where that fits the loss, else "als", else "adam".
+    loss
+        What values are: "gaussian" (default; any numbers, squared error), "poisson" (counts), "bernoulli" (yes or no, 1
+        or 0), "gamma" (positive numbers), or a `Loss` of your own. Predictions are expected values: counts,
+        probabilities.
+    nonnegative
+        Whether all factors are non-negative. Predictions are then sums of parts (for "bernoulli" the odds are), without
+        a baseline.
+    unlisted_weight
+        For tensors whose unlisted cells are zeros: how much such a cell counts beside a listed one (default 1). Below
+        1, predictions rank cells and are no longer expected values.
+    same
+        Modes that are the same thing and share a factor, such as ("head", "tail"): names or positions.
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per index of every mode, as for ratings.
     sweeps
-        Maximum number of passes over the data; default 100 (bayes, sgd) or 50 (als).
+        Maximum number of passes over the data; default 100 (bayes, sgd), 50 (als) or 200 (adam).
     regularization
-        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01).
+        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, adam: 0.1).
     learning_rate
-        For "sgd": the first step size (default 0.005).
+        For "sgd" and "adam": the first step size (default 0.005, 0.05).
     noise_variance
         For "bayes": variance of noise that is known to have been added to the values.
     tol
@@ -48,12 +62,16 @@ class FitSettings(Params):
         Show a progress bar.
     """
 
-    solver: str = "bayes"
+    solver: str = "auto"
+    loss: str | Loss = "gaussian"
     baseline: Baseline = "mean"
     sweeps: int | None = None
     regularization: float | None = None
     learning_rate: float | None = None
     noise_variance: float | None = None
+    nonnegative: bool = False
+    unlisted_weight: float | None = None
+    same: Sequence[str | int] | None = None
     tol: float | None = None
     validation_fraction: float = 0.0
     patience: int = 5

@@ -96,11 +96,11 @@ class LowRankMatrix(Completion[CPModel]):
     def _check(self) -> None:
         super()._check()
         choose("noise_law", self.noise_law, ("gaussian", "laplace"))
-        if self.noise_law == "laplace" and (self.solver != "bayes" or not self.noise_variance):
+        if self.noise_law == "laplace" and (self.solver not in ("auto", "bayes") or not self.noise_variance):
             raise InputError(
                 'noise_law="laplace" needs solver="bayes" and a noise_variance: twice the squared scale of the noise.'
             )
-        if self.rank == "auto" and self.solver not in ("bayes", "sor"):
+        if self.rank == "auto" and self.solver not in ("auto", "bayes", "sor"):
             raise InputError(
                 f'rank="auto" has no meaning for solver="{self.solver}". Give a number, or try solver="bayes".'
             )
@@ -127,6 +127,7 @@ class LowRankMatrix(Completion[CPModel]):
             biases=solution.biases,
             modes=tensor.modes,
             bounds=tensor.bounds,
+            **self._link(),
         )
 
 

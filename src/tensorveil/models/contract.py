@@ -47,6 +47,10 @@ class Multilinear(Protocol):
         """How predictions follow from the linear part."""
 
     @property
+    def loss(self) -> str:
+        """The loss that the model was fitted by."""
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the modes."""
 

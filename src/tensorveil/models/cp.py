@@ -34,6 +34,8 @@ class CPModel(MultilinearModel):
         (low, high) to which predictions are clipped; or None.
     errors
         How values are spread around predictions, as private fits of unit "value" measure it; or None.
+    link, loss
+        How predictions follow from the linear part, and the name of the loss it was fitted by.
 
     >>> factors = [[1.0], [2.0]], [[3.0], [4.0], [5.0]]
     >>> model = CPModel(factors=factors, modes=("user", "film"), bounds=(0, 9))

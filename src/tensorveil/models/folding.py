@@ -5,12 +5,17 @@ value = known part + x . w. Under a Gaussian prior w ~ N(m, S S') and noise of a
 is m + S z, where z solves the ridge system (S'X'XS + variance I) z = S'X'(y - X m): one small system per row.
 By default the prior is that of the rows which the model already has; with ``regularization`` given it is
 N(0, I / regularization), which is plain ridge regression with penalty regularization * variance.
+
+Models of counts, of yes and no and of positive values are solved by the same systems again and again (iteratively
+reweighted least squares): each entry by its working value, m + (x - mean) / slope, weighed by slope^2 / variance, with
+slope and variance those of the link and the loss at the last rows. Unlisted zeros count as entries, all or a sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +24,22 @@ from tensorveil.errors import InputError
 from tensorveil.models.contract import Floats, Multilinear
 from tensorveil.models.evaluate import baseline_at
 from tensorveil.models.indexing import label_positions
+from tensorveil.models.link import SLOPES
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.modes import find_axis
+from tensorveil.tensor.unlisted import known_cells
 
 CHUNK = 1 << 16
 # EM on the noise variance settles to a few per cent within this many rounds.
 NOISE_ROUNDS = 8
+# Reweighted systems settle within this many.
+ROUNDS = 20
+# The variance of values around their mean, by loss.
+VARIANCES: Final[dict[str, Callable[[Floats], Floats]]] = {
+    "poisson": lambda mean: mean,
+    "bernoulli": lambda mean: mean * (1 - mean),
+    "gamma": lambda mean: mean**2,
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,11 +63,51 @@ def solve_rows(
     prior = _row_prior(model, position) if regularization is None else _zero_prior(model, position, regularization)
     if noise_variance is not None and not 0 < noise_variance < np.inf:
         raise InputError("noise_variance must be positive, or None to estimate it. Try noise_variance=None.")
-    systems = _normal_equations(model, columns, tensor.values, position, tensor.shape[position])
-    solution = _solve(systems, prior, noise_variance)
+    n_rows, values, weights = tensor.shape[position], tensor.values, np.ones(tensor.n_entries)
+    if tensor.unlisted == "zero":
+        shape = tuple(n_rows if m == position else size for m, size in enumerate(model.shape))
+        cells = known_cells(ObservedTensor.from_columns(columns, values, shape, unlisted="zero"))
+        columns, values, weights = cells.columns, cells.values, cells.weights
+    if model.loss == "gaussian":
+        systems = _normal_equations(model, columns, values, position, n_rows, weights)
+        solution = _solve(systems, prior, noise_variance)
+    else:
+        solution = _reweighted(model, columns, values, position, n_rows, weights, prior)
     rank = model.factors[position].shape[1]
     biases = None if model.biases is None else solution[:, rank].astype(model.dtype)
     return NewRows(rows=solution[:, :rank].astype(model.dtype), biases=biases)
+
+
+def _reweighted(
+    model: Multilinear,
+    columns: NDArray[np.int32],
+    values: Floats,
+    position: int,
+    n_rows: int,
+    weights: Floats,
+    prior: _Prior,
+) -> Floats:
+    """Solve the rows of a model whose values are not spread evenly around its predictions."""
+    if model.loss not in VARIANCES or model.link.name not in SLOPES:
+        raise InputError("a model with a loss of your own cannot be folded into. Refit it with the new entries.")
+    nonnegative = all(np.all(factor >= 0) for factor in model.factors) and model.link.name in ("identity", "odds")
+    rank = model.factors[position].shape[1]
+    solution = np.tile(prior.mean, (n_rows, 1))
+    for _ in range(ROUNDS):
+        linear = np.asarray(baseline_at(model, columns, without=position), dtype=np.float64) + np.zeros(len(values))
+        linear += np.einsum("nr,nr->n", model.design(columns, position), solution[columns[position], :rank])
+        if model.biases is not None:
+            linear += solution[columns[position], rank]
+        linear = np.maximum(linear, 1e-6) if nonnegative else np.clip(linear, -30.0, 30.0)
+        mean, slope = model.link.mean(linear.copy()), np.maximum(SLOPES[model.link.name](linear), 1e-9)
+        spread = np.maximum(VARIANCES[model.loss](mean), 1e-9)
+        # A working value far away would throw the next round off.
+        working = linear + np.clip((values - mean) / slope, -4.0, 4.0)
+        systems = _normal_equations(model, columns, working, position, n_rows, weights * slope**2 / spread)
+        solution = _solve(systems, prior, 1.0)
+        if nonnegative:
+            solution = np.maximum(solution, 0.0)
+    return solution
 
 
 def append_labels(known: Mode, new: Mode) -> Mode:
@@ -135,7 +190,12 @@ class _Systems:
 
 
 def _normal_equations(
-    model: Multilinear, columns: NDArray[np.int32], values: Floats, position: int, n_rows: int
+    model: Multilinear,
+    columns: NDArray[np.int32],
+    values: Floats,
+    position: int,
+    n_rows: int,
+    weights: Floats,
 ) -> _Systems:
     order = np.argsort(columns[position], kind="stable")
     rank = model.factors[position].shape[1] + (model.biases is not None)
@@ -148,13 +208,15 @@ def _normal_equations(
         if model.biases is not None:
             x = np.column_stack([x, np.ones(len(x))])
         y = values[picked] - np.asarray(baseline_at(model, part, without=position), dtype=np.float64)
+        w = np.sqrt(weights[picked])
+        x, y = x * w[:, None], y * w
         squares += float(y @ y)
         edges = np.flatnonzero(np.diff(part[position])) + 1
         for rows in np.split(np.arange(len(picked)), edges):
             row = part[position, rows[0]]
             grams[row] += x[rows].T @ x[rows]
             moments[row] += x[rows].T @ y[rows]
-    return _Systems(grams=grams, moments=moments, squares=squares, n_entries=len(order))
+    return _Systems(grams=grams, moments=moments, squares=squares, n_entries=max(1, round(float(weights.sum()))))
 
 
 def _solve(systems: _Systems, prior: _Prior, noise_variance: float | None) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.models.cp import CPModel
 from tensorveil.models.errors import Errors
+from tensorveil.models.link import LINKS
 from tensorveil.models.storage import read_model
 from tensorveil.models.tensorly_bridge import is_tucker, split_parts, spread_weights
 from tensorveil.models.tucker import TuckerModel
@@ -25,6 +26,8 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
     CPModel(2x2, rank=1, float64, 5 parameters)
     """
     stored = read_model(path)
+    if stored.link not in LINKS:
+        raise InputError(f"{os.fspath(path)} has a link that this tensorveil does not know. Upgrade it.")
     common: dict[str, Any] = {
         "factors": stored.factors,
         "offset": stored.offset,
@@ -32,6 +35,8 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "modes": stored.modes,
         "bounds": stored.bounds,
         "errors": Errors.from_arrays(stored.extra),
+        "link": LINKS[stored.link],
+        "loss": stored.loss,
     }
     if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)

@@ -42,6 +42,9 @@ class MultilinearModel(ABC):
     modes: tuple[Mode, ...] = None  # type: ignore[assignment]
     bounds: tuple[float, float] | None = None
     errors: Errors | None = None
+    # How predictions follow from the linear part, and the loss that says how values spread around them.
+    link: Link = IDENTITY
+    loss: str = "gaussian"
 
     def __post_init__(self) -> None:
         check_order(self.factors)
@@ -89,11 +92,6 @@ class MultilinearModel(ABC):
     @abstractmethod
     def rank(self) -> int | tuple[int, ...]:
         """Number of components: one number, or one per mode."""
-
-    @property
-    def link(self) -> Link:
-        """How predictions follow from the linear part: as they are, for models fitted by squared error."""
-        return IDENTITY
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -248,6 +246,8 @@ class MultilinearModel(ABC):
             biases=self.biases,
             core=self._own_arrays().get("core"),
             extra={} if self.errors is None else self.errors.to_arrays(),
+            link=self.link.name,
+            loss=self.loss,
         )
         write_model(path, stored)
 

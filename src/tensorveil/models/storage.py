@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError, TensorveilError
 from tensorveil.memory import file_too_large
+from tensorveil.models.link import IDENTITY, LINKS
 from tensorveil.tensor import Mode
 from tensorveil.tensor.files.archives import (
     check_members,
@@ -35,7 +36,8 @@ from tensorveil.tensor.files.archives import (
 from tensorveil.tensor.files.atomic import replace_file
 
 FORMAT = "tensorveil-model"
-VERSION = 1
+# Models with a link need version 2: what reads version 1 would predict their linear part.
+VERSION = 2
 HEADER = "header.json"
 _EXTRA = "extra_"  # prefix of arrays that only some models have
 # A fixed date makes equal models equal files, byte for byte.
@@ -54,10 +56,18 @@ class StoredModel:
     biases: tuple[NDArray[Any], ...] | None
     core: NDArray[Any] | None = field(default=None)
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    link: str = IDENTITY.name
+    loss: str = "gaussian"
 
 
 def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
     """Write the file whole or not at all."""
+    if stored.link not in LINKS:
+        raise InputError(
+            f"a model with the link {stored.link!r} cannot be saved: files know {', '.join(LINKS)}. Give the loss one "
+            "of these links."
+        )
+    plain = (stored.link, stored.loss) == (IDENTITY.name, "gaussian")
     arrays = {f"factor_{m}": factor for m, factor in enumerate(stored.factors)}
     arrays |= {f"bias_{m}": bias for m, bias in enumerate(stored.biases or ())}
     if stored.core is not None:
@@ -71,13 +81,14 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
             members[f"labels_{m}.npy"] = mode.labels
     header = {
         "format": FORMAT,
-        "version": VERSION,
+        "version": 1 if plain else VERSION,
         "kind": stored.kind,
         "order": len(stored.factors),
         "offset": stored.offset,
         "bounds": stored.bounds,
         "biases": stored.biases is not None,
         "modes": [{"name": mode.name, "labels": _label_kind(mode)} for mode in stored.modes],
+        **({} if plain else {"link": stored.link, "loss": stored.loss}),
         "members": list_members(members),
     }
     with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -182,6 +193,8 @@ def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> Stored
         biases=tuple(arrays[f"bias_{m}"] for m in order) if header["biases"] else None,
         core=arrays.get("core"),
         extra={name.removeprefix(_EXTRA): array for name, array in arrays.items() if name.startswith(_EXTRA)},
+        link=str(header.get("link", IDENTITY.name)),
+        loss=str(header.get("loss", "gaussian")),
     )
 
 

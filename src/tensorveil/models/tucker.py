@@ -36,6 +36,8 @@ class TuckerModel(MultilinearModel):
         (low, high) to which predictions are clipped; or None.
     errors
         How values are spread around predictions, as private fits of unit "value" measure it; or None.
+    link, loss
+        How predictions follow from the linear part, and the name of the loss it was fitted by.
 
     >>> model = TuckerModel(core=[[1.0, 2.0]], factors=([[1.0], [3.0]], [[1.0, 0.0], [0.0, 1.0]]))
     >>> model.dense().tolist()

@@ -165,6 +165,11 @@ def reading_rules(unit: Unit, bounds: Sequence[float], shape: Sequence[int] | No
 def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None) -> Declared:
     """Settle what is public. Only names and rules of the tensor are read, and in unit "value" its positions."""
     limits = check_bounds(bounds)
+    if tensor.unlisted == "zero":
+        raise InputError(
+            'unlisted="zero" is not for private fits: which cells are listed would have to be protected too. List the '
+            'zeros that are known, or say that the others are not: tensor.with_unlisted("unknown").'
+        )
     check_origin(tensor, unit)
     if unit.kind == "value":
         _check_missing_value(tensor, limits)

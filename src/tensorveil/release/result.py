@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 
 from tensorveil import __version__
+from tensorveil.completion.evaluation import evaluate
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.release.fill import Fill, write_fill
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.release.names import MODEL, REPORT, RESULT_FILES, SUMMARY
 from tensorveil.report.owner_page import open_page
 from tensorveil.report.page import save_page
+from tensorveil.solvers.losses import LOSSES
 from tensorveil.tensor import ObservedTensor
+
+RMSE = "RMSE"
 
 __all__ = ["Summary", "check_result_folder", "make_plain", "summarise_fit", "write_result"]
 
@@ -41,7 +45,10 @@ class Summary:
     density: float
     seconds: float
     train_rmse: float
-    validation_rmse: float | None
+    measure: str
+    train_error: float
+    validation_error: float | None
+    loss: str
     history: tuple[Mapping[str, Any], ...]
     filled: int | None
     files: tuple[str, ...]
@@ -64,7 +71,11 @@ class Summary:
                 "seconds": round(self.seconds, 3),
                 "records": len(self.history),
                 "train_rmse": self.train_rmse,
-                "validation_rmse": self.validation_rmse,
+                "validation_rmse": self.validation_error if self.measure == RMSE else None,
+                "loss": self.loss,
+                "measure": self.measure,
+                "train_error": self.train_error,
+                "validation_error": self.validation_error,
                 "history": list(self.history),
             },
             "filled": self.filled,
@@ -93,7 +104,10 @@ def summarise_fit(
         density=tensor.density,
         seconds=seconds,
         train_rmse=float(estimator.rmse(tensor)),
-        validation_rmse=min(validation, default=None),
+        measure=history[-1]["measure"],
+        train_error=history[-1]["train_error"],
+        validation_error=min(validation, default=None),
+        loss=fitted.loss,
         history=history,
         filled=None if fill is None else len(fill.coords),
         files=(MODEL, *([] if fill is None else [fill.name]), *([REPORT] if report else []), SUMMARY),
@@ -121,7 +135,9 @@ def write_result(
         if fill is not None:
             write_fill(staging / fill.name, model, fill, observed=tensor)
         if report:
-            save_page(staging / REPORT, open_page(model, tensor, summary.to_json()))
+            plain = model.loss == "gaussian" and tensor.unlisted == "unknown"
+            measured = None if plain or model.loss not in LOSSES else evaluate(model, tensor)
+            save_page(staging / REPORT, open_page(model, tensor, summary.to_json(), measured))
         text = json.dumps(summary.to_json(), indent=2, allow_nan=False)
         (staging / SUMMARY).write_text(text + "\n", encoding="utf-8")
     return Path(folder)

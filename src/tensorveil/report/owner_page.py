@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tensorveil.completion.evaluation import Evaluation
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee, Ledger
 from tensorveil.privacy.exact import show_at_least, show_at_most
@@ -16,6 +17,7 @@ from tensorveil.report.explorer import explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import OPEN, Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
 from tensorveil.report.markup import Markup
+from tensorveil.report.measured import measured_section
 from tensorveil.report.model_parts import (
     Captioner,
     about,
@@ -176,7 +178,9 @@ def _ledger_section(ledger: Ledger) -> Section:
     )
 
 
-def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> Page:
+def open_page(
+    model: Model, tensor: ObservedTensor, summary: dict[str, Any], measured: Evaluation | None = None
+) -> Page:
     """Make the page of a completion without privacy. ``summary`` is what summary.json says."""
     caption = open_captions(kind_of(model))
     fit, explorer = summary["fit"], None
@@ -206,7 +210,8 @@ def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> 
             ),
         ),
         sections=(
-            *_history(fit["history"], caption),
+            *_history(fit["history"], fit.get("measure", "RMSE"), caption),
+            *(() if measured is None else (measured_section(measured, caption),)),
             residual_section(model, tensor, caption, which="entries it was fitted to"),
             factor_section(model, caption),
             *filter(None, [slice_section(model, caption, tensor)]),
@@ -217,12 +222,15 @@ def open_page(model: Model, tensor: ObservedTensor, summary: dict[str, Any]) -> 
 
 
 def _validation(fit: dict[str, Any]) -> list[tuple[str, str, str | Markup]]:
-    if fit["validation_rmse"] is None:
+    error = fit.get("validation_error", fit["validation_rmse"])
+    if error is None:
         return []
-    return [("error held out", number(fit["validation_rmse"]), "RMSE on entries kept back, which chose the sweep")]
+    return [
+        ("error held out", number(error), f"{fit.get('measure', 'RMSE')} on cells kept back, which chose the sweep")
+    ]
 
 
-def _history(records: Sequence[dict[str, Any]], caption: Captioner) -> tuple[Section, ...]:
+def _history(records: Sequence[dict[str, Any]], measure: str, caption: Captioner) -> tuple[Section, ...]:
     """Draw the errors from sweep to sweep."""
     series = []
     for name, key in (("entries it was fitted to", "train_error"), ("held out", "validation_error")):
@@ -232,7 +240,7 @@ def _history(records: Sequence[dict[str, Any]], caption: Captioner) -> tuple[Sec
     if not series:
         return ()
     chart = Chart(
-        title="Error from sweep to sweep", x="sweep", y="RMSE", series=tuple(series), markers=False,
-        caption=caption("Root mean square error after every sweep of the start that was kept."),
+        title="Error from sweep to sweep", x="sweep", y=measure, series=tuple(series), markers=False,
+        caption=caption(f"{measure[0].upper()}{measure[1:]} after every sweep of the start that was kept."),
     )  # fmt: skip
     return (Section(name="fit", title="The fit", lead="", blocks=(chart_figure("fit-chart", chart),)),)

@@ -12,13 +12,13 @@ from tensorveil.errors import InputError
 
 if TYPE_CHECKING:
     from tensorveil.privacy import Unit
-    from tensorveil.tensor import ObservedTensor
+    from tensorveil.tensor import Mode, ObservedTensor
 
 __all__ = ["Reading", "read_privately", "read_tensor"]
 
 
 # What becomes of entries that break a rule.
-RULES = ("bounds", "out_of_bounds", "out_of_range", "duplicates", "missing")
+RULES = ("bounds", "out_of_bounds", "out_of_range", "duplicates", "missing", "unlisted")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,13 @@ class Reading:
         MATLAB: the variable to read.
     shape
         Sizes of the modes, where they are declared rather than read off the data.
-    bounds, out_of_bounds, out_of_range, duplicates, missing
-        Where values can lie, and what becomes of entries that break a rule; as for `ObservedTensor`.
+    bounds, out_of_bounds, out_of_range, duplicates, missing, unlisted
+        Where values can lie, what becomes of entries that break a rule, and what cells without an entry hold; as for
+        `ObservedTensor`.
     """
 
     file: str | os.PathLike[str]
-    modes: Sequence[str] | None = None
+    modes: Sequence[str | Mode] | None = None
     value: str | None = None
     format: str | None = None
     indices: bool = False
@@ -58,6 +59,7 @@ class Reading:
     out_of_range: str | None = None
     duplicates: str | None = None
     missing: str | None = None
+    unlisted: str | None = None
 
 
 # Numbering the labels that occur would make every index depend on which entries there are.

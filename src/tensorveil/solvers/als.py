@@ -15,6 +15,7 @@ from tensorveil.kernels.padded import Padded, pad, unpad
 from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
+from tensorveil.solvers.all_cells import solve_all_cells
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
 
@@ -30,10 +31,13 @@ class ALS:
     tol: float = 1e-4
     regularization: float = 3.0
     core_regularization: float = 3.0
+    unlisted_weight: float = 1.0
 
 
 def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     """Fit by sweeps over the modes (and the core)."""
+    if task.zeros or task.nonnegative:
+        return solve_all_cells(task, settings, watch)
     scaling = standard_scaling(task)
     values = scaling.apply(task.values, task.dtype)
     rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)

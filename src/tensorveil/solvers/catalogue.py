@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tensorveil.solvers.adam import Adam, solve_adam
 from tensorveil.solvers.als import ALS, solve_als
 from tensorveil.solvers.altmin import AltMin, solve_altmin
 from tensorveil.solvers.bayes import Bayes, solve_bayes
@@ -22,6 +23,7 @@ SOLVERS: Solvers = {
     "bayes": (Bayes, solve_bayes),
     "als": (ALS, solve_als),
     "sgd": (SGD, solve_sgd),
+    "adam": (Adam, solve_adam),
 }
 MATRIX_SOLVERS: Solvers = {
     **SOLVERS,

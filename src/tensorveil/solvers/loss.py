@@ -43,22 +43,39 @@ class Loss:
         Whether solvers may centre and scale the values: true where that only multiplies the loss.
     domain, accepts
         The values it is for, in words, and a function that says whether all of an array's are; None for any number.
+    reach
+        The ends of what it can predict, within which declared bounds must lie.
+    remedy
+        What to try for other values.
+
+    Examples
+    --------
+    >>> import numpy as np, tensorveil as tv
+    >>> absolute = tv.Loss(
+    ...     name="smooth absolute error",
+    ...     value=lambda x, m: np.sqrt(1 + (m - x) ** 2) - 1,
+    ...     gradient=lambda x, m: (m - x) / np.sqrt(1 + (m - x) ** 2),
+    ... )
+    >>> absolute.error(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    0.0
     """
 
     name: str
     value: Callable[[Array, Array], Array]
     gradient: Callable[[Array, Array], Array]
-    link: Link
-    measure: str
-    summary: Callable[[float], float]
+    link: Link = IDENTITY
+    measure: str = "mean loss"
+    summary: Callable[[float], float] = float
     scalable: bool = False
     domain: str = "finite numbers"
     accepts: Callable[[Array], bool] | None = None
+    reach: tuple[float, float] = (-math.inf, math.inf)
+    remedy: str = 'Try loss="gaussian".'
 
     def check(self, entries: Entries) -> None:
         """Refuse values that the loss is not for."""
         if self.accepts is not None and not all(self.accepts(block.values) for block in entries.blocks()):
-            raise InputError(f'values must be {self.domain} for loss="{self.name}". Try loss="{GAUSSIAN.name}".')
+            raise InputError(f'values must be {self.domain} for loss="{self.name}". {self.remedy}')
 
     def error(self, prediction: Array, truth: Array) -> float:
         """Return the measure of predictions on the scale of the data."""

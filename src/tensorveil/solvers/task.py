@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,9 @@ class Task:
     """Entries to fit, the form of the model (CP if ``core`` is False, all ranks equal; else Tucker) and the loss.
 
     ``columns`` and ``values`` are all entries in memory, which every present solver needs to group or tile them; what
-    only passes over the data asks ``entries`` for blocks.
+    only passes over the data asks ``entries`` for blocks. With ``zeros`` all cells that are not listed hold 0, but for
+    those ``excluded`` (order, n), of which nothing is known; ``excluded_entries`` of them are not zero. Modes in
+    ``same`` are the same thing: they share a factor.
     """
 
     entries: Entries
@@ -35,6 +37,48 @@ class Task:
     threads: int | None
     seed: int
     loss: Loss = GAUSSIAN
+    zeros: bool = False
+    excluded: Array = field(default_factory=lambda: np.empty((0, 0), np.int32))
+    excluded_entries: int = 0
+    nonnegative: bool = False
+    same: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells, listed or not."""
+        return math.prod(self.shape)
+
+    @property
+    def tied(self) -> tuple[tuple[int, ...], ...]:
+        """Modes by the factor they have: those that are the same thing together, all others alone."""
+        groups = {mode: group for group in self.same for mode in group}
+        return tuple(dict.fromkeys(groups.get(mode, (mode,)) for mode in range(self.order)))
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether linear parts have a constant that the fit has to find: values that are scaled are centred instead."""
+        return self.baseline != "none" and not (self.loss.scalable or self.nonnegative)
+
+    @property
+    def n_zeros(self) -> int:
+        """Number of cells that hold 0 without being listed."""
+        return self.n_cells - self.n_entries - self.excluded.shape[1] if self.zeros else 0
+
+    @property
+    def zero_weight(self) -> float:
+        """What an unlisted zero has to count so that zeros are to entries as before some of both were left out."""
+        left_out = self.excluded.shape[1] - self.excluded_entries
+        entries = self.n_entries / (self.n_entries + self.excluded_entries)
+        return entries * (self.n_zeros + left_out) / max(self.n_zeros, 1)
+
+    @property
+    def share_listed(self) -> float:
+        """Share of the known cells that is listed, zeros weighted."""
+        return self.n_entries / (self.n_entries + self.zero_weight * self.n_zeros)
+
+    def mean_known(self) -> float:
+        """Return the mean of the entries, or of all cells where those that are not listed are zeros."""
+        return mean_value(self.entries) * self.share_listed
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -144,6 +188,21 @@ def standard_scaling(task: Task) -> Scaling:
     if not (math.isfinite(offset) and math.isfinite(spread)):
         raise InputError("values must have finite squares; these are too large. Measure them in another unit.")
     return Scaling(offset=offset, scale=spread if spread > 0 else 1.0)
+
+
+def known_scaling(task: Task) -> Scaling:
+    """Centre and scale as `standard_scaling`, counting the cells that are zero without being listed.
+
+    Non-negative models have no offset.
+    """
+    if not task.loss.scalable or not (task.zeros or task.nonnegative):
+        return standard_scaling(task)
+    offset = 0.0 if task.baseline == "none" or task.nonnegative else task.mean_known()
+    share = task.share_listed
+    square = mean_square(task.entries, offset) * share + offset**2 * (1.0 - share)
+    if not math.isfinite(square):
+        raise InputError("values must have finite squares; these are too large. Measure them in another unit.")
+    return Scaling(offset=offset, scale=math.sqrt(square) if square > 0 else 1.0)
 
 
 def start_spread(task: Task, target: float = 1.0) -> float:

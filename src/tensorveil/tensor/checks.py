@@ -20,6 +20,7 @@ Duplicates = Literal["error", "mean", "sum", "first", "last", "keep"]
 Missing = Literal["error", "drop"]
 OutOfBounds = Literal["error", "clip", "drop"]
 OutOfRange = Literal["error", "drop"]
+Unlisted = Literal["unknown", "zero"]
 FloatArray = NDArray[Any]
 IntArray = NDArray[np.int32]
 

@@ -1,4 +1,4 @@
-"""The observed tensor: the known entries of a tensor whose other entries are missing, not zero."""
+"""The observed tensor: the known entries of a tensor whose other entries are missing, or declared to be zero."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks, keys, policies
-from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds, OutOfRange
+from tensorveil.tensor.checks import Duplicates, FloatArray, IntArray, Missing, OutOfBounds, OutOfRange, Unlisted
 from tensorveil.tensor.entries import MemoryEntries
 from tensorveil.tensor.modes import Mode, check_modes, find_axis
 from tensorveil.tensor.options import BuildOptions, DenseOptions, FrameOptions
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ObservedTensor:
-    """Observed entries of a tensor of order 2 to 8: coordinates and values; what is not listed is missing.
+    """Observed entries of a tensor of order 2 to 8: coordinates and values; what is not listed is missing, or zero.
 
     Parameters
     ----------
@@ -46,6 +46,9 @@ class ObservedTensor:
     out_of_range
         Coordinates that are not whole numbers within `shape`: "error" (default) or "drop", which needs a shape and may
         leave a tensor without entries.
+    unlisted
+        What cells without an entry hold: "unknown" (default), or "zero", as where counts or events are listed. Zeros
+        are never stored.
 
     >>> tensor = ObservedTensor([[0, 0, 1], [1, 2, 0]], [4.0, 2.5], shape=(2, 3, 2), bounds=(1, 5))
     >>> tensor.shape, tensor.n_entries, tensor.density
@@ -66,6 +69,7 @@ class ObservedTensor:
         missing: Missing = "error",
         out_of_bounds: OutOfBounds = "error",
         out_of_range: OutOfRange = "error",
+        unlisted: Unlisted = "unknown",
     ) -> None:
         checks.check_choice("out_of_range", out_of_range, OutOfRange)
         if out_of_range == "drop":
@@ -74,6 +78,7 @@ class ObservedTensor:
             columns = checks.as_columns(coords)
             numbers = np.array(checks.as_values(values, columns.shape[1]))
         self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds, out_of_range)
+        self._origin = policies.declare_unlisted(self._origin, unlisted)
 
     @classmethod
     def from_columns(
@@ -88,6 +93,7 @@ class ObservedTensor:
         missing: Missing = "error",
         out_of_bounds: OutOfBounds = "error",
         out_of_range: OutOfRange = "error",
+        unlisted: Unlisted = "unknown",
         value: str | None = None,
         value_named: bool = True,
     ) -> ObservedTensor:
@@ -105,7 +111,8 @@ class ObservedTensor:
             packed = checks.pack_columns(columns)
             numbers = checks.as_values(values, packed.shape[1])
         tensor._build(packed, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds, out_of_range)
-        tensor._origin = replace(tensor._origin, value=value, value_named=value_named)
+        origin = policies.declare_unlisted(tensor._origin, unlisted)
+        tensor._origin = replace(origin, value=value, value_named=value_named)
         return tensor
 
     @classmethod
@@ -270,6 +277,11 @@ class ObservedTensor:
         return self._modes
 
     @property
+    def unlisted(self) -> Unlisted:
+        """What cells without an entry hold: "unknown", or "zero"."""
+        return self._origin.unlisted
+
+    @property
     def origin(self) -> Origin:
         """By which rules the tensor was built."""
         return self._origin
@@ -285,7 +297,7 @@ class ObservedTensor:
         names = ", ".join(mode.name for mode in self._modes)
         return (
             f"ObservedTensor(shape={self._shape}, n_entries={self.n_entries}, bounds={self._bounds}, "
-            f"modes=[{names}], dtype={self._values.dtype})"
+            f"modes=[{names}], dtype={self._values.dtype}{', unlisted=zero' if self.unlisted == 'zero' else ''})"
         )
 
     def axis(self, mode: int | str) -> int:
@@ -317,6 +329,14 @@ class ObservedTensor:
         columns, values = policies.apply_bounds(self._columns, self._values, limits, out_of_bounds)
         return self._like(columns, values, limits, self._origin.then(Origin(out_of_bounds=out_of_bounds)))
 
+    def with_unlisted(self, unlisted: Unlisted) -> ObservedTensor:
+        """Return the same entries, where cells without an entry are "unknown" or "zero".
+
+        >>> ObservedTensor([[0, 1]], [3.0], shape=(2, 2)).with_unlisted("zero").unlisted
+        'zero'
+        """
+        return self.with_origin(policies.declare_unlisted(self._origin, unlisted))
+
     def with_modes(self, modes: Sequence[str | Mode] | None) -> ObservedTensor:
         """Return the same entries with other names or labels."""
         tensor = object.__new__(ObservedTensor)
@@ -344,11 +364,15 @@ class ObservedTensor:
         checks.as_shape(self._shape, packed)
         return tuple(mode.decode(column) for mode, column in zip(self._modes, packed, strict=True))
 
-    def to_dense(self, fill: float = np.nan, *, max_bytes: int = 2**31) -> FloatArray:
-        """Return a dense array with `fill` in the missing cells; refused above `max_bytes`."""
+    def to_dense(self, fill: float | None = None, *, max_bytes: int = 2**31) -> FloatArray:
+        """Return a dense array with `fill` in the cells without entries (default NaN, or 0 where unlisted is zero).
+
+        Refused above `max_bytes`.
+        """
         from tensorveil.tensor.arrays import tensor_to_dense
 
-        return tensor_to_dense(self, fill, max_bytes)
+        empty = 0.0 if self.unlisted == "zero" else np.nan
+        return tensor_to_dense(self, empty if fill is None else fill, max_bytes)
 
     def to_scipy(self) -> Any:
         """Return the scipy COO array of a tensor of order 2."""

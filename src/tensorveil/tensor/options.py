@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from tensorveil.tensor.checks import Duplicates, Missing, OutOfBounds, OutOfRange
+from tensorveil.tensor.checks import Duplicates, Missing, OutOfBounds, OutOfRange, Unlisted
 from tensorveil.tensor.modes import Mode
 
 
@@ -18,6 +18,7 @@ class BuildOptions(TypedDict, total=False):
     missing: Missing
     out_of_bounds: OutOfBounds
     out_of_range: OutOfRange
+    unlisted: Unlisted
 
 
 class FrameOptions(TypedDict, total=False):
@@ -29,6 +30,7 @@ class FrameOptions(TypedDict, total=False):
     missing: Missing
     out_of_bounds: OutOfBounds
     out_of_range: OutOfRange
+    unlisted: Unlisted
 
 
 class DenseOptions(TypedDict, total=False):

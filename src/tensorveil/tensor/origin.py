@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tensorveil.tensor.checks import Duplicates, OutOfBounds
+from tensorveil.tensor.checks import Duplicates, OutOfBounds, Unlisted
 
 __all__ = ["Origin"]
 
@@ -31,6 +31,8 @@ class Origin:
     chosen
         Whether the entries were chosen among others by a rule that looks at all of them, so that one entry more may
         change which of the others are here.
+    unlisted
+        What cells without an entry hold: "unknown", or "zero".
     """
 
     duplicates: Duplicates = "error"
@@ -40,6 +42,7 @@ class Origin:
     missing_value: float | None = None
     numbered: bool = False
     chosen: bool = False
+    unlisted: Unlisted = "unknown"
 
     def then(self, later: Origin) -> Origin:
         """Return the origin of entries that were built by these rules, and by others afterwards.
@@ -59,6 +62,7 @@ class Origin:
             missing_value=self.missing_value if later.missing_value is None else later.missing_value,
             numbered=self.numbered or later.numbered,
             chosen=self.chosen or later.chosen,
+            unlisted="zero" if "zero" in (self.unlisted, later.unlisted) else "unknown",
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks
-from tensorveil.tensor.checks import FloatArray, IntArray, OutOfBounds
+from tensorveil.tensor.checks import FloatArray, IntArray, OutOfBounds, Unlisted
 from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.origin import Origin
 
 
 def shape_from_labels(modes: Sequence[str | Mode], columns: IntArray) -> tuple[int, ...] | None:
@@ -71,6 +73,12 @@ def apply_bounds(
     remedy = "Widen the bounds, or pass out_of_bounds='clip' or 'drop'."
     checks.check_inside(values, bounds, remedy)
     return columns, values
+
+
+def declare_unlisted(origin: Origin, unlisted: Unlisted) -> Origin:
+    """Return an origin that says what cells without an entry hold."""
+    checks.check_choice("unlisted", unlisted, Unlisted)
+    return replace(origin, unlisted=unlisted)
 
 
 def check_positions(index: NDArray[Any], n_entries: int) -> None:

@@ -149,7 +149,7 @@ def read(
     missing_value
         MATLAB: the value that marks missing cells of a dense array.
     options
-        `shape`, `bounds`, `duplicates`, `missing`, `out_of_bounds`, as for `ObservedTensor`.
+        `shape`, `bounds`, `duplicates`, `missing`, `out_of_bounds`, `unlisted`, as for `ObservedTensor`.
     """
     file = Path(path)
     picked = pick_format(file, format)
@@ -171,7 +171,9 @@ def read(
     reader = picked.read
     assert reader is not None  # pick_format takes care of that
     check_content(file, picked)
-    return read_guarded(lambda: reader(file, layout, {**options}), picked.name)
+    unlisted = options.pop("unlisted", None)  # which files of ours know by themselves
+    tensor = read_guarded(lambda: reader(file, layout, {**options}), picked.name)
+    return tensor if unlisted is None else tensor.with_unlisted(unlisted)
 
 
 def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -> None:  # noqa: A002
