@@ -32,6 +32,7 @@ from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
+from tensorveil.cli.recommend import recommend
 from tensorveil.errors import STANDS, TensorveilError, list_notes
 
 # What a path that was typed can be wrong by.
@@ -60,7 +61,7 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, perturb, aggregate, federate, budget, audit, demo, doctor):
+for verb in (info, plan, complete, predict, recommend, perturb, aggregate, federate, budget, audit, demo, doctor):
     cli.add_command(verb)
 
 

@@ -31,6 +31,11 @@ class Origin:
     chosen
         Whether the entries were chosen among others by a rule that looks at all of them, so that one entry more may
         change which of the others are here.
+    listed
+        Whether all labels are public lists, given when the tensor was built.
+    owners
+        The mode, if there is one, whose indices number who occurs, and do no more than group entries by owner: every
+        row is as it would be without the others, but for that number.
     """
 
     duplicates: Duplicates = "error"
@@ -40,6 +45,8 @@ class Origin:
     missing_value: float | None = None
     numbered: bool = False
     chosen: bool = False
+    listed: bool = False
+    owners: int | None = None
 
     def then(self, later: Origin) -> Origin:
         """Return the origin of entries that were built by these rules, and by others afterwards.
@@ -59,6 +66,8 @@ class Origin:
             missing_value=self.missing_value if later.missing_value is None else later.missing_value,
             numbered=self.numbered or later.numbered,
             chosen=self.chosen or later.chosen,
+            listed=self.listed or later.listed,
+            owners=self.owners if later.owners is None else later.owners,
         )
 
     def to_json(self) -> dict[str, Any]:
