@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
     from tensorveil.privacy import Budget, Ledger, Unit
+    from tensorveil.privacy.reading import read_privately
     from tensorveil.release.release import load_release, write_release
     from tensorveil.solvers.csvd_qr import csvd_qr
     from tensorveil.solvers.loss import Loss
@@ -78,6 +79,7 @@ _HOMES = {
         "TensorveilError",
     ),
     "tensorveil.privacy": ("Budget", "Ledger", "Unit"),
+    "tensorveil.privacy.reading": ("read_privately",),
     "tensorveil.release.release": ("load_release", "write_release"),
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.solvers.loss": ("Loss",),
@@ -133,6 +135,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "paper_problem",
     "random_split",
     "read",
+    "read_privately",
     "synthetic_cp",
     "synthetic_tucker",
     "write_release",

@@ -58,15 +58,22 @@ def test_naming_columns_does_not_make_a_file_forget(tmp_path: Path, named: dict[
 def test_labels_in_a_file_can_be_numbered_by_a_public_list(tmp_path: Path) -> None:
     everyone = [tv.Mode("user", ["ann", "bob", "eve"]), tv.Mode("film", ["x", "y"])]
     read(tmp_path, ROWS).write(tmp_path / "tensor.parquet")
-    fit_all(tv.read(tmp_path / "tensor.parquet", modes=everyone, value="value").with_modes(["user", "film"]))
+    tensor = tv.read(tmp_path / "tensor.parquet", modes=everyone, value="value")
+    with pytest.raises(tv.InputError, match="size of the public list"):
+        fit_all(tensor)
+    fit_all(tensor.with_modes(["user", "film"]))
 
 
 def test_a_public_list_of_labels_is_as_good_as_indices(tmp_path: Path) -> None:
     everyone = [tv.Mode("user", ["ann", "bob", "eve"]), tv.Mode("film", ["x", "y"])]
     tensor = read(tmp_path, ROWS, modes=everyone)
-    with pytest.raises(tv.InputError, match="with_modes"):
-        fit_all(tensor)
-    fit_all(tensor.with_modes(["user", "film"]))
+    entry, users = ENTRY | {"shape": None}, USERS | {"shape": None}
+    model = tv.PrivateCP(1, **entry).fit(tensor).model_
+    assert [mode.labels is not None for mode in model.modes] == [True, True]
+    shared = tv.UserLevelCP(1, **users).fit(tensor).model_
+    # Of the protected mode nothing is released, not even who may be in it.
+    assert [mode.labels is not None for mode in shared.modes] == [False, True]
+    fit_all(tv.ObservedTensor(tensor.coords, tensor.values, (9, 9), modes=["user", "film"]))
     assert tensor.coords[0, 0] == 1
 
 

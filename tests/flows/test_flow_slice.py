@@ -129,6 +129,8 @@ def test_labels_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     promise = ["--epsilon", "2", "--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5"]
     shape = ["--private-shape", ",".join(map(str, SHAPE))]
     assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, *shape]) != 0
-    assert "needs indices" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--labels film=films.csv" in said
+    assert "labels=" not in said
     assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, "--indices"]) != 0
     assert "--private-shape" in capsys.readouterr().err

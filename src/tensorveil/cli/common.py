@@ -93,6 +93,7 @@ class ReadingOptions:
     modes: list[str] | None
     value: str | None
     file_format: str | None
+    labels: dict[str, str]
     indices: bool
     no_header: bool
     variable: str | None
@@ -106,6 +107,7 @@ class ReadingOptions:
             modes=self.modes,
             value=self.value,
             format=self.file_format,
+            labels=read_lists(self.labels, file),
             indices=self.indices,
             header=not self.no_header,
             variable=self.variable,
@@ -124,7 +126,16 @@ def reading_options(function: Function) -> Function:
         ),
         click.option("--value", help="Column that holds the value [default: 'value', else the last one]."),
         click.option("--format", "file_format", help="File format, where the name does not tell it."),
-        click.option("--indices", is_flag=True, help="Mode columns hold 0-based indices; otherwise they are labels."),
+        click.option(
+            "--labels",
+            multiple=True,
+            callback=split_lists,
+            metavar="MODE=FILE[:COLUMN]",
+            help="Public list of a mode's labels, film=films.csv; rows with others are left out. Repeatable.",
+        ),
+        click.option(
+            "--indices", is_flag=True, help="Mode columns without a list hold 0-based indices; otherwise labels."
+        ),
         click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ..."),
         click.option("--variable", help="MATLAB: the variable to read."),
     ]
@@ -170,6 +181,34 @@ def safe_csv_option(function: Function) -> Function:
     return option(function)
 
 
+def split_lists(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    """Parse MODE=FILE."""
+    lists: dict[str, str] = {}
+    for text in texts:
+        name, sign, place = text.partition("=")
+        if not (name.strip() and sign and place.strip()) or name.strip() in lists:
+            raise click.BadParameter("give MODE=FILE once for a mode, such as film=films.csv or film=films.csv:title.")
+        lists[name.strip()] = place.strip()
+    return lists
+
+
+def read_lists(places: dict[str, str], data: str) -> dict[str, Any] | None:
+    """Read public lists; one that is a column of the data themselves would tell who is in them."""
+    from pathlib import Path
+
+    from tensorveil.errors import InputError
+    from tensorveil.tensor.files.label_files import read_labels
+
+    for name, place in places.items():
+        file = Path(place) if Path(place).is_file() else Path(place.rpartition(":")[0])
+        if file.is_file() and file.samefile(data):
+            raise InputError(
+                f"labels: the list for mode {name!r} is read off the data themselves. A public list says who may be in "
+                "them, whether they are or not."
+            )
+    return {name: read_labels(place, name) for name, place in places.items()} or None
+
+
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
     """Parse comma-separated names."""
     if text is None:
@@ -201,6 +240,21 @@ def split_shape(_: click.Context, __: click.Parameter, text: str | None) -> tupl
     if shape is not None and len(shape) < 2:
         raise click.BadParameter(f"a shape has a size of at least 1 for each of 2 or more modes; got {text!r}.")
     return shape
+
+
+def split_named_shape(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> tuple[int, ...] | dict[str, int] | None:
+    """Parse sizes of modes: in their order, 943,1682, or by name, user=943."""
+    if text is None or "=" not in text:
+        return split_shape(context, parameter, text)
+    parts = [part.partition("=") for part in text.split(",")]
+    names = [name.strip() for name, _, _ in parts]
+    if not all(names) or len(set(names)) != len(names):
+        raise click.BadParameter(f"give the size of each mode once, user=943,day=7; got {text!r}.")
+    sizes = split_sizes(context, parameter, ",".join(size or "?" for _, _, size in parts))
+    assert sizes is not None
+    return dict(zip(names, sizes, strict=True))
 
 
 def split_sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:

@@ -144,6 +144,8 @@ def complete(
     Examples:
       tensorveil complete ratings.csv --value rating --epsilon 1 --unit value --bounds 1 5 \\
           --ledger ratings.ledger -o release
+      tensorveil complete ratings.csv --value rating --epsilon 5 --delta 1e-6 --unit slice:user --bounds 1 5 \\
+          --labels film=films.csv:title --private-shape user=1000 -o release
       tensorveil complete ratings.tns --epsilon 2 --delta 1e-6 --unit entry --bounds 1 5 \\
           --private-shape 943,1682 -o release
       tensorveil complete ratings.csv -o result --bounds 1 5
@@ -161,7 +163,7 @@ def complete(
     if writing.interval is not None:
         check_interval(private, writing)
     if private.epsilon is not None:
-        check_private_options(private, open_only, fit, writing)
+        check_private_options(private, open_only, fit, writing, listed=bool(reading.labels))
         _complete_privately(_private_run(file, fit, writing, open_only, private, reading), as_json=as_json)
     else:
         refuse_private_options(private)

@@ -33,6 +33,7 @@ from tensorveil.cli.perturb import perturb
 from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
+from tensorveil.cli.recommend import recommend
 from tensorveil.errors import STANDS, TensorveilError, list_notes
 
 # What a path that was typed can be wrong by.
@@ -61,7 +62,22 @@ def cli() -> None:
     """
 
 
-for verb in (info, plan, complete, predict, evaluate, perturb, aggregate, federate, budget, audit, demo, doctor):
+VERBS = (
+    info,
+    plan,
+    complete,
+    predict,
+    recommend,
+    evaluate,
+    perturb,
+    aggregate,
+    federate,
+    budget,
+    audit,
+    demo,
+    doctor,
+)
+for verb in VERBS:
     cli.add_command(verb)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 OPTIONS = {
+    "along": "--along",
     "basis": "--basis",
     "bounds": "--bounds",
     "baseline": "--baseline",
@@ -48,20 +49,29 @@ FLAGS = {
     "accept_delta=True": "--accept-delta",
     "at=FILE": "--at FILE",
     "entries=FILE": "--entries FILE",
+    "along must": "--along must",
+    "users='all', or a list of labels": "--users all, or labels with commas between",
+    "at={'day': 'monday'}": "--at day=monday",
+    "users must": "--users must",
     "max_cells": "--max-cells",
     "max_memory": "--max-memory",
     "with a workdir": "with --workdir",
+    "Pass labels=True to encode labels.": "Leave --indices out, or give --labels MODE=FILE.",
     "Leave plot out": "Leave --plot out",
+    'unit="entry"': "--unit entry",
+    'unit="slice"': "--unit slice",
     "this unit needs": "this --unit needs",
+    "labels={'film': films}": "--labels film=films.csv",
     "protect must name": "--unit slice:MODE (or --protect) must name",
-    "Pass labels=True to encode labels.": "Leave --indices out to read labels.",
     "with value=...": "with --value NAME",
     "value must name a column": "--value must name a column",
     "modes must name columns": "--modes must name columns",
     "diagnostics and output must": "--diagnostics and --output must",
 }
 # A message may begin with the parameter that it is about.
-PARAMETER = re.compile(r"^(at|data|entries|neighbours|output|plot|report): ")
+PARAMETER = re.compile(r"^(at|data|entries|labels|neighbours|output|plot|report): ")
+LIST = re.compile(r"labels=\{?'?(\w+)'?(?:: everyone\}|=(\S+))")
+SIZE = re.compile(r"shape=\{'(\w+)': (\d+)\}")
 FOLDER = re.compile(r"^folder: ")
 # A setting is a word of its own; in "tensor:differ=3" it is a part of one.
 SETTING = re.compile(
@@ -73,6 +83,8 @@ def in_shell_words(message: str) -> str:
     """Rewrite settings such as rank=8 or duplicates='mean', and the parameter a message is about, as options."""
     for words, flag in FLAGS.items():
         message = message.replace(words, flag)
+    message = LIST.sub(lambda found: f"--labels {found[1]}={found[2] or 'FILE'}", message)
+    message = SIZE.sub(r"--private-shape \1=\2", message)
     message = PARAMETER.sub(r"--\1: ", FOLDER.sub("output: ", message))
     return SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {_argument(found[1], found[2])}", message)
 

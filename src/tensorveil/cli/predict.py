@@ -27,7 +27,7 @@ from tensorveil.cli.common import common_options, console, escape, print_json, s
 @click.option(
     "--entries",
     type=click.Path(exists=True, dir_okay=False),
-    help="For a release of unit slice: a person's own entries (0-based indices), or those of several people.",
+    help="For a release of unit slice: a person's own entries, or several people's, told apart by a column.",
 )
 @click.option("--value", default="value", show_default=True, help="Name of the column of predictions.")
 @click.option(

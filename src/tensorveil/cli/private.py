@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from tensorveil.cli.common import Function, add_options, gather, split_shape
+from tensorveil.cli.common import Function, add_options, gather, split_named_shape
 from tensorveil.mechanisms.names import BY_UNIT
 
 MODELS = ("cp", "tucker", "matrix")
@@ -39,7 +39,7 @@ class PrivateOptions:
     unit: str | None
     method: str | None
     spread: float | None
-    private_shape: tuple[int, ...] | None
+    private_shape: tuple[int, ...] | dict[str, int] | None
     ledger: Path | None
     purpose: str | None
     diagnostics: Path | None
@@ -128,9 +128,9 @@ def private_options(function: Function) -> Function:
         ),
         click.option(
             "--private-shape",
-            callback=split_shape,
-            metavar="SIZE,SIZE,...",
-            help="Private: declared sizes of the modes; needed for units entry and slice.",
+            callback=split_named_shape,
+            metavar="SIZE,SIZE,...|MODE=SIZE,...",
+            help="Private: declared sizes of the modes that have no --labels; for units entry and slice.",
         ),
         click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Private: ledger to charge."),
         click.option("--purpose", help="Private: what for, in the ledger's words. No data."),
@@ -173,7 +173,7 @@ def check_interval(private: PrivateOptions, writing: WritingOptions) -> None:
 
 
 def check_private_options(
-    private: PrivateOptions, beside: OpenOptions, fit: FitOptions, writing: WritingOptions
+    private: PrivateOptions, beside: OpenOptions, fit: FitOptions, writing: WritingOptions, *, listed: bool = False
 ) -> None:
     """Refuse what a private run must not be asked for."""
     _check_declared(private, fit)
@@ -188,10 +188,11 @@ def check_private_options(
         raise click.UsageError(f"--method must be one of {', '.join(known)} for --unit {private.unit}.")
     if private.purpose is not None and private.ledger is None:
         raise click.UsageError("--purpose is written into a ledger. Add --ledger PATH.")
-    if private.unit_kind != "value" and private.private_shape is None:
+    if private.unit_kind != "value" and private.private_shape is None and not listed:
         raise click.UsageError(
-            f"--unit {private.unit_kind} needs --private-shape: read off the data, the shape would tell which indices "
-            "occur. Try --private-shape 943,1682."
+            f"--unit {private.unit_kind} needs public lists of labels, or --private-shape: read off the data, labels "
+            "and sizes would tell what occurs. Give --labels film=films.csv for a mode with labels, and "
+            "--private-shape user=SIZE for one without."
         )
     if private.unit_kind == "entry" and fit.duplicates not in (None, "error"):
         raise click.UsageError(

@@ -110,6 +110,10 @@ class Predictor(Fitted[Model], Generic[Model]):
         """Return the best n candidates for a row; see the model's ``top``."""
         return self._fitted().top(n, **options)
 
+    def recommend(self, mode: str | int, n: int = 10, **options: Any) -> Any:
+        """Return a table of the n best candidates for every index of a mode; see the model's ``recommend``."""
+        return self._fitted().recommend(mode, n, **options)
+
     def solve_rows(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> NewRows:
         """Compute rows for new indices of a mode without changing the model; see the model's ``solve_rows``."""
         return self._fitted().solve_rows(tensor, mode, **self._ridge(options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class PrivateSettings(Params):
     delta: float
     unit: str | Unit
     bounds: Sequence[float]
-    shape: Sequence[int] | None
+    shape: Sequence[int] | Mapping[str, int] | None
     accept_delta: bool = False
     method: str = "auto"
     ledger: AnyLedger = None
@@ -61,10 +61,12 @@ class CentralSettings(PrivateSettings):
     ----------
     unit
         "value": neighbours differ in one value, and positions (who has rated what) are public. "entry": neighbours
-        differ by one entry, and positions are private; ``shape`` must be declared, and labels are not released. To
-        protect all that one user did, use `UserLevelCP`, `UserLevelTucker` or `UserLevelMatrix`.
+        differ by one entry, and positions are private; ``shape`` must be declared, by public lists of labels too
+        (`tensorveil.read_privately`). To protect all that one user did, use `UserLevelCP`, `UserLevelTucker` or
+        `UserLevelMatrix`.
     shape
-        Shape of the tensor; required for unit "entry".
+        Shape of the tensor; for unit "entry" declared: in the order of the modes or by name, {"user": 1000}. Modes with
+        a public list of labels need none.
     spread
         A standard deviation of the values, if one is known without looking at the data. Only the planner uses it, for
         its guess of the error and, with a delta, of the better kind of noise; otherwise a tenth of the bounds' width.
@@ -72,7 +74,7 @@ class CentralSettings(PrivateSettings):
         Of the solver: post-processing, so any number costs the same budget.
     """
 
-    shape: Sequence[int] | None = None
+    shape: Sequence[int] | Mapping[str, int] | None = None
     spread: float | None = None
     sweeps: int = 100
     restarts: int = 3
@@ -91,5 +93,6 @@ class UserLevelSettings(PrivateSettings):
     epsilon, delta
         The budget. Noise is Gaussian, so delta must be above 0.
     shape
-        Declared shape of the tensor; for the protected mode, an upper bound.
+        Declared shape of the tensor, in the order of the modes or by name, {"user": 1000}; for the protected mode, an
+        upper bound. Modes with a public list of labels (`tensorveil.read_privately`) need none.
     """

@@ -8,6 +8,7 @@ from tensorveil.errors import InputError, NotFittedError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
+from tensorveil.privacy.gate import name_lists
 from tensorveil.rounds import SharedModel
 
 __all__ = ["FittedModel", "Releasable", "check_pair", "check_releasable"]
@@ -56,5 +57,9 @@ def check_pair(model: FittedModel, guarantee: Guarantee) -> None:
     """Refuse a model that contradicts the guarantee beside it."""
     if model.bounds != guarantee.bounds:
         raise InputError("the model and the guarantee have different bounds, so they do not belong together.")
-    if guarantee.unit.kind != "value" and any(mode.labels is not None for mode in model.modes):
-        raise InputError(f"a model for unit {str(guarantee.unit)!r} must have no labels: they tell who is in the data.")
+    said = name_lists(model.modes)
+    if guarantee.unit.kind != "value" and said is not None and said not in guarantee.public:
+        raise InputError(
+            f"a model for unit {str(guarantee.unit)!r} must have no labels but those of declared public lists, which "
+            "its guarantee names: others tell who is in the data."
+        )

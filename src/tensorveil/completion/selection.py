@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Composed, Event, Guarantee, Parallel, Part, Pure, Unit, epsilon_for
 from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.exact import show_at_least
-from tensorveil.privacy.gate import Declared, admit, check_bounds, declare, reading_rules
+from tensorveil.privacy.gate import Declared, Shape, admit, check_bounds, declare, reading_rules
 from tensorveil.privacy.profile import covers
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.splits import Split, cell_split
@@ -203,14 +203,20 @@ def _check_candidates(candidates: Sequence[CentralCompletion[Any]]) -> list[Cent
     return [type(each)(**each.get_params()) for each in given]
 
 
-def _agree(fits: Sequence[CentralCompletion[Any]]) -> tuple[Unit, tuple[float, float], Sequence[int] | None]:
+def _agree(fits: Sequence[CentralCompletion[Any]]) -> tuple[Unit, tuple[float, float], Shape]:
     """Return unit, bounds and shape, which must be the same for all."""
     facts = {
-        (each._unit(), check_bounds(each.bounds), None if each.shape is None else tuple(each.shape)) for each in fits
+        (each._unit(), check_bounds(each.bounds), None if each.shape is None else _settle_sizes(each.shape))
+        for each in fits
     }
     if len(facts) > 1:
         raise InputError("unit, bounds and shape must be the same in every candidate: they say what is protected.")
-    return facts.pop()
+    unit, bounds, _ = facts.pop()
+    return unit, bounds, fits[0].shape
+
+
+def _settle_sizes(shape: Sequence[int] | Mapping[str, int]) -> tuple[object, ...]:
+    return tuple(sorted(shape.items())) if isinstance(shape, Mapping) else tuple(shape)
 
 
 def _split(tensor: ObservedTensor, unit: Unit, held_out: float, random_state: Any) -> Split:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tensorveil.completion.job import Promise, Released
@@ -11,7 +11,7 @@ from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian
 from tensorveil.rounds import Recipe, SharedModel, describe_parts, run_recipe
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import Mode, ObservedTensor
 
 JOINT = (
     "joint differential privacy: what one person is shown is computed from the release and this person's own entries, "
@@ -45,11 +45,12 @@ ROUNDS: Final[Mapping[str, Rounds]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsJob:
-    """One run of a recipe over all users."""
+    """One run of a recipe over all users; ``modes`` name the released rows where their labels are public."""
 
     recipe: Recipe
     source: NoiseSource
     threads: int | None
+    modes: tuple[Mode, ...]
     conditions: tuple[str, ...] = (JOINT,)
 
     @property
@@ -77,6 +78,7 @@ class RoundsJob:
         """
         recipe = self.recipe
         model = recipe.finish(run_recipe(recipe, [tensor], self.source, threads=self.threads))
+        model = replace(model, modes=self.modes)
         others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
         holds = (
             f"factors and biases of {others}",

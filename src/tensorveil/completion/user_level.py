@@ -43,11 +43,15 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         check_method(self.method, promise.unit.kind)
         rank = self._recipe_rank(promise.declared.shape)
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
-        return RoundsJob(recipe=recipe, source=source, threads=self.threads)
+        return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=promise.declared.modes)
 
-    def personalise(self, entries: ObservedTensor) -> CPModel | TuckerModel:
+    def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:
         """Compute people's own parts from their entries; see `SharedModel.personalise`. The result is not private."""
-        return self._fitted().personalise(entries)
+        return self._fitted().personalise(entries, value)
+
+    def recommend(self, n: int = 10, *, entries: Any, **options: Any) -> Any:
+        """Return a table of the n best candidates for people; see `SharedModel.recommend`. It is for them alone."""
+        return self._fitted().recommend(None, n, entries=entries, **options)
 
     def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
         """Predict for people from their own entries; see `SharedModel.predict_for`."""

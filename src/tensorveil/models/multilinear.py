@@ -197,6 +197,32 @@ class MultilinearModel(ABC):
         """
         return rank_candidates(self, n, given, along, exclude, largest)
 
+    def recommend(
+        self,
+        mode: str | int,
+        n: int = 10,
+        *,
+        users: Any = None,
+        along: str | int | None = None,
+        at: Mapping[Any, Any] | None = None,
+        seen: ObservedTensor | None = None,
+    ) -> Any:
+        """Return an Arrow table of the n best candidates for every index of ``mode``, with labels: films for users.
+
+        ``users`` are labels (or indices, where there are none) of those to recommend for; by default everybody.
+        ``along`` is the mode that is ranked: the only other one, unless there are several. Further modes are averaged,
+        or held ``at`` a label, {"day": "monday"}. What a user has in ``seen`` is left out, wherever it was seen.
+
+        >>> import tensorveil as tv
+        >>> problem = tv.synthetic_cp((6, 5), 2, random_state=0)
+        >>> model = tv.CP(2, sweeps=5).fit(problem.train.with_modes(["user", "film"])).model_
+        >>> model.recommend("user", 2, users=[3]).column("user").to_pylist()
+        [3, 3]
+        """
+        from tensorveil.models.recommending import recommend
+
+        return recommend(self, mode, n, users, along, at or {}, seen)
+
     def solve_rows(
         self,
         tensor: ObservedTensor,

@@ -34,12 +34,19 @@ def rank_candidates(
     model: Multilinear, n: int, given: Mapping[Any, Any], along: str | int, exclude: Any, largest: bool
 ) -> Ranking:
     """Rank the indices of mode ``along`` by their prediction at the given indices of other modes."""
-    if n < 1:
-        raise InputError(f"n must be at least 1; got {n}. Try n=10.")
     target = find_axis(model.modes, along)
     fixed = index_positions(given, model.modes, model.shape, "given")
     if target in fixed:
         raise InputError(f"mode {model.modes[target].name!r} is both given and ranked along. Drop it from given.")
+    return rank_positions(model, n, fixed, target, exclude, largest=largest)
+
+
+def rank_positions(
+    model: Multilinear, n: int, fixed: Mapping[int, int], target: int, exclude: Any, *, largest: bool
+) -> Ranking:
+    """Rank the indices of mode ``target`` where others are fixed at an index, and the rest is averaged."""
+    if n < 1:
+        raise InputError(f"n must be at least 1; got {n}. Try n=10.")
     scores = _scores(model, fixed, target)
     allowed = np.ones(len(scores), dtype=bool)
     if exclude is not None:

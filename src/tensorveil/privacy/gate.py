@@ -8,7 +8,7 @@ private (docs/guarantees.md#the-gate).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from tensorveil.tensor.checks import check_shape, is_number, is_text
 from tensorveil.tensor.keys import sort_entries
 from tensorveil.tensor.modes import find_axis
 from tensorveil.tensor.options import FrameOptions
+from tensorveil.tensor.rows import settle_shape
 
 __all__ = [
     "Declared",
@@ -32,6 +33,7 @@ __all__ = [
     "check_bounds",
     "check_origin",
     "declare",
+    "name_lists",
     "reading_rules",
 ]
 
@@ -44,13 +46,24 @@ MOST_ENTRIES: Final = 1 << 33
 
 READ_OFF = (
     "labels are numbered by those that occur, so that every index would tell who is in the data, also after the labels "
-    "are dropped. Number the rows by a public list: indices from 0, or modes=[Mode('user', everyone), ...] when the "
-    "table is read; and declare its length in shape."
+    "are dropped. Read the table with tensorveil.read_privately and a public list, labels={'film': films}; or give "
+    "indices from 0 and their declared shape."
+)
+_UNDECLARED = (
+    'shape must be declared for unit="{}": read off the data it would tell which indices occur. '
+    "Try shape=(number of users, number of films, ...), or public lists of labels."
 )
 LABELLED = (
-    "labels are not released in this unit. If they are a public list, and not those that occur, drop them: "
-    "with_modes(['user', 'film'])."
+    "these labels were not declared as a public list, and may be those that occur. If they are one, say so: "
+    "with_modes([Mode('user', everyone), 'film']); or drop them: with_modes(['user', 'film'])."
 )
+
+
+def name_lists(modes: Sequence[Mode]) -> str | None:
+    """Say, for the guarantee, for which modes a public list of labels was declared."""
+    listed = ", ".join(mode.name for mode in modes if mode.labels is not None)
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in listed).split())
+    return f"the declared lists of labels ({plain})" if listed else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +75,7 @@ class Declared:
     unit, bounds
         What is protected, and where values can lie.
     shape, modes
-        Sizes and names of the modes; labels only in unit "value", where they are public.
+        Sizes and names of the modes; labels in unit "value", where they are public; in others of public lists.
     n_entries
         The number of entries in unit "value"; None where it is private.
     value
@@ -95,7 +108,8 @@ class Declared:
         """Say, for the guarantee, what is public besides the budget."""
         names = ", ".join(mode.name for mode in self.modes)
         if self.unit.kind != "value":
-            return (f"the names ({names}) and declared sizes of the modes",)
+            lists = name_lists(self.modes)
+            return (f"the names ({names}) and declared sizes of the modes", *(() if lists is None else (lists,)))
         labelled = any(mode.labels is not None for mode in self.modes)
         return (f"positions ({names}){' and labels' if labelled else ''}",)
 
@@ -153,17 +167,24 @@ def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
     return low, high
 
 
-def reading_rules(unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None) -> FrameOptions:
-    """Return the rules by which private data are read, so that what becomes of a row depends on this row alone."""
+Shape = Sequence[int] | Mapping[str, int] | None
+
+
+def reading_rules(unit: Unit, bounds: Sequence[float], shape: Shape) -> FrameOptions:
+    """Return the rules by which private data are read, so that what becomes of a row depends on this row alone.
+
+    Sizes that are declared by name, or by public lists, are settled by the reader.
+    """
     rules: FrameOptions = {"bounds": check_bounds(bounds), "missing": "drop", "out_of_bounds": "clip"}
     if unit.kind != "value":
-        _check_declared(unit, shape)
         rules |= {"duplicates": "keep", "out_of_range": "drop"}
-    return rules if shape is None else rules | {"shape": shape}
+    if shape is None or isinstance(shape, Mapping):
+        return rules
+    return rules | {"shape": shape if unit.kind == "value" else check_shape(shape)}
 
 
-def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None) -> Declared:
-    """Settle what is public. Only names and rules of the tensor are read, and in unit "value" its positions."""
+def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shape: Shape) -> Declared:
+    """Settle what is public. Only names, public lists and rules are read of the tensor; in unit "value" positions."""
     limits = check_bounds(bounds)
     if tensor.unlisted == "zero":
         raise InputError(
@@ -173,7 +194,7 @@ def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shap
     check_origin(tensor, unit)
     if unit.kind == "value":
         _check_missing_value(tensor, limits)
-        if shape is not None and tuple(shape) != tensor.shape:
+        if shape is not None and _by_name(tensor, shape) != tensor.shape:
             raise InputError("shape must be the shape of the tensor that is fitted.")
         return Declared(
             unit=unit,
@@ -183,14 +204,23 @@ def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shap
             n_entries=tensor.n_entries,
             value=tensor.origin.value,
         )
-    sizes = _check_declared(unit, shape)
-    if len(sizes) != tensor.order:
-        raise InputError(f"shape must have one size per mode; got {len(sizes)} sizes for {tensor.order} modes.")
-    names = tuple(Mode(mode.name) for mode in tensor.modes)
-    if unit.mode is not None and unit.mode not in [mode.name for mode in names]:
-        known = ", ".join(mode.name for mode in names)
-        raise InputError(f"protect must name one of the modes {known}; got {unit.mode!r}.")
-    return Declared(unit=unit, bounds=limits, shape=sizes, modes=names, value=tensor.origin.value)
+    known = [mode.name for mode in tensor.modes]
+    if unit.mode is not None and unit.mode not in known:
+        raise InputError(f"protect must name one of the modes {', '.join(known)}; got {unit.mode!r}.")
+    # Labels of owners are private, all others were declared.
+    lists = [Mode(mode.name) if m == tensor.origin.owners else mode for m, mode in enumerate(tensor.modes)]
+    if shape is None and not any(mode.labels is not None for mode in lists):
+        raise InputError(_UNDECLARED.format(unit.kind))
+    sizes = settle_shape(lists, shape)
+    # Nothing of the protected mode is released, not even the list of those who may be in it.
+    modes = tuple(Mode(mode.name) if mode.name == unit.mode else mode for mode in lists)
+    return Declared(unit=unit, bounds=limits, shape=sizes, modes=modes, value=tensor.origin.value)
+
+
+def _by_name(tensor: ObservedTensor, shape: Sequence[int] | Mapping[str, int]) -> tuple[int, ...]:
+    if isinstance(shape, Mapping):
+        return tuple(shape.get(mode.name, size) for mode, size in zip(tensor.modes, tensor.shape, strict=True))
+    return tuple(shape)
 
 
 def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
@@ -199,10 +229,12 @@ def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
     if unit.kind == "value":
         _check_value_rules(tensor)
         return
-    if tensor.origin.numbered:
-        raise InputError(f'unit="{unit.kind}" needs indices: {READ_OFF}')
-    if any(mode.labels is not None for mode in tensor.modes):
-        raise InputError(f'unit="{unit.kind}" needs indices: {LABELLED}')
+    owners = tensor.origin.owners
+    if tensor.origin.numbered or (owners is not None and tensor.modes[owners].name != unit.mode):
+        raise InputError(f'unit="{unit.kind}" needs public labels: {READ_OFF}')
+    labelled = any(mode.labels is not None for m, mode in enumerate(tensor.modes) if m != owners)
+    if labelled and not tensor.origin.listed:
+        raise InputError(f'unit="{unit.kind}" needs public labels: {LABELLED}')
     if tensor.origin.chosen:
         raise InputError(
             f'entries that were chosen among others cannot be fitted for unit="{unit.kind}": with one more of those, '
@@ -235,15 +267,6 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
     return PrivateEntries(
         columns=Private(columns), values=Private(values), shape=declared.shape, bounds=declared.bounds
     )
-
-
-def _check_declared(unit: Unit, shape: Sequence[int] | None) -> tuple[int, ...]:
-    if shape is None:
-        raise InputError(
-            f'shape must be declared for unit="{unit.kind}": read off the data it would tell which indices occur. '
-            "Try shape=(number of users, number of films, ...)."
-        )
-    return check_shape(shape)
 
 
 def _check_value_rules(tensor: ObservedTensor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +17,35 @@ from tensorveil.tensor.files.formats import read_table, table_format
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["cells_table", "read_cells"]
+__all__ = ["cells_table", "find_cells", "read_cells", "text_modes"]
 
 
 def read_cells(path: Path, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> NDArray[np.int32]:
     """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns."""
-    import pyarrow as pa
-
     kind = table_format(path).name
     if not path.is_file():
         raise InputError(f"at: file not found: {path}.")
-    # Types come from the model: the text label "007" must not turn into the number 7.
-    text = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
-    table = read_table(path, text=text)
+    return find_cells(read_table(path, text=text_modes(modes)), modes, shape, path.name, kind)
+
+
+def text_modes(modes: Sequence[Mode]) -> list[str]:
+    """Return the modes whose columns are text: types come from the model, so that "007" does not turn into 7."""
+    return [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
+
+
+def find_cells(
+    table: pa.Table, modes: tuple[Mode, ...], shape: tuple[int, ...], name: str, kind: str = "a table"
+) -> NDArray[np.int32]:
+    """Return the cells that a table names, as (order, n) columns; ``name`` and ``kind`` are what errors call it."""
+    import pyarrow as pa
+
     missing = [mode.name for mode in modes if mode.name not in table.column_names]
     if missing:
-        raise InputError(f"at: {path.name} must have a column for every mode; missing {missing}.")
+        raise InputError(f"at: {name} must have a column for every mode; missing {missing}.")
     try:
         labels = {mode.name: _labels(table.column(mode.name), mode) for mode in modes}
     except pa.ArrowException as error:  # Arrow's own message may quote the data
-        raise InputError(f"at: {path.name} cannot be read as {kind} with labels of the model's kind.") from error
+        raise InputError(f"at: {name} cannot be read as {kind} with labels of the model's kind.") from error
     return find_columns(labels, modes, shape)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ from tensorveil.rounds.own_part import multiply_bases
 from tensorveil.rounds.sums import cut_people
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.checks import MAX_ORDER, MIN_ORDER
+from tensorveil.tensor.modes import find_axis
 
 Array = NDArray[Any]
 
@@ -79,19 +81,57 @@ class SharedModel:
         sizes = "x".join(map(str, self.shape))
         return f"SharedModel({sizes}, protects {self.modes[self.protect].name!r}, rank={self.rank})"
 
-    def personalise(self, entries: ObservedTensor) -> CPModel | TuckerModel:
+    def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:
         """Compute everybody's own bias and tastes from their entries and return the whole model.
 
-        It has a row for every index of the protected mode of ``entries``, which may have any size; users without
-        entries are treated as average ones. This is how a person is served, and how new people are folded in.
+        Entries are a tensor, a frame, or a mapping of columns, with labels where the model has them; those of labels
+        that it does not have are left out. Without a column of the protected mode all entries are one person's.
+
+        The model has a row for every index of the protected mode of ``entries``, which may have any size and labels of
+        its own; users without entries are treated as average ones. This is how a person is served, and how new people
+        are folded in. ``value`` names the column of values, if it is neither called "value" nor the last.
 
         The result belongs to the owners of the entries: it is not private, and must not be published.
         """
-        check_group(entries, self.shape, self.protect)
-        people = group_people(entries, self.protect, self.bounds)
-        own = np.tile(self.taste_mean, (entries.shape[self.protect], 1))
+        known = self.read_entries(entries, value)
+        check_group(known, self.shape, self.protect)
+        people = group_people(known, self.protect, self.bounds)
+        own = np.tile(self.taste_mean, (known.shape[self.protect], 1))
         own[people.ids] = self._solve(people)
-        return self._join(own)
+        return self._join(own, known.modes[self.protect])
+
+    def read_entries(self, entries: Any, value: str | None = None) -> ObservedTensor:
+        """Return people's own entries as a tensor in this model's indices; see `personalise`."""
+        from tensorveil.rounds.own_entries import read_own
+
+        return read_own(entries, self.modes, self.shape, self.protect, value)
+
+    def recommend(
+        self,
+        mode: str | int | None = None,
+        n: int = 10,
+        *,
+        entries: Any,
+        users: Any = None,
+        along: str | int | None = None,
+        at: Mapping[Any, Any] | None = None,
+        value: str | None = None,
+    ) -> Any:
+        """Return an Arrow table of the n best candidates for the people whose ``entries`` these are.
+
+        As the ``recommend`` of a whole model, by default for the protected mode. What people have entries of is left
+        out. Recommendations are for the owners of the entries alone.
+        """
+        if mode is not None and find_axis(self.modes, mode) != self.protect:
+            raise InputError(
+                f"mode must be the protected one, {self.modes[self.protect].name!r}: this release serves people from "
+                "their own entries."
+            )
+        known = self.read_entries(entries, value)
+        whole = self.personalise(known)
+        if users is None:  # people without entries would all be shown the same
+            users = known.modes[self.protect].decode(np.unique(known.columns[self.protect])).tolist()
+        return whole.recommend(self.protect, n, users=users, along=along, at=at, seen=known)
 
     def example(self) -> CPModel | TuckerModel:
         """Return the whole model of one made-up person, whose tastes are as strong as those of an average user.
@@ -115,6 +155,7 @@ class SharedModel:
         (2,)
         """
         wanted = coords.coords if isinstance(coords, ObservedTensor) else coords
+        entries = self.read_entries(entries)
         users = entries.shape[self.protect]
         columns = check_columns(wanted, (*self.shape[: self.protect], users, *self.shape[self.protect + 1 :]))
         named = np.zeros(users, dtype=bool)
@@ -209,13 +250,15 @@ class SharedModel:
             out = out * factor[column]
         return out
 
-    def _join(self, own: Array) -> CPModel | TuckerModel:
-        """Join the shared parts and rows of (bias, tastes) into a model that predicts."""
+    def _join(self, own: Array, people: Mode | None = None) -> CPModel | TuckerModel:
+        """Join the shared parts and rows of (bias, tastes) of people, who may have labels, into one that predicts."""
+        modes = list(self.modes)
+        modes[self.protect] = Mode.from_trusted(modes[self.protect].name, None if people is None else people.labels)
         biases, factors = [*self.biases], [*self.factors]
         biases.insert(self.protect, own[:, 0])
         factors.insert(self.protect, own[:, 1:])
         common: dict[str, Any] = {
-            "factors": tuple(factors), "offset": self.offset, "biases": tuple(biases), "modes": self.modes,
+            "factors": tuple(factors), "offset": self.offset, "biases": tuple(biases), "modes": tuple(modes),
             "bounds": self.bounds,
         }  # fmt: skip
         if self.core is None:

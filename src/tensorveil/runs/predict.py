@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns, predict_intervals
-from tensorveil.release.cells import cells_table, read_cells
+from tensorveil.release.cells import cells_table, find_cells, read_cells
 from tensorveil.rounds.shared import SharedModel, is_shared
-from tensorveil.runs.reading import Reading, read_tensor
-from tensorveil.tensor import ObservedTensor
+from tensorveil.runs.people import read_people
 from tensorveil.tensor.files.formats import write_table
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ class PredictionRun:
     output
         The table to write: .csv, .tsv or .parquet.
     entries
-        For a model of unit slice: a file of a person's own entries, or of several people's.
+        For a model of unit slice: a file of a person's own entries, or of several people's, whom a column of the
+        protected mode tells apart.
     value_name
         What the column of predictions is called.
     interval
@@ -99,11 +99,8 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
             "Add entries=FILE."
         )
     shared = SharedModel.load(run.model)
-    names = [mode.name for mode in shared.modes]
-    own = read_tensor(Reading(file=run.entries, modes=names, indices=True))
-    # New people have indices of their own, beyond the declared number too.
-    people = max(own.shape[shared.protect], shared.shape[shared.protect])
-    shape = tuple(people if m == shared.protect else size for m, size in enumerate(shared.shape))
-    own = ObservedTensor.from_columns(own.columns, own.values, shape, modes=names)
-    columns = read_cells(run.at, shared.modes, shape)
-    return cells_table(columns, shared.predict_for(own, columns.T), shared.modes, run.value_name)
+    people = read_people(run.entries, run.at, shared)
+    columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
+    table = cells_table(columns, shared.predict_for(people.entries, columns.T), people.modes, run.value_name)
+    owner = shared.modes[shared.protect].name
+    return table if people.named else table.drop_columns([owner])

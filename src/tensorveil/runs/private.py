@@ -136,7 +136,7 @@ def release_privately(run: PrivateRun) -> Released:
         if run.diagnostics is not None:
             aside = places.enter_context(write_folder(run.diagnostics, private=True))
         with write_folder(run.output) as staging:
-            tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape)
+            tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
             fill = choose_cells(filling, tensor, private=unit)
             charged = estimator.fit(tensor).release_id_
             fill_release(staging, estimator, fill=fill, report=run.report)

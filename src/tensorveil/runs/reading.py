@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,10 @@ class Reading:
         Names of the columns that are the modes, in order, and of the one that holds the value.
     format
         The file's format, where its name does not tell it.
+    labels
+        Public lists of labels by mode; a row whose label is not on its list is left out.
     indices
-        Whether mode columns hold 0-based indices, rather than labels.
+        Whether mode columns without a list hold 0-based indices, rather than labels.
     header
         Whether the first line of a CSV or TSV file names the columns.
     variable
@@ -50,6 +53,7 @@ class Reading:
     modes: Sequence[str | Mode] | None = None
     value: str | None = None
     format: str | None = None
+    labels: Mapping[str, Any] | None = None
     indices: bool = False
     header: bool = True
     variable: str | None = None
@@ -62,35 +66,35 @@ class Reading:
     unlisted: str | None = None
 
 
-# Numbering the labels that occur would make every index depend on which entries there are.
-NEEDS_INDICES = (
-    "this unit needs indices: labels that are read off the data tell who is in them. "
-    "Number the rows by a public list, from 0, and add indices=True."
-)
-
-
 def read_privately(
-    reading: Reading, unit: Unit, bounds: Sequence[float], shape: Sequence[int] | None
+    reading: Reading,
+    unit: Unit,
+    bounds: Sequence[float],
+    shape: Sequence[int] | Mapping[str, int] | None,
+    *,
+    group_owners: bool = False,
 ) -> ObservedTensor:
-    """Read the tensor by the gate's rules; where positions are private, by indices of a public numbering."""
-    from tensorveil.privacy.gate import reading_rules
-    from tensorveil.tensor.files.formats import pick_format
+    """Read the tensor by the gate's rules; where positions are private, by public lists or by indices."""
+    from tensorveil.privacy.reading import read_privately as read
 
     if any(given is not None for given in (reading.bounds, reading.out_of_bounds, reading.out_of_range)):
         raise InputError("reading: bounds and their rules are those of the promise. Leave them out.")
-    if unit.kind != "value" and pick_format(Path(reading.file), reading.format).is_table and not reading.indices:
-        raise InputError(NEEDS_INDICES)
-    rules: dict[str, Any] = {**reading_rules(unit, bounds, reading.shape or shape)}
-    if reading.duplicates not in (None, "error"):
-        rules["duplicates"] = reading.duplicates
-    return read_tensor(replace(reading, **rules))
+    return read(
+        os.fspath(reading.file), unit=unit, bounds=bounds, shape=reading.shape or shape, labels=reading.labels,
+        indices=reading.indices, modes=reading.modes, value=reading.value, format=reading.format,
+        header=reading.header, variable=reading.variable, duplicates=reading.duplicates, group_owners=group_owners,
+    )  # fmt: skip
 
 
 def read_tensor(reading: Reading) -> ObservedTensor:
     """Read the tensor."""
-    from tensorveil.tensor import read
+    from tensorveil.tensor.files.file_format import Layout
+    from tensorveil.tensor.files.formats import read_layout
+    from tensorveil.tensor.lists import settle_lists
 
-    names = ("modes", "value", "format", "variable", "shape", *RULES)
-    given: dict[str, Any] = {name: getattr(reading, name) for name in names}
-    given |= {"labels": False if reading.indices else None, "header": None if reading.header else False}
-    return read(os.fspath(reading.file), **{name: setting for name, setting in given.items() if setting is not None})
+    layout = Layout(
+        modes=reading.modes, value=reading.value, labels=not reading.indices, index_base=None, header=reading.header,
+        variable=reading.variable, missing_value=math.nan, lists=settle_lists(reading.labels or {}),
+    )  # fmt: skip
+    options = {name: getattr(reading, name) for name in ("shape", *RULES) if getattr(reading, name) is not None}
+    return read_layout(Path(reading.file), reading.format, layout, options)

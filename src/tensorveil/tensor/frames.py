@@ -19,6 +19,7 @@ from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labe
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
+from tensorveil.tensor.rows import keep_listed, numbers_of, read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,11 +140,14 @@ def table_to_tensor(
     labels: bool,
     index_base: int = 0,
     sealed: bool = False,
+    lists: Mapping[str, Mode] | None = None,
+    owners: str | None = None,
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor.
 
-    ``sealed`` compares a table with the digest in its description, if there is one.
+    ``sealed`` compares a table with the digest in its description, if there is one. ``lists`` are public lists of
+    labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows.
     """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
@@ -151,28 +155,43 @@ def table_to_tensor(
     if stored is not None and modes is None and value is None:
         modes, options = stored.modes, stored.options | options
         value = stored.value
+        if lists:  # which have sizes of their own
+            own, options = None, options | {"shape": None}
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value)
-    given = list(modes) if modes is not None else names
+    lists = lists or {}
+    given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
+    if unknown := {*lists} - {*names}:
+        raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. Check its spelling.")
     table = table.select([*names, value])
     options |= {"value": value, "value_named": named}
     if options.get("missing") == "drop":
         table = table.set_column(len(names), value, _read_leniently(table.column(len(names))))
     if options.get("out_of_range") == "drop":
-        if labels or any(isinstance(mode, Mode) and mode.labels is not None for mode in given):
-            raise InputError("out_of_range='drop' is for indices. Pass labels=False, and modes without labels.")
-        columns = [read_floats(table.column(axis)) - index_base for axis in range(len(names))]
+        lacking = [mode for mode in given if labels and isinstance(mode, str) and mode != owners]
+        if lacking:
+            raise InputError(
+                f"{shown.mode(lacking[0])} needs a public list of its labels, since those that occur tell who is in "
+                "the data: labels={'film': films}. If columns hold 0-based indices instead, add indices=True; if this "
+                "one is no mode, name the modes: modes=['user', 'film']."
+            )
+        numbers = _to_floats(table.column(value))
         if own is not None and not index_base:
-            own.check([column.astype(np.int32) for column in columns], _to_floats(table.column(value)))
-        tensor = ObservedTensor.from_columns(columns, _to_floats(table.column(value)), modes=names, **options)
+            own.check(numbers_of(table, given), numbers)
+        columns = [table.column(axis) for axis in range(len(names))]
+        tensor = read_rows(columns, numbers, given, owners=owners, index_base=index_base, options=options)
         return tensor.with_origin(earlier.then(tensor.origin))
+    table = keep_listed(table, names, lists)
     table = _without_nulls(table, names, value, options, shown)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
         mode, column = given[axis], table.column(axis)
         known = mode.labels if isinstance(mode, Mode) else None
+        if names[axis] in lists:
+            packed[axis] = column.to_numpy()
+            return Mode.from_trusted(names[axis], known)
         if known is None and (not labels or isinstance(mode, Mode)):
             packed[axis] = _indices(column, axis, index_base)
             return Mode.from_trusted(names[axis], None)
@@ -191,7 +210,9 @@ def table_to_tensor(
         mode.labels is not None and not (isinstance(asked, Mode) and asked.labels is not None)
         for mode, asked in zip(encoded, given, strict=True)
     )
-    return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered)))
+    labelled = [mode.name for mode in encoded if mode.labels is not None]
+    listed = bool(labelled) and (stored is None or modes is not stored.modes) and not numbered
+    return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered, listed=listed)))
 
 
 def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:

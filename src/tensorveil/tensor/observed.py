@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -79,6 +79,7 @@ class ObservedTensor:
             numbers = np.array(checks.as_values(values, columns.shape[1]))
         self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds, out_of_range)
         self._origin = policies.declare_unlisted(self._origin, unlisted)
+        self._origin = replace(self._origin, listed=any(mode.labels is not None for mode in self._modes))
 
     @classmethod
     def from_columns(
@@ -153,7 +154,7 @@ class ObservedTensor:
         modes: Sequence[str | Mode] | None = None,
         value: str | None = None,
         *,
-        labels: bool = True,
+        labels: bool | Mapping[str, Any] = True,
         **options: Unpack[FrameOptions],
     ) -> ObservedTensor:
         """Return the tensor of a pandas, polars or Arrow table, one entry per row.
@@ -162,11 +163,21 @@ class ObservedTensor:
         are `modes`, else all others. Mode columns are labels, integers too: the labels that occur are
         sorted and numbered. `labels=False` takes integer columns as 0-based indices instead. A `Mode` in
         `modes` brings its own numbering (without labels: indices), e.g. `modes=train.modes` for a test set.
+        `labels={"film": films}` names modes with a public list of their labels: its order numbers them, and rows
+        whose label is not on it are left out.
         """
         from tensorveil.tensor.frames import as_table, table_to_tensor
+        from tensorveil.tensor.lists import settle_lists
 
+        lists = {} if isinstance(labels, bool) else settle_lists(labels)
+        others = labels if isinstance(labels, bool) else options.get("out_of_range") != "drop"
         return table_to_tensor(
-            as_table(frame, lenient=options.get("missing") == "drop"), modes, value, labels=labels, **options
+            as_table(frame, lenient=options.get("missing") == "drop"),
+            modes,
+            value,
+            labels=others,
+            lists=lists,
+            **options,
         )
 
     def _build(
@@ -341,7 +352,8 @@ class ObservedTensor:
         """Return the same entries with other names or labels."""
         tensor = object.__new__(ObservedTensor)
         named = check_modes(modes, self._shape)
-        tensor._set(self._columns, self._values, self._shape, self._bounds, named, self._origin)
+        origin = replace(self._origin, listed=any(mode.labels is not None for mode in named))
+        tensor._set(self._columns, self._values, self._shape, self._bounds, named, origin)
         return tensor
 
     def encode(self, *labels: ArrayLike) -> IntArray:

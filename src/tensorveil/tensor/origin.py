@@ -33,6 +33,11 @@ class Origin:
         change which of the others are here.
     unlisted
         What cells without an entry hold: "unknown", or "zero".
+    listed
+        Whether all labels are public lists, given when the tensor was built.
+    owners
+        The mode, if there is one, whose indices number who occurs, and do no more than group entries by owner: every
+        row is as it would be without the others, but for that number.
     """
 
     duplicates: Duplicates = "error"
@@ -43,6 +48,8 @@ class Origin:
     numbered: bool = False
     chosen: bool = False
     unlisted: Unlisted = "unknown"
+    listed: bool = False
+    owners: int | None = None
 
     def then(self, later: Origin) -> Origin:
         """Return the origin of entries that were built by these rules, and by others afterwards.
@@ -63,6 +70,8 @@ class Origin:
             numbered=self.numbered or later.numbered,
             chosen=self.chosen or later.chosen,
             unlisted="zero" if "zero" in (self.unlisted, later.unlisted) else "unknown",
+            listed=self.listed or later.listed,
+            owners=self.owners if later.owners is None else later.owners,
         )
 
     def to_json(self) -> dict[str, Any]:

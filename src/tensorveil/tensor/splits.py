@@ -59,7 +59,10 @@ def cell_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Rand
     for column in tensor.columns:
         mixed = _mix_bits(mixed ^ column.astype(np.uint64))
     held = mixed < np.uint64(fraction * 2**64)
-    return Split(tensor.take(~held, may_be_empty=True), tensor.take(held, may_be_empty=True))
+    parts = Split(tensor.take(~held, may_be_empty=True), tensor.take(held, may_be_empty=True))
+    # An index that numbers who occurs is no fact about its cell alone.
+    origin = tensor.origin.then(Origin(chosen=tensor.origin.owners is not None))
+    return Split(*(part.with_origin(origin) for part in parts))
 
 
 def slice_split(

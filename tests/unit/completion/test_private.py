@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -61,12 +62,15 @@ def test_unit_entry(problem: Any, estimator: Any, delta: float) -> None:
     assert epsilon_for(fitted.guarantee_.event, delta) <= 2.0
 
 
-def test_unit_entry_refuses_labels() -> None:
+def test_unit_entry_keeps_labels_only_of_declared_lists() -> None:
     tensor = tv.ObservedTensor(
         [[0, 0], [1, 1]], [0.0, 1.0], shape=(2, 2), modes=[tv.Mode("user", ["ann", "bob"]), tv.Mode("film", ["x", "y"])]
     )
-    with pytest.raises(tv.InputError, match="needs indices: labels are not released"):
-        make(unit="entry", shape=(2, 2), rank=1).fit(tensor)
+    undeclared = tensor.with_origin(replace(tensor.origin, listed=False))
+    with pytest.raises(tv.InputError, match="needs public labels: these labels were not declared"):
+        make(unit="entry", shape=(2, 2), rank=1).fit(undeclared)
+    listed = make(unit="entry", shape=None, rank=1).fit(tensor)
+    assert [mode.labels.tolist() for mode in listed.model_.modes] == [["ann", "bob"], ["x", "y"]]
     private = make(unit="entry", shape=(2, 2), rank=1).fit(tensor.with_modes(["user", "film"]))
     assert [mode.labels for mode in private.model_.modes] == [None, None]
     public = make(rank=1).fit(tensor)

@@ -73,7 +73,7 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
             raise InputError(f"dataset {name!r} has no option {option!r}; {has}.")
     tensor = entry.load(_source(entry, folder), **options)
     # Everybody knows who is in a published dataset, and what is missing: its numbering and its positions are public.
-    return tensor.with_origin(replace(tensor.origin, numbered=False, missing_value=None))
+    return tensor.with_origin(replace(tensor.origin, numbered=False, listed=False, missing_value=None))
 
 
 def load_side_data(name: str, *, folder: str | Path | None = None) -> Mapping[str, NDArray[Any]]:

@@ -6,8 +6,8 @@ Heavy packages are imported by the functions that need them, not by the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -25,7 +25,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """What the caller said about a tensor file's layout; the parameters are those of `read`."""
+    """What the caller said about a tensor file's layout; the parameters are those of `read`.
+
+    ``lists`` are public lists of labels by mode; ``owners`` is the mode whose labels only group rows, in private runs.
+    """
 
     modes: Sequence[str | Mode] | None
     value: str | None
@@ -34,6 +37,13 @@ class Layout:
     header: bool
     variable: str | None
     missing_value: float
+    lists: Mapping[str, Mode] = field(default_factory=dict)
+    owners: str | None = None
+
+    @property
+    def text(self) -> tuple[str, ...]:
+        """The columns whose labels are compared with others by their text, whatever else stands in them."""
+        return (*self.lists, *(() if self.owners is None else (self.owners,)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,6 +17,7 @@ from tensorveil.errors import InputError, TensorveilError
 from tensorveil.memory import file_too_large
 from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
+from tensorveil.tensor.lists import settle_lists
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.options import FrameOptions
@@ -118,7 +119,7 @@ def read(
     value: str | None = None,
     format: str | None = None,  # noqa: A002
     *,
-    labels: bool = True,
+    labels: bool | Mapping[str, Any] = True,
     index_base: int | None = None,
     header: bool = True,
     variable: str | None = None,
@@ -139,7 +140,8 @@ def read(
         "csv", "tsv", "parquet", "tns", "npz", "mat" or "png"; by default it follows from the file's ending.
     labels
         Tables: True (default) encodes every mode column as labels, integers too; False takes integer
-        columns as indices.
+        columns as indices. A mapping, {"film": films}, names modes with a public list of their labels: its
+        order numbers them, and rows whose label is not on it are left out; the other modes are labels as usual.
     index_base
         The index of the first slice: 0 for tables read with `labels=False`, 1 for .tns and .mat.
     header
@@ -151,16 +153,13 @@ def read(
     options
         `shape`, `bounds`, `duplicates`, `missing`, `out_of_bounds`, `unlisted`, as for `ObservedTensor`.
     """
-    file = Path(path)
-    picked = pick_format(file, format)
-    if not file.is_file():
-        raise InputError("path must be an existing file; there is no file of that name. Check the path.")
     if index_base not in (None, 0, 1):
         raise InputError(f"index_base must be 0 or 1; got {index_base!r}.")
     layout = Layout(
         modes=modes,
         value=value,
-        labels=labels,
+        labels=labels if isinstance(labels, bool) else options.get("out_of_range") != "drop",
+        lists={} if isinstance(labels, bool) else settle_lists(labels),
         index_base=index_base,
         header=header,
         variable=variable,
@@ -168,6 +167,16 @@ def read(
     )
     if unknown := options.keys() - FrameOptions.__annotations__.keys():
         raise TypeError(f"read() got unexpected options: {', '.join(sorted(unknown))}.")
+    return read_layout(Path(path), format, layout, {**options})
+
+
+def read_layout(file: Path, name: str | None, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
+    """Read a tensor by a layout; ``name`` is that of the format, if it was given."""
+    picked = pick_format(file, name)
+    if not file.is_file():
+        raise InputError("path must be an existing file; there is no file of that name. Check the path.")
+    if layout.lists and not picked.is_table:
+        raise InputError(f"labels are for tables; a {picked.title} file holds indices. Leave them out.")
     reader = picked.read
     assert reader is not None  # pick_format takes care of that
     check_content(file, picked)

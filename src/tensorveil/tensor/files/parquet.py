@@ -51,6 +51,8 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         labels=layout.labels,
         index_base=layout.index_base or 0,
         sealed=True,
+        lists=layout.lists,
+        owners=layout.owners,
         **options,
     )
 

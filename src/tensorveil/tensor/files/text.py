@@ -161,7 +161,7 @@ def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, 
     # Arrow's own message quotes the line at fault.
     with suppress(pa.ArrowException, OSError, EOFError, UnicodeError):
         drops = options.get("out_of_range") == "drop"
-        table = _load(path, delimiter, header=layout.header, text=(), nulls=[""], by_line=drops)
+        table = _load(path, delimiter, header=layout.header, text=layout.text, nulls=[""], by_line=drops)
     if table is None:
         raise InputError(
             "path must be a well-formed CSV or TSV file with the same number of fields in every line. "
@@ -170,8 +170,9 @@ def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, 
     if layout.header:
         _check_header(table.column_names, layout)
     return table_to_tensor(
-        table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0, **options
-    )
+        table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0, lists=layout.lists,
+        owners=layout.owners, **options,
+    )  # fmt: skip
 
 
 def _check_header(names: Sequence[str], layout: Layout) -> None:

@@ -1,0 +1,80 @@
+"""People's own entries and what they ask for, from files: matched by who they say they are, whatever that is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.release.cells import text_modes
+from tensorveil.rounds.own_entries import table_of_own
+from tensorveil.rounds.shared import SharedModel
+from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.files.formats import pick_format, read_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["People", "read_own_table", "read_people"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class People:
+    """People's entries in a model's indices, the cells they ask for, and the modes that both are in.
+
+    ``named`` says whether people have names or numbers of their own; if not, all entries are one person's.
+    """
+
+    entries: ObservedTensor
+    asked: pa.Table
+    modes: tuple[Mode, ...]
+    named: bool
+
+
+def read_own_table(path: str | os.PathLike[str], shared: SharedModel) -> pa.Table:
+    """Read a person's own entries, or several people's, as a table."""
+    found = pick_format(Path(path))
+    if found.is_table:
+        if not Path(path).is_file():
+            raise InputError(f"entries: file not found: {path}.")
+        return read_table(Path(path), text=text_modes(shared.modes))
+    names = [mode.name for mode in shared.modes]
+    return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
+
+
+def read_people(entries: str | os.PathLike[str], at: Path, shared: SharedModel) -> People:
+    """Read people's entries and the cells that they ask for.
+
+    People are those in either file, new ones too; one without entries is an average one.
+    """
+    import pyarrow as pa
+
+    owner = shared.modes[shared.protect].name
+    mine, asked = read_own_table(entries, shared), read_table(at, text=text_modes(shared.modes))
+    named = [owner in table.column_names for table in (mine, asked)]
+    if named[0] != named[1]:
+        has, lacks = (Path(entries).name, at.name) if named[0] else (at.name, Path(entries).name)
+        raise InputError(
+            f"entries: {has} has a column {owner!r}, and {lacks} has none. Give it to both, or to neither if all "
+            "entries are of one person."
+        )
+    mine, asked = table_of_own(mine, owner), table_of_own(asked, owner)
+    known = shared.read_entries(mine)
+    labels = known.modes[shared.protect].labels
+    assert labels is not None  # every label that occurs
+    column = asked.column(owner)
+    if column.null_count:
+        raise InputError(f"at: column {owner!r} has empty cells. Fill them in, or drop those rows.")
+    if pa.types.is_string(column.type) != (labels.dtype.kind == "T"):
+        raise InputError(f"at: column {owner!r} must name people as the entries do, by text or by number.")
+    extra = np.setdiff1d(np.array(column.unique().to_pylist(), dtype=labels.dtype), labels)
+    everyone = Mode(owner, np.concatenate([labels, extra]))
+    modes = tuple(everyone if m == shared.protect else mode for m, mode in enumerate(shared.modes))
+    shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
+    widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")
+    return People(entries=widened, asked=asked, modes=modes, named=named[0])

@@ -1,0 +1,176 @@
+"""Recommendations of a saved model: the best candidates for each of several people, without what they have already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.models import load_model
+from tensorveil.models.recommending import settle_question
+from tensorveil.release.cells import text_modes
+from tensorveil.release.names import MODEL
+from tensorveil.rounds.shared import SharedModel, is_shared
+from tensorveil.runs.people import read_own_table
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.files.formats import read_table, write_table
+from tensorveil.tensor.frames import read_floats
+from tensorveil.tensor.lists import find_listed, label_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Recommendation", "Recommended", "recommend_items"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """What is to be recommended.
+
+    Parameters
+    ----------
+    model
+        A model's file, or the folder of a result or a release.
+    wanted
+        The mode to recommend for, such as "user".
+    n
+        How many candidates each of them gets.
+    along
+        The mode that is ranked; None if there is only one other.
+    at
+        Labels of other modes to rank at, {"day": "monday"}; what is not here is averaged.
+    entries
+        A table of what people have already. For a model of unit slice: people's own entries, from which they are
+        served.
+    users
+        Labels of those to recommend for; None for everybody in ``entries``, "all" for everybody in the model.
+    output
+        The table to write, .csv, .tsv or .parquet; None for none.
+    safe_csv
+        Whether texts that a spreadsheet would take for formulas get an apostrophe before them.
+    force
+        Whether an existing output may be replaced.
+    """
+
+    model: Path
+    wanted: str
+    n: int = 10
+    along: str | None = None
+    at: Mapping[str, str] | None = None
+    entries: str | os.PathLike[str] | None = None
+    users: Sequence[Any] | str | None = None
+    output: Path | None = None
+    safe_csv: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recommended:
+    """The table of recommendations, the mode that was ranked, and the modes that were averaged."""
+
+    table: pa.Table
+    along: str
+    averaged: tuple[str, ...]
+    output: Path | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        output = None if self.output is None else str(self.output)
+        rows = self.table.to_pylist()
+        return {"along": self.along, "averaged": list(self.averaged), "output": output, "recommendations": rows}
+
+
+def recommend_items(run: Recommendation) -> Recommended:
+    """Recommend, and write the table if that is asked for, whole or not at all."""
+    if run.output is not None and run.output.exists() and not run.force:
+        raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
+    path = run.model / MODEL if run.model.is_dir() else run.model
+    model: Any = SharedModel.load(path) if is_shared(path) else load_model(path)
+    at = {name: _label(_mode(model, name), text) for name, text in (run.at or {}).items()}
+    owner, target, fixed = settle_question(model.modes, model.shape, run.wanted, run.along, at)
+    along = model.modes[target].name
+    if isinstance(model, SharedModel):
+        table = _for_people(model, run, owner, along, at)
+    else:
+        seen = None if run.entries is None else _read_seen(Path(run.entries), model, owner, target)
+        users = _choose_users(run, model.modes[owner], None if seen is None else seen.columns[owner])
+        table = model.recommend(owner, run.n, users=users, along=along, at=at, seen=seen)
+    if run.output is not None:
+        write_table(table, run.output, safe=run.safe_csv)
+    averaged = [mode.name for m, mode in enumerate(model.modes) if m not in (owner, target, *fixed)]
+    return Recommended(table=table, along=along, averaged=tuple(averaged), output=run.output)
+
+
+def _for_people(model: SharedModel, run: Recommendation, owner: int, along: str, at: Mapping[str, Any]) -> pa.Table:
+    name = model.modes[model.protect].name
+    if owner != model.protect:
+        raise InputError(
+            f"this release serves each {name!r} from their own entries, and nobody else. Ask for {name!r}."
+        )
+    if run.entries is None:
+        raise InputError(
+            f"{run.model} holds nobody's own part: recommendations for a person need the person's entries. "
+            "Add entries=FILE."
+        )
+    mine = read_own_table(run.entries, model)
+    known = model.read_entries(mine)
+    users = None if run.users in (None, "all") else [_label(known.modes[owner], text) for text in run.users or ()]
+    table = model.recommend(n=run.n, entries=known, users=users, along=along, at=at)
+    return table if name in mine.column_names else table.drop_columns([name])
+
+
+def _read_seen(path: Path, model: Any, owner: int, target: int) -> ObservedTensor:
+    """Read who has what already; rows that the model knows nothing of say nothing."""
+    if not path.is_file():
+        raise InputError(f"entries: file not found: {path}.")
+    table = read_table(path, text=text_modes(model.modes))
+    columns = np.zeros((len(model.shape), table.num_rows))
+    for m in (owner, target):
+        mode = model.modes[m]
+        if mode.name not in table.column_names:
+            raise InputError(f"entries: {path.name} must have a column {mode.name!r}.")
+        column = table.column(mode.name)
+        columns[m] = read_floats(column) if mode.labels is None else find_listed(column, mode)
+    return ObservedTensor.from_columns(
+        columns, np.zeros(table.num_rows), model.shape, modes=model.modes, duplicates="keep", out_of_range="drop"
+    )
+
+
+def _choose_users(run: Recommendation, mode: Mode, seen: Any) -> Any:
+    if run.users == "all":
+        return None
+    if run.users is not None:
+        return [_label(mode, text) for text in run.users]
+    if seen is None:
+        raise InputError(f"users must say for which {mode.name!r} to recommend. Try users='all', or a list of labels.")
+    if not len(seen):
+        raise InputError(f"entries: the model knows no {mode.name!r} of theirs. Check how they are written.")
+    return mode.decode(np.unique(seen)).tolist()
+
+
+def _mode(model: Any, name: str) -> Mode:
+    found = [mode for mode in model.modes if mode.name == name]
+    if not found:
+        raise InputError(
+            f"at must name modes of the model, {', '.join(mode.name for mode in model.modes)}; got {name!r}."
+        )
+    return found[0]
+
+
+def _label(mode: Mode, given: Any) -> Any:
+    """Return the label of a mode that was typed, or the index where it has none."""
+    if mode.labels is None:
+        try:
+            return int(given)
+        except ValueError:
+            raise InputError(f"mode {mode.name!r} has no labels in this model: give indices from 0.") from None
+    key = label_key(given)
+    for label in mode.labels.tolist() if mode.labels.dtype.kind != "M" else mode.labels:
+        if label_key(label) == key:
+            return label
+    raise InputError(f"mode {mode.name!r} of the model has no label {given!r}. Check its spelling.")

@@ -1,0 +1,205 @@
+"""Public lists of labels: what is on them is declared, so that a row is numbered or left out by what it holds alone.
+
+Labels are compared by their keys. Readers take one and the same field for the text "7", the number 7 or the number 7.0,
+by what else stands in its column; a key does not depend on that. So no row decides which label another row has.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+import unicodedata
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.modes import Mode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["find_listed", "label_key", "match_labels", "number_owners", "settle_lists"]
+
+Array = NDArray[Any]
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
+_WHEN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z?)?", re.ASCII)
+_TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
+
+
+def settle_lists(lists: Mapping[str, Any]) -> dict[str, Mode]:
+    """Return a mode for every public list: labels trimmed, composed, all different and none missing.
+
+    >>> settle_lists({"film": ["Alien", " Brazil "]})["film"].labels.tolist()
+    ['Alien', 'Brazil']
+    """
+    if not isinstance(lists, Mapping):
+        raise InputError("labels must be True, False or a mapping from modes to public lists. Try {'film': films}.")
+    return {name: _settle(name, given) for name, given in lists.items()}
+
+
+def _settle(name: str, given: Any) -> Mode:
+    if isinstance(given, Mode):
+        given = given.labels
+    if given is None or isinstance(given, str | bytes):
+        raise InputError(f"labels of mode {name!r} must be a list of labels. Try labels={{{name!r}: ['a', 'b']}}.")
+    if len(getattr(given, "shape", ())) == 2 or hasattr(given, "column_names"):
+        given = _only_column(name, given)
+    labels = Mode(name, _compose(given)).labels  # which checks their kind, and that none is missing or there twice
+    assert labels is not None
+    if not len(labels):
+        raise InputError(f"labels of mode {name!r} must hold at least one label; the list is empty.")
+    keys = [label_key(label) for label in _items(labels)]
+    places: dict[Hashable, int] = {}
+    for place, key in enumerate(keys):
+        if key is None:
+            raise InputError(f"labels of mode {name!r}: label {place + 1} is empty. Take it off the list.")
+        if key in places:
+            raise InputError(
+                f"labels of mode {name!r}: labels {places[key] + 1} and {place + 1} differ only in how they are "
+                "written, as 7 and 7.0 do. Keep one of them."
+            )
+        places[key] = place
+    return Mode(name, labels)
+
+
+def _items(labels: Array) -> list[Any]:
+    # Of finer dates numpy makes numbers.
+    items: list[Any] = (labels.astype("datetime64[us]") if labels.dtype.kind == "M" else labels).tolist()
+    return items
+
+
+def _only_column(name: str, frame: Any) -> Any:
+    if isinstance(frame, np.ndarray):
+        raise InputError(f"labels of mode {name!r} must be a flat sequence, one label per index.")
+    from tensorveil.tensor.frames import as_table
+
+    table = as_table(frame)
+    if table.num_columns != 1:
+        raise InputError(
+            f"labels of mode {name!r} must be one column of the frame. Try labels={{{name!r}: frame['id']}}."
+        )
+    return table.column(0).to_pylist()
+
+
+def _compose(labels: Any) -> Any:
+    """Return text labels trimmed and in their composed form, others as they are."""
+    array = np.asarray(labels)
+    if array.dtype.kind not in "UTO" or array.ndim != 1:
+        return array
+    return [_plain(label) if isinstance(label, str) else label for label in array.ravel().tolist()]
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def label_key(label: Any) -> Hashable | None:
+    """Return what a label is compared by; None for what is no label.
+
+    Text is trimmed and composed, upper and lower case differ. Numbers, dates and truth values are compared as such,
+    also where they are written as text.
+
+    >>> label_key("007") == label_key(7.0), label_key("Alien ") == label_key("alien")
+    (True, False)
+    """
+    if isinstance(label, bytes):
+        try:
+            label = label.decode()
+        except UnicodeDecodeError:
+            return None
+    if isinstance(label, str):
+        return _text_key(_plain(label))
+    if isinstance(label, bool | np.bool_):
+        return ("truth", bool(label))
+    if isinstance(label, int | np.integer):
+        return ("number", int(label))
+    if isinstance(label, float | np.floating | decimal.Decimal):
+        return _number_key(float(label))
+    if isinstance(label, datetime.date | np.datetime64):
+        return _moment_key(label)
+    return None
+
+
+def _text_key(text: str) -> Hashable | None:
+    if not text:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return ("truth", text in _TRUE)
+    with suppress(ValueError, OverflowError):
+        if _HEXADECIMAL.fullmatch(text):
+            return ("number", int(text, 16))
+        if _NUMBER.fullmatch(text):
+            return ("number", int(text)) if text.lstrip("+-").isdigit() else _number_key(float(text))
+        if _WHEN.fullmatch(text):
+            return _moment_key(np.datetime64(text.rstrip("Z").replace(" ", "T")))
+    return ("text", text)
+
+
+def _number_key(number: float) -> Hashable | None:
+    if number != number:
+        return None
+    return ("number", int(number) if number.is_integer() else number)
+
+
+def _moment_key(moment: Any) -> Hashable | None:
+    """Return the moment in microseconds, in UTC where a zone is known."""
+    if getattr(moment, "tzinfo", None) is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    micros = np.datetime64(moment).astype("datetime64[us]")
+    return None if np.isnat(micros) else ("moment", int(micros.astype(np.int64)))
+
+
+def find_listed(column: pa.ChunkedArray, mode: Mode) -> Array:
+    """Return the place of every row's label on the list of a mode, -1 where it is not on it."""
+    assert mode.labels is not None
+    places = {label_key(label): place for place, label in enumerate(_items(mode.labels))}
+    items, codes = _encode(column)
+    found = np.array([*(places.get(label_key(item), -1) for item in items), -1], np.int64)
+    return found[codes]
+
+
+def match_labels(labels: Array, mode: Mode) -> Array:
+    """Return the place of each of these labels on the list of a mode, -1 where it is not on it."""
+    assert mode.labels is not None
+    places = {label_key(label): place for place, label in enumerate(_items(mode.labels))}
+    return np.array([places.get(label_key(label), -1) for label in _items(labels)], np.int64)
+
+
+def number_owners(column: pa.ChunkedArray, name: str) -> tuple[Array, Mode]:
+    """Number who owns each row, -1 where nobody does: for a mode whose indices group rows and are not released."""
+    items, codes = _encode(column)
+    keys = [label_key(item) for item in items]
+    names: dict[Hashable, str] = {}
+    for key, item in zip(keys, items, strict=True):
+        if key is not None:
+            text = _plain(item.decode() if isinstance(item, bytes) else str(item))
+            names[key] = min(names.get(key, text), text)
+    numbers = {key: number for number, key in enumerate(sorted(names, key=lambda key: names[key]))}
+    found = np.array([*(-1 if key is None else numbers[key] for key in keys), -1], np.int64)
+    labels = np.array([names[key] for key in numbers] or [""], np.dtypes.StringDType())
+    return found[codes], Mode.from_trusted(name, labels)
+
+
+def _encode(column: pa.ChunkedArray) -> tuple[list[Any], Array]:
+    """Return the different items of a column, and for every row the place of its item; -1 where there is none."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        return [], np.full(len(column), -1)
+    if pa.types.is_timestamp(column.type):  # Python's moments have no nanoseconds
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks()
+    chunks = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
+    if not chunks:
+        return [], np.empty(0, np.int64)
+    codes = np.concatenate([chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in chunks])
+    return chunks[0].dictionary.to_pylist(), codes.astype(np.int64)
