@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         InputError,
         MemoryLimitError,
         MissingDependencyError,
+        NoLedgerWarning,
         NotFittedError,
         TensorveilError,
     )
@@ -71,6 +72,7 @@ _HOMES = {
         "InputError",
         "MemoryLimitError",
         "MissingDependencyError",
+        "NoLedgerWarning",
         "NotFittedError",
         "TensorveilError",
     ),
@@ -104,6 +106,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "MemoryLimitError",
     "MissingDependencyError",
     "Mode",
+    "NoLedgerWarning",
     "NotFittedError",
     "ObservedTensor",
     "PrivateCP",

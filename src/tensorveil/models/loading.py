@@ -32,6 +32,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "modes": stored.modes,
         "bounds": stored.bounds,
         "errors": Errors.from_arrays(stored.extra),
+        "value_name": stored.value_name,
     }
     if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)

@@ -42,6 +42,7 @@ class Summary:
     seconds: float
     train_rmse: float
     validation_rmse: float | None
+    converged: bool
     history: tuple[Mapping[str, Any], ...]
     filled: int | None
     files: tuple[str, ...]
@@ -63,6 +64,7 @@ class Summary:
             "fit": {
                 "seconds": round(self.seconds, 3),
                 "records": len(self.history),
+                "converged": self.converged,
                 "train_rmse": self.train_rmse,
                 "validation_rmse": self.validation_rmse,
                 "history": list(self.history),
@@ -94,6 +96,7 @@ def summarise_fit(
         seconds=seconds,
         train_rmse=float(estimator.rmse(tensor)),
         validation_rmse=min(validation, default=None),
+        converged=estimator.converged_,
         history=history,
         filled=None if fill is None else len(fill.coords),
         files=(MODEL, *([] if fill is None else [fill.name]), *([REPORT] if report else []), SUMMARY),

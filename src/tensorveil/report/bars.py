@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.report.drawing import SMALL, Frame, both, label, svg, x_axis, y_axis
-from tensorveil.report.markup import Markup, join, shorten, tag, text_width
+from tensorveil.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.scales import Axis, number, span_axis
 
 __all__ = ["Bar", "bar_plots", "histogram_plots"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.report.drawing import SMALL, both, label, svg
-from tensorveil.report.markup import Markup, join, shorten, tag, text_width
+from tensorveil.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.scales import number
 from tensorveil.tensor import Mode, ObservedTensor
 

@@ -12,7 +12,7 @@ from tensorveil.privacy.exact import show_at_least
 from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
 from tensorveil.report.facts import OPEN, Caption, Standing
 from tensorveil.report.heat import Slice, choose_slice, gather_observed, heat_plots
-from tensorveil.report.markup import Markup, shorten, tag
+from tensorveil.markup import Markup, shorten, tag
 from tensorveil.report.page import Section, figure
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor

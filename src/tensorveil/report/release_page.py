@@ -21,7 +21,7 @@ from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Standing
-from tensorveil.report.markup import Markup, join, tag
+from tensorveil.markup import Markup, join, tag
 from tensorveil.report.model_parts import (
     AnyModel,
     about,
