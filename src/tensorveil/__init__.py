@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         InputError,
         MemoryLimitError,
         MissingDependencyError,
+        NoLedgerWarning,
         NotFittedError,
         TensorveilError,
     )
@@ -75,6 +76,7 @@ _HOMES = {
         "InputError",
         "MemoryLimitError",
         "MissingDependencyError",
+        "NoLedgerWarning",
         "NotFittedError",
         "TensorveilError",
     ),
@@ -111,6 +113,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "MemoryLimitError",
     "MissingDependencyError",
     "Mode",
+    "NoLedgerWarning",
     "NotFittedError",
     "ObservedTensor",
     "PrivateCP",

@@ -8,6 +8,8 @@
     ├── NotFittedError (also ValueError, AttributeError)   a result was asked for before `fit`
     └── MemoryLimitError (also MemoryError)           the answer would not fit the stated limit
 
+    NoLedgerWarning (a UserWarning)                   a private fit that nobody counts
+
 Messages name the parameter, the rule and the remedy. They never quote the data: no value, index,
 label or count, because error messages travel further than data should.
 
@@ -30,6 +32,7 @@ __all__ = [
     "InputError",
     "MemoryLimitError",
     "MissingDependencyError",
+    "NoLedgerWarning",
     "NotFittedError",
     "TensorveilError",
     "list_notes",
@@ -64,6 +67,15 @@ class NotFittedError(TensorveilError, ValueError, AttributeError):
 
 class MemoryLimitError(TensorveilError, MemoryError):
     """The answer would not fit the memory limit that was stated."""
+
+
+class NoLedgerWarning(UserWarning):
+    """A private fit, or a copy for many fits, that no ledger counts.
+
+    >>> import warnings
+    >>> import tensorveil as tv
+    >>> warnings.simplefilter("ignore", tv.NoLedgerWarning)  # for those who keep count themselves
+    """
 
 
 class FileTooLargeError(InputError, MemoryLimitError):

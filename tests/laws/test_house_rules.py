@@ -18,6 +18,7 @@ SOURCE = Path(tensorveil.__file__).parent
 ORDER = [
     "errors",
     "memory",
+    "markup",
     "kernels",
     "tensor",
     "privacy",

@@ -172,9 +172,11 @@ def complete(
 
 def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
     from tensorveil.runs.private import release_privately
+    from tensorveil.runs.warm import tell_compiling
 
     mark_private()
-    released = release_privately(run)
+    with tell_compiling():
+        released = release_privately(run)
     if as_json:
         print_json(released.to_json())
     else:
@@ -188,8 +190,9 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
     from tensorveil.runs.complete import complete_openly
     from tensorveil.runs.estimators import name_estimator
     from tensorveil.runs.progress import fit_progress
+    from tensorveil.runs.warm import tell_compiling
 
-    with fit_progress(f"fitting {name_estimator(run.estimator)}") as progress:
+    with tell_compiling(), fit_progress(f"fitting {name_estimator(run.estimator)}") as progress:
         completed = complete_openly(run, progress=progress)
     if as_json:
         print_json(completed.summary.to_json())
@@ -290,7 +293,7 @@ def _filling(fit: FitOptions, writing: WritingOptions, reading: ReadingOptions) 
     return Filling(
         at=writing.at,
         format=writing.filled_format,
-        value_name=reading.value or "value",
+        value_name=reading.value,
         max_cells=writing.max_cells,
         threads=fit.threads,
         interval=writing.interval,
@@ -313,7 +316,8 @@ def _show_result(completed: Completed) -> None:
     shape = " x ".join(f"{size:,}" for size in summary.shape)
     table.add_row("data", f"{shape}, {summary.entries:,} entries ({summary.density:.3%} observed)")
     table.add_row("model", f"{summary.model}, rank {_rank(summary.rank)}, {summary.parameters:,} parameters")
-    table.add_row("fit", f"{summary.seconds:.2f} s, {len(summary.history)} sweeps")
+    ending = "converged" if summary.converged else "not converged: more --sweeps may give a better model"
+    table.add_row("fit", f"{summary.seconds:.2f} s, {len(summary.history)} sweeps, {ending}")
     table.add_row("RMSE on the entries", f"{summary.train_rmse:.5g}")
     if summary.measure != "RMSE":
         table.add_row(f"{summary.measure} of the fit", f"{summary.train_error:.5g}")
@@ -338,8 +342,9 @@ def _show_release(released: Released) -> None:
     table.add_row("method", f"{released.plan.method}: {released.guarantee.mechanism}, {chosen}")
     table.add_row("model", f"{released.model}, rank {_rank(released.rank)}")
     table.add_row("shape", " x ".join(f"{size:,}" for size in released.shape))
+    measured = "released" if released.guarantee.unit.kind == "slice" else "measured"
     for note in released.notes:
-        table.add_row("measured", escape(note))
+        table.add_row(measured, escape(note))
     if released.estimated_rmse is not None:
         table.add_row("error", f"RMSE about {released.estimated_rmse:.3g}, from a noisy histogram of its residuals")
     if released.plan.guess is not None:

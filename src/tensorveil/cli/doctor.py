@@ -10,29 +10,44 @@ from tensorveil.cli.common import common_options, console, print_json
 
 if TYPE_CHECKING:
     from tensorveil.runs.doctor import Examination, Extra, Requirement
+    from tensorveil.runs.warm import Warmed
 
 
 @click.command()
+@click.option("--warm", is_flag=True, help="Compile the usual kernels into the cache now, which takes a few minutes.")
 @common_options
-def doctor(as_json: bool) -> None:
+def doctor(warm: bool, as_json: bool) -> None:
     """Check the installation: versions, threads, compiled kernels, data folder, extras.
 
-    Exits with code 1 if something that tensorveil needs does not work.
+    Exits with code 1 if something that tensorveil needs does not work. With --warm the first fits of every kind wait
+    for no compiler: run it once after installing, or while building an image.
 
     \b
     Examples:
       tensorveil doctor
+      tensorveil doctor --warm
       tensorveil doctor --json
     """
     from tensorveil.runs import doctor as run
 
     found = run.examine()
+    warmed = _warm() if warm and not found.problems else None
     if as_json:
-        print_json(found.to_json())
+        print_json(found.to_json() | ({} if warmed is None else {"warmed": warmed.to_json()}))
     else:
         _show(found)
+        if warmed is not None:
+            console().print(f"compiled: {', '.join(warmed.seconds)} ({sum(warmed.seconds.values()):.0f} s)")
     if found.problems:
         click.get_current_context().exit(1)
+
+
+def _warm() -> Warmed:
+    from tensorveil.runs.progress import count_progress
+    from tensorveil.runs.warm import warm_kernels
+
+    with count_progress("compiling kernels") as progress:
+        return warm_kernels(progress=progress)
 
 
 def _show(found: Examination) -> None:

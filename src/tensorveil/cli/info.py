@@ -69,6 +69,8 @@ def _show(found: FileFacts, flaws: list[str]) -> None:
     )
     bounds = facts.bounds
     out.print("declared bounds: " + ("none" if bounds is None else f"{bounds[0]:g} to {bounds[1]:g}"))
+    costs = "; ".join(f"{solver} {cost}" for solver, cost in found.costs.items())
+    out.print(f"a fit of rank 8 takes, roughly and on one core: {costs}", soft_wrap=True)
     for flaw in flaws:
         out.print(f"[yellow]note:[/yellow] {flaw}")
     out.print(f"next: tensorveil complete {escape(found.file)} --output result", soft_wrap=True)

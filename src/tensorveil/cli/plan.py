@@ -246,6 +246,7 @@ def _show_fit(found: Planned) -> None:
                      "held-out values")  # fmt: skip
         if found.answer.releases:
             out.print(found.answer.releases, markup=False)
+    out.print(f"a fit takes, roughly and on one core: {found.cost}", markup=False)
     out.print(found.assumed, markup=False)
 
 

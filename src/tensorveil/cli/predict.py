@@ -29,7 +29,7 @@ from tensorveil.cli.common import common_options, console, escape, print_json, s
     type=click.Path(exists=True, dir_okay=False),
     help="For a release of unit slice: a person's own entries, or several people's, told apart by a column.",
 )
-@click.option("--value", default="value", show_default=True, help="Name of the column of predictions.")
+@click.option("--value", help="Name of the column of predictions; by default that of the value column of the data.")
 @click.option(
     "--interval",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -44,7 +44,7 @@ def predict(
     at: Path,
     output: Path,
     entries: str | None,
-    value: str,
+    value: str | None,
     interval: float | None,
     safe_csv: bool,
     force: bool,

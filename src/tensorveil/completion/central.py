@@ -23,6 +23,7 @@ from tensorveil.privacy import Budget, Event, Unit, gaussian_mu
 from tensorveil.privacy.gate import admit
 from tensorveil.solvers.task import Solution
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.given import VALUE
 
 Build = Callable[[Solution, Sequence[Mode], tuple[float, float]], Model]
 
@@ -51,7 +52,11 @@ class CentralJob(Generic[Model]):
         """
         declared = self.promise.declared
         outcome = self.method.run(admit(tensor, declared), self.form, self.spend)
-        model = replace(self.build(outcome.solution, declared.modes, declared.bounds), errors=outcome.errors)
+        model = replace(
+            self.build(outcome.solution, declared.modes, declared.bounds),
+            errors=outcome.errors,
+            value_name=declared.value or VALUE,
+        )
         return Released(model=model, parts=outcome.parts, holds=self._holds(outcome), notes=outcome.notes)
 
     def _holds(self, outcome: Outcome) -> tuple[str, ...]:

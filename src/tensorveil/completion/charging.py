@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tensorveil.errors import InputError, TensorveilError, note_charges
+from tensorveil.errors import InputError, NoLedgerWarning, TensorveilError, note_charges
 from tensorveil.privacy import Event, Ledger, Unit
 
 AnyLedger = str | os.PathLike[str] | Ledger | None
@@ -23,6 +24,30 @@ def charge_release(
     book = _open(ledger)
     if book is not None:
         book.charge(event, purpose, release_id, delta=delta or None, unit=unit)
+
+
+def warn_without_ledger(ledger: AnyLedger, epsilon: float) -> None:
+    """Warn, to the line that fits, that nobody counts what is spent."""
+    if ledger is None:
+        warnings.warn(
+            f"no ledger is given, so nobody counts what this fit spends (epsilon = {epsilon:g}): with every further "
+            "fit of the same data the guarantees add up. Try ledger='data.ledger', made once by "
+            "tensorveil.Ledger.create; or ignore tensorveil.NoLedgerWarning if you keep count yourself.",
+            NoLedgerWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_copies(ledger: AnyLedger) -> None:
+    """Warn that scikit-learn fits copies, each of which spends the budget anew."""
+    if ledger is None:
+        warnings.warn(
+            "scikit-learn copies this private estimator, and no ledger counts what its copies spend: every fit of one "
+            "spends the budget anew, and a model that is chosen by held-out private data keeps no guarantee. Try "
+            "tensorveil.choose_privately, which compares under noise and is charged as a whole.",
+            NoLedgerWarning,
+            stacklevel=3,
+        )
 
 
 def tell_charges(ledger: AnyLedger, release_id: Callable[[], str | None]) -> AbstractContextManager[None]:

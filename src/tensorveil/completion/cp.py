@@ -29,6 +29,9 @@ class CP(Completion[CPModel]):
         The fitted `CPModel`: predict, slice, dense, top, fold_in, save, to_tensorly.
     history_
         One `Record` per sweep. Computed from the data: a diagnostic, not something to publish.
+    n_iter_, converged_
+        How many sweeps were made, and whether the fit stopped by itself: by ``tol``, or because the validation error no
+        longer fell. Otherwise more ``sweeps`` may give a better model.
     noise_variance_
         Residual variance as estimated by "bayes"; None otherwise.
 

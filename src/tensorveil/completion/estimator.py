@@ -25,12 +25,15 @@ from tensorveil.completion.response import (
 )
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
+from tensorveil.models.indexing import find_places
+from tensorveil.models.tables import check_container, frame_of
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.given import VALUE, arrays_to_tensor
 from tensorveil.tensor.options import FrameOptions
 
 
@@ -79,13 +82,39 @@ class Predictor(Fitted[Model], Generic[Model]):
     def predict(
         self, coords: ObservedTensor | Any, *, interval: float | None = None
     ) -> Array | tuple[Array, Array, Array]:
-        """Predict at (n, order) coordinates, or at those of an observed tensor.
+        """Predict at (n, order) coordinates, at a frame of labels, or at the coordinates of an observed tensor.
 
         With ``interval=0.9`` return predictions, low and high: nine of ten values are expected between low and high.
         Private fits of units "value" and "entry" measure what is needed for that.
         """
+        model = self._fitted()
         given = coords.coords if isinstance(coords, ObservedTensor) else coords
-        return self._fitted().predict(given, interval=interval)
+        container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
+        if container == "default":
+            return model.predict(given, interval=interval)
+        columns = find_places(given, model.modes, model.shape)
+        if interval is None:
+            values, bounds = model.predict(columns.T), None
+        else:
+            values, *both = model.predict(columns.T, interval=interval)
+            bounds = (both[0], both[1])
+        return frame_of(given, columns, values, model.modes, model.value_name, bounds, container)  # type: ignore[no-any-return]
+
+    def set_output(self, *, predict: str | None = None) -> Self:
+        """Choose what `predict` returns: "default" for arrays, "pandas" or "polars" for a frame.
+
+        A frame has the columns of the modes and one that is called as the value column was; with ``interval`` also low
+        and high. A pandas frame that was asked about keeps its index. None changes nothing, as in scikit-learn.
+
+        >>> import tensorveil as tv
+        >>> fitted = tv.CP(rank=1, random_state=0).fit([[0, 0], [0, 1], [1, 0]], [1.0, 2.0, 2.0])
+        >>> fitted.set_output(predict="pandas").predict([[1, 1]]).columns.tolist()
+        ['mode_0', 'mode_1', 'value']
+        """
+        if predict is not None:
+            # The name under which scikit-learn's clone looks for such a choice.
+            self._sklearn_output_config = {"predict": check_container(predict)}
+        return self
 
     def rmse(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
         """Return the root mean squared error on a tensor, unlisted zeros included, or on coordinates and values.
@@ -93,10 +122,18 @@ class Predictor(Fitted[Model], Generic[Model]):
         If these data are private, so is the result: it is a diagnostic and no part of a release, and to choose a
         private model by it voids the model's guarantee. `choose_privately` compares under noise.
         """
-        observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
+        observed = self._observe(tensor, values)
         if observed.unlisted == "zero":
-            return hold_out_all(observed).error(GAUSSIAN, self.predict)
-        return GAUSSIAN.error_over(self.predict, observed.entries)
+            return hold_out_all(observed).error(GAUSSIAN, self._fitted().predict)
+        return GAUSSIAN.error_over(self._fitted().predict, observed.entries)
+
+    def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
+        """Return a tensor of the model's cells, by the labels of the model."""
+        model = self._fitted()
+        if not isinstance(tensor, ObservedTensor) and values is not None:
+            tensor = find_places(tensor, model.modes, model.shape).T
+            values = np.asarray(values)
+        return as_tensor(tensor, values, {"shape": model.shape})
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -130,6 +167,8 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     """What CP, Tucker and LowRankMatrix have in common."""
 
     history_: list[Record]
+    n_iter_: int
+    converged_: bool
 
     def _ranks(self, shape: Sequence[int]) -> tuple[int, ...]:
         raise NotImplementedError
@@ -156,8 +195,9 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         validation: ObservedTensor | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Fit the model to an observed tensor, or to coordinates (n, order) and their values.
+        """Fit the model to an observed tensor, to coordinates (n, order) and their values, or to a frame and a column.
 
+        The columns of a frame are labels; where ``shape`` is declared, integers are indices.
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
         entries; ``progress`` is called with a `Record` after every sweep.
         """
@@ -192,9 +232,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         solution, watch = min(fits, key=lambda fit: _badness(fit[1]))
         self.history_ = [record for _, each in fits for record in each.history]
         self.n_iter_ = len(watch.history)
+        self.converged_ = watch.converged
         self.noise_variance_ = solution.noise_variance
         self.n_features_in_ = observed.order
-        self.model_ = self._model(solution, observed)
+        self.model_ = replace(self._model(solution, observed), value_name=observed.origin.value or VALUE)
         return self
 
     def score(self, tensor: ObservedTensor | Any, values: Any = None) -> float:
@@ -203,11 +244,11 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         For squared error that is the coefficient of determination R^2, as of scikit-learn's regressors. Where the
         tensor's unlisted cells are zeros they count too.
         """
-        observed = as_tensor(tensor, values, {"shape": self._fitted().shape})
+        observed = self._observe(tensor, values)
         loss = find_loss(self.loss, nonnegative=self.nonnegative)
         if loss.scalable and observed.unlisted == "unknown":
-            return GAUSSIAN.score(self.predict(observed), observed.values)
-        return explained(loss, self.predict, observed)
+            return GAUSSIAN.score(self._fitted().predict(observed.coords), observed.values)
+        return explained(loss, self._fitted().predict, observed)
 
     def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Self:
         """Append rows for new indices of a mode to the model, without refitting; returns the estimator."""
@@ -280,9 +321,7 @@ def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) ->
         if values is not None:
             raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
         return tensor
-    if values is None:
-        raise InputError("values must be given with coordinates. Try fit(ObservedTensor(coords, values)).")
-    return ObservedTensor(tensor, values, **rules)
+    return arrays_to_tensor(tensor, values, rules)
 
 
 def _badness(watch: Watch) -> float:

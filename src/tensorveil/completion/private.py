@@ -7,7 +7,13 @@ from typing import Any, Generic, NoReturn, Self
 
 import numpy as np
 
-from tensorveil.completion.charging import charge_release, confirm_release, tell_charges
+from tensorveil.completion.charging import (
+    charge_release,
+    confirm_release,
+    tell_charges,
+    warn_of_copies,
+    warn_without_ledger,
+)
 from tensorveil.completion.estimator import Fitted, as_tensor
 from tensorveil.completion.job import Job, Promise, ReleasedModel, prove
 from tensorveil.completion.needs import check_budget, check_event, check_fit_memory
@@ -40,8 +46,8 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
 
         Values outside the declared bounds are clipped to them, silently: a warning would be a release. In units "entry"
         and "slice" entries outside the declared shape are left out, as silently. The order of entries does not matter.
-        Every call spends the budget anew. If the method fails after the charge, ``release_id_`` names the charge, and
-        so does a note on the error.
+        Every call spends the budget anew, and without a ledger a `tensorveil.NoLedgerWarning` says so. If the method
+        fails after the charge, ``release_id_`` names the charge, and so does a note on the error.
         """
         unit = self._unit()
         observed = as_tensor(tensor, values, reading_rules(unit, self.bounds, self.shape))
@@ -54,6 +60,8 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         job = self._choose(promise, source)
         check_event(job.event)
         check_fit_memory(promise.declared, job.plan, has_rank=getattr(job.method, "has_rank", True))
+        if source.secure:
+            warn_without_ledger(self.ledger, self.epsilon)
         release_id = str(uuid.uuid4())
         with tell_charges(self.ledger, lambda: release_id):
             self._charge(job.event, release_id, promise.unit, secure=source.secure)
@@ -78,6 +86,14 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         This is no AttributeError. scikit-learn would catch it, and advise to name a scorer instead.
         """
         raise InputError(NO_SCORE)
+
+    def __sklearn_clone__(self) -> Self:
+        """Return what scikit-learn's ``clone`` makes: an unfitted copy with the same settings."""
+        from sklearn.base import _clone_parametrized
+
+        if self.noise_seed is None:
+            warn_of_copies(self.ledger)
+        return _clone_parametrized(self)  # type: ignore[no-any-return]
 
     def _choose(self, promise: Promise, source: NoiseSource) -> Job[ReleasedModel]:
         """Settle what will run, from public facts alone."""

@@ -11,6 +11,7 @@ from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian
 from tensorveil.rounds import Recipe, SharedModel, describe_parts, run_recipe
+from tensorveil.rounds.guess import describe_release
 from tensorveil.tensor import Mode, ObservedTensor
 
 JOINT = (
@@ -86,7 +87,9 @@ class RoundsJob:
             "mean and covariance of users' tastes",
             *(("core",) if recipe.kind == "tucker" else ()),
         )
-        return Released(model=model, parts=describe_parts(recipe), holds=holds)
+        # From public facts alone: somebody who asked for features is told whether there are some.
+        notes = (describe_release(recipe, done=True),)
+        return Released(model=model, parts=describe_parts(recipe), holds=holds, notes=notes)
 
 
 def make_recipe(promise: Promise, *, rank: int | tuple[int, ...], method: str, seed: int) -> Recipe:

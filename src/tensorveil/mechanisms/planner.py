@@ -69,6 +69,14 @@ class Plan:
         """The error that was expected of the mechanism before anything was spent; None where nothing is predicted."""
         return next((each.rmse for each in self.predictions if each.method == self.method), None)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from tensorveil.markup import notebook_card
+
+        facts = [("method", self.method), ("noise", self.noise), ("ranks", ", ".join(map(str, self.ranks)))]
+        rows = [(each.method, f"{each.rmse:.3g}", each.noise) for each in self.predictions]
+        return notebook_card("Plan", facts, head=("method", "guessed RMSE", "noise"), rows=rows)
+
 
 def plan(
     *,

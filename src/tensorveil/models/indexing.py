@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode
+from tensorveil.tensor.frames import as_table
+from tensorveil.tensor.given import is_frame
+from tensorveil.tensor.labels import encode_known
 from tensorveil.tensor.modes import find_axis
 
 Columns = NDArray[np.int32]
@@ -30,7 +33,8 @@ def check_columns(coords: Any, shape: Sequence[int]) -> Columns:
         column = array[:, m]
         if len(column) and (column.min() < 0 or column.max() >= size):
             raise InputError(
-                f"coords must lie inside the model's shape; column {m} does not. For new rows see fold_in."
+                f"coords must lie inside the model's shape; column {m} does not. Declare the whole shape before "
+                "fitting, e.g. CP(rank=8, shape=(943, 1682)); for new rows see fold_in."
             )
     return np.ascontiguousarray(array.T, dtype=np.int32)
 
@@ -74,10 +78,7 @@ def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
         try:
             return mode.encode(wanted)
         except InputError as error:
-            raise InputError(
-                f"labels of mode {mode.name!r} include some that the model has not seen. "
-                "Drop those rows, or add them to the model with fold_in."
-            ) from error
+            raise _unseen(mode) from error
     if wanted.dtype.kind not in "iu":
         raise InputError(f"mode {mode.name!r} has no labels: give integer indices.")
     if wanted.min() < 0 or wanted.max() >= size:
@@ -85,23 +86,54 @@ def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
     return wanted.astype(np.int32)
 
 
+def find_places(given: Any, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> Columns:
+    """Turn a frame of labels, or (n, order) integer coordinates, into checked (order, n) columns."""
+    return _find_in_frame(given, modes, shape) if is_frame(given) else check_columns(given, shape)
+
+
 def find_columns(labels: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
     """Turn a frame, a mapping or one sequence per mode into checked (order, n) columns."""
+    if is_frame(labels):
+        return _find_in_frame(labels, modes, shape)
     per_mode = [label_positions(column, modes[m], shape[m]) for m, column in enumerate(_by_mode(labels, modes))]
     if len({len(column) for column in per_mode}) > 1:
         raise InputError("labels must have the same length in every mode.")
     return np.ascontiguousarray(np.stack(per_mode))
 
 
+def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
+    """Find the cells of a frame: by the names of its columns or, where no mode has labels, by their order."""
+    table = as_table(frame)
+    names = [mode.name for mode in modes]
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        if table.num_columns != len(modes) or any(mode.labels is not None for mode in modes):
+            raise InputError(f"labels must have a column for every mode; missing {missing}.")
+        names = table.column_names
+    found = np.empty((len(modes), table.num_rows), np.int32)
+    for axis, mode in enumerate(modes):
+        column = table.column(names[axis])
+        if not table.num_rows:
+            continue
+        if mode.labels is None:
+            found[axis] = label_positions(column.to_numpy(), mode, shape[axis])
+        elif column.null_count or not encode_known(column, mode.labels, found[axis]):
+            raise _unseen(mode)
+    return found
+
+
+def _unseen(mode: Mode) -> InputError:
+    return InputError(
+        f"labels of mode {mode.name!r} include some that the model has not seen. Drop those rows, or add them to the "
+        "model with fold_in. Where parts of one frame are fitted, as in cross-validation, make the column categorical: "
+        "all its categories have a place in the model."
+    )
+
+
 def _by_mode(labels: Any, modes: Sequence[Mode]) -> list[Any]:
     names = [mode.name for mode in modes]
-    columns = getattr(labels, "column_names", None)  # pyarrow
-    if columns is None:
-        columns = getattr(labels, "columns", None)  # pandas, polars
-    if columns is None and isinstance(labels, Mapping):
-        columns = list(labels)
-    if columns is not None:
-        missing = [name for name in names if name not in list(columns)]
+    if isinstance(labels, Mapping):
+        missing = [name for name in names if name not in labels]
         if missing:
             raise InputError(f"labels must have a column for every mode; missing {missing}.")
         return [_column(labels[name]) for name in names]

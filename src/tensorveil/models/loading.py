@@ -37,6 +37,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "errors": Errors.from_arrays(stored.extra),
         "link": LINKS[stored.link],
         "loss": stored.loss,
+        "value_name": stored.value_name,
     }
     if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)

@@ -17,7 +17,7 @@ from tensorveil.models.contract import Floats
 from tensorveil.models.errors import Errors
 from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_intervals, predict_slice
 from tensorveil.models.folding import NewRows, append_labels, append_rows, solve_rows
-from tensorveil.models.indexing import check_columns, find_columns
+from tensorveil.models.indexing import find_columns, find_places
 from tensorveil.models.link import IDENTITY, Link
 from tensorveil.models.ranking import Ranking, rank_candidates
 from tensorveil.models.storage import StoredModel, write_model
@@ -45,6 +45,7 @@ class MultilinearModel(ABC):
     # How predictions follow from the linear part, and the loss that says how values spread around them.
     link: Link = IDENTITY
     loss: str = "gaussian"
+    value_name: str = "value"
 
     def __post_init__(self) -> None:
         check_order(self.factors)
@@ -126,6 +127,21 @@ class MultilinearModel(ABC):
         name = type(self).__name__
         return f"{name}({sizes}, rank={self.rank}, {self.dtype}, {self.n_parameters:,} parameters)"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from tensorveil.markup import notebook_card
+
+        facts = [
+            ("shape", " x ".join(f"{mode.name}: {size:,}" for mode, size in zip(self.modes, self.shape, strict=True))),
+            ("rank", self.rank),
+            ("parameters", f"{self.n_parameters:,} ({self.dtype})"),
+            ("predicts", self.value_name),
+            ("bounds", "none" if self.bounds is None else f"{self.bounds[0]:g} to {self.bounds[1]:g}"),
+        ]
+        if self.errors is not None:
+            facts.append(("RMSE, as measured under noise", f"about {self.errors.rmse:.3g}"))
+        return notebook_card(type(self).__name__, facts)
+
     @overload
     def predict(
         self, coords: Any, *, interval: None = None, clip: bool = True, threads: int | None = None
@@ -138,12 +154,12 @@ class MultilinearModel(ABC):
     def predict(
         self, coords: Any, *, interval: float | None = None, clip: bool = True, threads: int | None = None
     ) -> Floats | tuple[Floats, Floats, Floats]:
-        """Predict at (n, order) integer coordinates.
+        """Predict at (n, order) integer coordinates, or at a frame of labels, which has a column for every mode.
 
         With ``interval``, a share such as 0.9, return predictions, low and high: this share of values is expected
         between low and high. The model must know its errors, as private models of unit "value" do.
         """
-        return self._predict(check_columns(coords, self.shape), interval, clip, threads)
+        return self._predict(find_places(coords, self.modes, self.shape), interval, clip, threads)
 
     @overload
     def predict_labels(
@@ -274,6 +290,7 @@ class MultilinearModel(ABC):
             extra={} if self.errors is None else self.errors.to_arrays(),
             link=self.link.name,
             loss=self.loss,
+            value_name=self.value_name,
         )
         write_model(path, stored)
 

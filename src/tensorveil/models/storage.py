@@ -58,6 +58,7 @@ class StoredModel:
     extra: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     link: str = IDENTITY.name
     loss: str = "gaussian"
+    value_name: str = "value"
 
 
 def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
@@ -89,6 +90,7 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
         "biases": stored.biases is not None,
         "modes": [{"name": mode.name, "labels": _label_kind(mode)} for mode in stored.modes],
         **({} if plain else {"link": stored.link, "loss": stored.loss}),
+        "value": stored.value_name,
         "members": list_members(members),
     }
     with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -192,6 +194,7 @@ def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> Stored
         factors=tuple(arrays[f"factor_{m}"] for m in order),
         biases=tuple(arrays[f"bias_{m}"] for m in order) if header["biases"] else None,
         core=arrays.get("core"),
+        value_name=str(header.get("value", "value")),
         extra={name.removeprefix(_EXTRA): array for name, array in arrays.items() if name.startswith(_EXTRA)},
         link=str(header.get("link", IDENTITY.name)),
         loss=str(header.get("loss", "gaussian")),

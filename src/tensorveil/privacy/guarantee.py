@@ -259,6 +259,20 @@ class Guarantee:
     def __str__(self) -> str:
         return self.sentence()
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the sentence first."""
+        from tensorveil.markup import notebook_card
+
+        facts = [
+            ("unit", self.unit),
+            ("epsilon, delta", f"{self.epsilon:g}, {self.delta:g}"),
+            ("status", self.status),
+            ("mechanism", self.mechanism),
+            ("proof", self.proof),
+        ]
+        rows = [(part.name, part.statistic, describe_event(part.event)) for part in self.composition]
+        return notebook_card(str(self), facts, head=("part", "what was computed", "spent"), rows=rows)
+
     def to_json(self) -> dict[str, Any]:
         """Return the guarantee as plain data for `json.dumps`, with a digest that notices changes."""
         facts = {

@@ -141,6 +141,21 @@ class Ledger:
             identity=facts["identity"],
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what is left, and every charge."""
+        from tensorveil.markup import notebook_card
+
+        found = self.statement()
+        facts = [
+            ("data set", self.name),
+            ("unit", self.unit),
+            ("budget", f"epsilon {self.budget.epsilon:g}, delta {self.budget.delta:g}"),
+            ("spent", f"epsilon {found.spent.epsilon:g}, delta {found.spent.delta:g}"),
+            ("left", f"epsilon {found.remaining.epsilon:g}, delta {found.remaining.delta:g}"),
+        ]
+        rows = [(each.number, each.time, each.purpose, each.status) for each in found.entries]
+        return notebook_card("Ledger", facts, head=("charge", "time", "purpose", "status"), rows=rows)
+
     def charge(
         self,
         spending: Event | Guarantee,

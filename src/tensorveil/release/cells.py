@@ -1,8 +1,8 @@
-"""Tables of cells: those to predict come in, predicted ones go out, in any format that is a table."""
+"""Tables of cells to predict, in any format that is a table."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models.indexing import find_columns
+from tensorveil.models.tables import cells_table
 from tensorveil.tensor import Mode
 from tensorveil.tensor.files.formats import read_table, table_format
 
@@ -62,35 +63,3 @@ def _labels(column: pa.ChunkedArray, mode: Mode) -> NDArray[Any]:
     if mode.labels.dtype.kind == "T":
         return np.asarray(column.cast(pa.string()).to_numpy(), dtype=object)
     return np.asarray(column.cast(pa.from_numpy_dtype(mode.labels.dtype)).to_numpy())
-
-
-def cells_table(
-    columns: NDArray[np.int32],
-    values: NDArray[Any],
-    modes: tuple[Mode, ...],
-    value_name: str,
-    interval: tuple[NDArray[Any], NDArray[Any]] | None = None,
-) -> pa.Table:
-    """Make a table of cells: a label column per mode, and the predicted value; with an interval also low and high."""
-    import pyarrow as pa
-
-    arrays: dict[str, Any] = {}
-    for mode, column in zip(modes, columns, strict=True):
-        if mode.labels is None:
-            arrays[mode.name] = pa.array(column)
-        elif mode.labels.dtype.kind == "T":
-            labels = pa.array(mode.labels.tolist(), pa.string())
-            arrays[mode.name] = pa.DictionaryArray.from_arrays(pa.array(column), labels)
-        else:
-            arrays[mode.name] = pa.array(mode.labels[column])
-    arrays[_free_name(value_name, arrays)] = pa.array(values)
-    for name, bound in zip(("low", "high"), interval or (), strict=False):
-        arrays[_free_name(name, arrays)] = pa.array(bound)
-    return pa.table(arrays)
-
-
-def _free_name(name: str, taken: Container[str]) -> str:
-    """Return a name for a predicted column that no other column has."""
-    while name in taken:
-        name = f"predicted_{name}"
-    return name

@@ -49,6 +49,7 @@ class Summary:
     train_error: float
     validation_error: float | None
     loss: str
+    converged: bool
     history: tuple[Mapping[str, Any], ...]
     filled: int | None
     files: tuple[str, ...]
@@ -70,6 +71,7 @@ class Summary:
             "fit": {
                 "seconds": round(self.seconds, 3),
                 "records": len(self.history),
+                "converged": self.converged,
                 "train_rmse": self.train_rmse,
                 "validation_rmse": self.validation_error if self.measure == RMSE else None,
                 "loss": self.loss,
@@ -108,6 +110,7 @@ def summarise_fit(
         train_error=history[-1]["train_error"],
         validation_error=min(validation, default=None),
         loss=fitted.loss,
+        converged=estimator.converged_,
         history=history,
         filled=None if fill is None else len(fill.coords),
         files=(MODEL, *([] if fill is None else [fill.name]), *([REPORT] if report else []), SUMMARY),

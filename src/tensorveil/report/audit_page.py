@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from tensorveil.audit.claim import Claim
 from tensorveil.audit.model_leak import ModelLeak
 from tensorveil.audit.verdict import Verdict
+from tensorveil.markup import Markup, tag
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.exact import show_at_least, show_at_most
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.curves import WIDTH, draw_curve
 from tensorveil.report.drawing import both
 from tensorveil.report.facts import Caption, Standing
-from tensorveil.report.markup import Markup, tag
 from tensorveil.report.model_parts import open_captions, release_captions
 from tensorveil.report.owner_page import WARNING
 from tensorveil.report.page import DO_NOT_PUBLISH, Page, Section, data_table, figure

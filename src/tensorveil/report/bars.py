@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.report.drawing import SMALL, Frame, both, label, svg, x_axis, y_axis
-from tensorveil.report.markup import Markup, join, shorten, tag, text_width
+from tensorveil.markup import Markup, join, shorten, tag, text_width
+from tensorveil.report.drawing import SMALL, Frame, both, label, left_room, svg, x_axis, y_axis
 from tensorveil.report.scales import Axis, number, span_axis
 
 __all__ = ["Bar", "bar_plots", "histogram_plots"]
@@ -76,9 +76,10 @@ def histogram_plots(values: NDArray[np.float64], *, bins: int, title: str, summa
 
     def draw(width: float) -> Markup:
         height = 260.0 if width > 500 else 220.0
-        frame = Frame(left=52.0, right=width - 14.0, top=26.0, bottom=height - 46.0)
+        up = span_axis([0.0, float(counts.max(initial=1))], height - 46.0, 26.0, zero=True)
+        left = max(left_room(up, up.start - up.end), 52.0)
+        frame = Frame(left=left, right=width - 14.0, top=26.0, bottom=height - 46.0)
         across = Axis(low=float(edges[0]), high=float(edges[-1]), start=frame.left, end=frame.right)
-        up = span_axis([0.0, float(counts.max(initial=1))], frame.bottom, frame.top, zero=True)
         places = [across(float(edge)) for edge in edges]
         columns = []
         for start, end, count in zip(places[:-1], places[1:], counts.tolist(), strict=True):

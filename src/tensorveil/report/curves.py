@@ -6,8 +6,8 @@ import numpy as np
 
 from tensorveil.audit.verdict import Verdict
 from tensorveil.errors import InputError
+from tensorveil.markup import Markup, tag
 from tensorveil.report.drawing import Frame, Sample, path, svg, x_axis, y_axis
-from tensorveil.report.markup import Markup, tag
 from tensorveil.report.pictures import Picture
 from tensorveil.report.scales import Axis
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.markup import Markup, join, tag
 from tensorveil.report.drawing import Frame, Sample, label, svg, x_axis, y_axis
-from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.pictures import Picture
 from tensorveil.report.scales import Axis, number
 

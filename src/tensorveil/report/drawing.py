@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from tensorveil.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.facts import Chart
-from tensorveil.report.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.scales import Axis, number
 
 __all__ = [

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tensorveil.markup import Markup, join, tag
 from tensorveil.mechanisms.catalogue import COMPARED, METHODS
 from tensorveil.mechanisms.planner import plan
 from tensorveil.privacy import Budget, Unit
@@ -14,7 +15,6 @@ from tensorveil.privacy.exact import show_at_least, show_odds
 from tensorveil.report.drawing import Frame, path
 from tensorveil.report.facts import Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
-from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.page import data_table
 from tensorveil.report.scales import Axis, number
 

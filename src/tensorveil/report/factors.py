@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.markup import Markup, join, shorten, tag, text_width
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.report.drawing import SMALL, both, label, svg
-from tensorveil.report.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.page import data_table
 from tensorveil.report.scales import number
 from tensorveil.tensor import Mode

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.markup import Markup, join, shorten, tag, text_width
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.report.drawing import SMALL, both, label, svg
-from tensorveil.report.markup import Markup, join, shorten, tag, text_width
 from tensorveil.report.scales import number
 from tensorveil.tensor import Mode, ObservedTensor
 
@@ -33,7 +33,8 @@ class Slice:
     fixed: Mapping[int, int]
     predicted: NDArray[Any]
     center: float
-    reach: float
+    below: float
+    above: float
     sorted_columns: bool
     shown_of: tuple[int, int]
 
@@ -51,11 +52,21 @@ def choose_slice(model: Model) -> Slice:
     columns = columns[column_order][_spread(len(columns), MOST_COLUMNS)]
     predicted = _predict(model, down, across, fixed, rows, columns)
     center = float(model.offset)
-    reach = float(np.quantile(np.abs(predicted - center), 0.98)) or 1.0
+    below, above = _reach(predicted, center, model.bounds)
     return Slice(
         down=down, across=across, rows=rows, columns=columns, fixed=fixed, predicted=predicted, center=center,
-        reach=reach, sorted_columns=_sorts(model.modes[across]), shown_of=(model.shape[down], model.shape[across]),
+        below=below, above=above, sorted_columns=_sorts(model.modes[across]),
+        shown_of=(model.shape[down], model.shape[across]),
     )  # fmt: skip
+
+
+def _reach(predicted: NDArray[Any], center: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """Return how far the colours reach below and above the centre: equally far, but not beyond the bounds."""
+    reach = float(np.quantile(np.abs(predicted - center), 0.98)) or 1.0
+    if bounds is None:
+        return reach, reach
+    least = 1e-6 * (bounds[1] - bounds[0])
+    return min(reach, max(center - bounds[0], least)), min(reach, max(bounds[1] - center, least))
 
 
 def _predict(
@@ -141,7 +152,8 @@ def _cells(cells: NDArray[Any], part: Slice) -> list[Markup]:
     """Return one path per colour; neighbouring cells of a colour are drawn as one rectangle."""
     known = np.isfinite(cells)
     half = (LEVELS - 1) / 2
-    scaled = np.where(known, (cells - part.center) / part.reach * half + half, 0.0)
+    away = cells - part.center
+    scaled = np.where(known, away / np.where(away < 0, part.below, part.above) * half + half, 0.0)
     levels = np.where(known, np.clip(np.rint(scaled), 0, LEVELS - 1), LEVELS).astype(int)
     steps: list[list[str]] = [[] for _ in range(LEVELS + 1)]
     for y, row in enumerate(levels):
@@ -158,9 +170,9 @@ def _key(part: Slice, left: float, top: float, width: float, holes: bool) -> Mar
     wide = min(width - left - (126 if holes else 8), 260.0) / LEVELS
     boxes = [tag("rect", x=left + k * wide, y=top, width=wide, height=10.0, class_=f"q{k}") for k in range(LEVELS)]
     ends = (
-        (0.0, "start", part.center - part.reach),
+        (0.0, "start", part.center - part.below),
         (0.5, "middle", part.center),
-        (1.0, "end", part.center + part.reach),
+        (1.0, "end", part.center + part.above),
     )
     texts = [label(left + share * LEVELS * wide, top + 22, number(v), anchor=side) for share, side, v in ends]
     beside = left + LEVELS * wide + 24

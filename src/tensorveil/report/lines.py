@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tensorveil.markup import Markup, join, tag
 from tensorveil.report.drawing import (
     Frame,
     both,
@@ -18,7 +19,6 @@ from tensorveil.report.drawing import (
     y_axis,
 )
 from tensorveil.report.facts import Chart, Series
-from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.page import data_table, figure
 from tensorveil.report.scales import Axis, number, span_axis
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from tensorveil.markup import Markup, shorten, tag
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee
 from tensorveil.privacy.exact import show_at_least
 from tensorveil.report.factors import SHORT, Loadings, index_labels, loading_plots, loading_table, mode_loadings
 from tensorveil.report.facts import OPEN, Caption, Standing
 from tensorveil.report.heat import Slice, choose_slice, gather_observed, heat_plots
-from tensorveil.report.markup import Markup, shorten, tag
 from tensorveil.report.page import Section, figure
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
@@ -22,6 +23,7 @@ __all__ = [
     "about",
     "factor_section",
     "kind_of",
+    "mean_prediction",
     "open_captions",
     "release_captions",
     "sizes",
@@ -32,6 +34,7 @@ Model = CPModel | TuckerModel
 AnyModel = Model | SharedModel
 # Gives a text the caption of the page that it stands on.
 Captioner = Callable[[str], Caption]
+_MOST_CELLS = 20_000
 SEEDED = "The noise was drawn from a seed: not private."
 
 
@@ -77,6 +80,15 @@ def about(model: AnyModel) -> str:
 def sizes(model: AnyModel) -> str:
     """Return the sizes of the modes: "943 × 1,682"."""
     return " × ".join(f"{size:,}" for size in model.shape)
+
+
+def mean_prediction(model: Model) -> tuple[float, str]:
+    """Return the mean of the predictions, and over which cells: all, or as many at equal distances as can be drawn."""
+    cells = math.prod(model.shape)
+    places = np.linspace(0, cells - 1, min(cells, _MOST_CELLS)).astype(np.int64)
+    coords = np.stack(np.unravel_index(places, model.shape), axis=1)
+    told = "all cells" if cells <= _MOST_CELLS else f"{_MOST_CELLS:,} cells at equal distances"
+    return float(np.mean(model.predict(coords), dtype=np.float64)), told
 
 
 def factor_section(model: AnyModel, caption: Captioner) -> Section:
@@ -136,6 +148,9 @@ def slice_section(model: AnyModel, caption: Captioner, observed: ObservedTensor 
     text = "Blue is below the model's constant, orange above it. The slice was chosen by the model alone."
     if part.sorted_columns:
         text += " Columns are sorted by their mean prediction."
+    size = part.shown_of[0]
+    if len(part.rows) < size:
+        text += f" Of the {size:,} indices of mode {down.name}, {len(part.rows):,} at equal distances are drawn."
     return Section(
         name="slice",
         title="A slice, before and after" if observed is not None else "A slice of the predictions",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorveil.completion.evaluation import Evaluation
+from tensorveil.markup import Markup
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.privacy import Guarantee, Ledger
 from tensorveil.privacy.exact import show_at_least, show_at_most
@@ -16,7 +17,6 @@ from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import OPEN, Caption, Chart, Series, Standing
 from tensorveil.report.lines import chart_figure
-from tensorveil.report.markup import Markup
 from tensorveil.report.measured import measured_section
 from tensorveil.report.model_parts import (
     Captioner,

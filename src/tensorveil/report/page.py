@@ -15,8 +15,8 @@ from typing import Any
 
 from tensorveil import __version__
 from tensorveil.errors import InputError
+from tensorveil.markup import Markup, join, tag
 from tensorveil.report.facts import Caption, Cell, TableOf, cell_text
-from tensorveil.report.markup import Markup, join, tag
 from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Page", "Section", "caption_list", "data_table", "figure", "image_figure", "render", "save_page"]

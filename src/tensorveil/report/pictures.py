@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorveil.errors import InputError
+from tensorveil.markup import Markup, tag, text_width
 from tensorveil.report.drawing import SAMPLE_WIDTH, SMALL, WIDE, Sample, draw_sample, label, sample_chart
 from tensorveil.report.facts import Chart
 from tensorveil.report.lines import chart_height, draw_chart
 from tensorveil.report.lines import summary as summarise
-from tensorveil.report.markup import Markup, tag, text_width
 from tensorveil.report.page import read_asset
 from tensorveil.tensor.files.atomic import replace_file
 

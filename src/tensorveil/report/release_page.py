@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tensorveil.completion.releasable import Releasable, check_releasable
+from tensorveil.markup import Markup, join, tag
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import TuckerModel
@@ -21,12 +22,12 @@ from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Standing
-from tensorveil.report.markup import Markup, join, tag
 from tensorveil.report.model_parts import (
     AnyModel,
     about,
     factor_section,
     kind_of,
+    mean_prediction,
     release_captions,
     sizes,
     slice_section,
@@ -42,6 +43,7 @@ from tensorveil.report.page import (
     save_page,
     status_badge,
 )
+from tensorveil.report.proofs import proof_items
 from tensorveil.report.scales import number
 from tensorveil.rounds import SharedModel
 
@@ -137,6 +139,11 @@ def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> M
         gained = f"{1 - ours / constant:.0%} less than" if ours < constant else "no less than"
         told = "this is a constant" if explorer.used == "mean" else f"{gained} a private constant's"
         facts.append(("guessed error", number(ours), f"for a typical tensor; {told}"))
+    if not isinstance(model, SharedModel):
+        mean, cells = mean_prediction(model)
+        facts.append(
+            ("mean prediction", number(mean), f"over {cells}; the released constant is {number(model.offset)}")
+        )
     return key_list(facts)
 
 
@@ -248,10 +255,16 @@ def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Sectio
 
 
 def _limits(guarantee: Guarantee) -> Section:
-    items = [*list_limits(guarantee), f"Where the proof stands: {guarantee.proof}.", *guarantee.notes]
+    items = [*list_limits(guarantee), *guarantee.notes]
+    proofs = proof_items(guarantee.proof)
+    whole = "The proofs in short; they stand whole in docs/guarantees.md of tensorveil's source, under these names."
     return Section(
         name="limits",
-        title="What is not promised",
+        title="What is not promised, and why the rest holds",
         lead="",
-        blocks=(tag("ul", *(tag("li", item) for item in items), class_="plain"),),
+        blocks=(
+            tag("ul", *(tag("li", item) for item in items), class_="plain"),
+            tag("p", whole if guarantee.status == "proven" else "Where the claim stands."),
+            tag("ul", *(tag("li", item) for item in proofs), class_="plain"),
+        ),
     )

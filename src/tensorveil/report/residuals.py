@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.markup import Markup
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.evaluate import predict_columns
 from tensorveil.report.bars import Bar, bar_plots, histogram_plots
 from tensorveil.report.factors import SHORT, index_labels
 from tensorveil.report.facts import Chart, Series
 from tensorveil.report.lines import chart_figure
-from tensorveil.report.markup import Markup
 from tensorveil.report.model_parts import Captioner
 from tensorveil.report.page import Section, data_table, figure
 from tensorveil.report.scales import number

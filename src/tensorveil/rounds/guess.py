@@ -69,8 +69,10 @@ def has_latent(recipe: Recipe) -> bool:
     return any(step.kind == "sweep" for step in recipe.steps)
 
 
-def describe_release(recipe: Recipe) -> str:
+def describe_release(recipe: Recipe, *, done: bool = False) -> str:
     """Say what a recipe will release, and where that is less than the rank that was asked for, from when on it is more.
+
+    ``done`` says it of one that has run.
 
     >>> facts = {"shape": (6040, 3706), "modes": ("user", "film"), "protect": "user", "bounds": (1, 5), "delta": 1e-6}
     >>> describe_release(Recipe(epsilon=1.0, rank=8, **facts))[:67]
@@ -79,11 +81,12 @@ def describe_release(recipe: Recipe) -> str:
     'Biases, traits and 8 latent features would be released.'
     """
     asked, found = _asked_rank(recipe), _found_rank(recipe)
+    would = "are" if done else "would be"
     if has_latent(recipe):
         fewer = "" if found == asked else f" Rank {asked} is asked for, which is more than these modes can have."
-        return f"Biases, traits and {found} latent features would be released.{fewer}"
+        return f"Biases, traits and {found} latent features {would} released.{fewer}"
     if recipe.sweeps == 0:
-        return "Biases and traits alone would be released, as the method says."
+        return f"Biases and traits alone {would} released, as the method says."
     epsilon = find_latent_epsilon(recipe)
     more = (
         f"They are released from epsilon {_round_up(epsilon):g} on."
@@ -91,7 +94,7 @@ def describe_release(recipe: Recipe) -> str:
         else "It takes more of them."
     )
     return (
-        f"Rank {asked} is asked for, but biases and traits alone would be released: noise would drown latent features "
+        f"Rank {asked} is asked for, but biases and traits alone {would} released: noise would drown latent features "
         f"of {max(recipe.sizes):,} rows with at most {recipe.most_users:,} indices of mode {recipe.protect!r}. {more}"
     )
 

@@ -81,6 +81,18 @@ class SharedModel:
         sizes = "x".join(map(str, self.shape))
         return f"SharedModel({sizes}, protects {self.modes[self.protect].name!r}, rank={self.rank})"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from tensorveil.markup import notebook_card
+
+        facts = [
+            ("shape", " x ".join(f"{mode.name}: {size:,}" for mode, size in zip(self.modes, self.shape, strict=True))),
+            ("protects", f"all entries of one {self.modes[self.protect].name}; it holds none of their own parts"),
+            ("rank", self.rank),
+            ("bounds", f"{self.bounds[0]:g} to {self.bounds[1]:g}"),
+        ]
+        return notebook_card("SharedModel", facts)
+
     def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:
         """Compute everybody's own bias and tastes from their entries and return the whole model.
 

@@ -31,7 +31,7 @@ class Filling:
     format
         "parquet", "csv", or "png" for a tensor that is a picture.
     value_name
-        What the column of predictions is called.
+        What the column of predictions is called; None for the name of the value column of the data.
     max_cells
         The largest number of cells of a tensor of which all missing ones are filled.
     threads
@@ -44,7 +44,7 @@ class Filling:
 
     at: Path | None = None
     format: str = "parquet"
-    value_name: str = "value"
+    value_name: str | None = None
     max_cells: int = 20_000_000
     threads: int | None = None
     interval: float | None = None
@@ -79,8 +79,8 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
     else:
         columns = np.indices(tensor.shape, dtype=np.int32).reshape(tensor.order, -1)
     return Fill(
-        coords=columns.T, format=filling.format, value_name=filling.value_name, threads=filling.threads,
-        interval=filling.interval, safe_csv=filling.safe_csv,
+        coords=columns.T, format=filling.format, value_name=filling.value_name or tensor.value_name,
+        threads=filling.threads, interval=filling.interval, safe_csv=filling.safe_csv,
     )  # fmt: skip
 
 

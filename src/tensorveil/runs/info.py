@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.runs.costs import PER_ENTRY, Cost, estimate_open
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import ObservedTensor
 
@@ -53,17 +55,22 @@ class TensorFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class FileFacts:
-    """A file, the tensor in it, and the flaws ("duplicates", "missing") that had to be overlooked to read it."""
+    """A file, the tensor in it, and the flaws ("duplicates", "missing") that had to be overlooked to read it.
+
+    ``costs`` is what a fit of rank 8 takes, roughly, by solver.
+    """
 
     tensor: TensorFacts
     file: str
     bytes: int
     flaws: tuple[str, ...]
+    costs: Mapping[str, Cost]
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
         facts = dataclasses.asdict(self.tensor)
-        return facts | {"file": self.file, "bytes": self.bytes, "flaws": list(self.flaws)}
+        costs = {solver: cost.to_json() for solver, cost in self.costs.items()}
+        return facts | {"file": self.file, "bytes": self.bytes, "flaws": list(self.flaws), "costs": costs}
 
 
 def describe_file(reading: Reading) -> FileFacts:
@@ -74,6 +81,7 @@ def describe_file(reading: Reading) -> FileFacts:
         file=os.fspath(reading.file),
         bytes=Path(reading.file).stat().st_size,
         flaws=flaws,
+        costs={solver: estimate_open(tensor.shape, tensor.n_entries, solver=solver) for solver in PER_ENTRY},
     )
 
 

@@ -20,6 +20,7 @@ from tensorveil.privacy.delta import check_delta
 from tensorveil.release.result import make_plain
 from tensorveil.rounds import Recipe
 from tensorveil.rounds.guess import describe_release, guess_error
+from tensorveil.runs.costs import Cost, estimate_private
 from tensorveil.runs.estimators import DEFAULT_RANK
 from tensorveil.runs.guesses import Guessed, check_question, find_budget
 from tensorveil.runs.reading import Reading, read_privately
@@ -120,6 +121,12 @@ class Planned:
         return math.hypot(guessed.rmse, math.sqrt(1 - SIGNAL) * self.typical_spread)
 
     @property
+    def cost(self) -> Cost:
+        """What one fit takes, roughly."""
+        ranks = _plan_ranks(self.model, self.rank, self.shape)
+        return estimate_private(self.shape, self.entries, unit=self.unit.kind, ranks=ranks, core=self.model == "tucker")
+
+    @property
     def assumed(self) -> str:
         """What the guesses rest on, in words."""
         declared = f"a standard deviation of {self.spread:g}, as declared" if self.spread is not None else TYPICAL
@@ -146,6 +153,7 @@ class Planned:
             "answer": None if self.answer is None else self._budget(self.answer),
             "constant": self.constant,
             "spread": self.spread,
+            "cost": self.cost.to_json(),
             "assumed": self.assumed,
         }
 

@@ -37,7 +37,7 @@ class PredictionRun:
         For a model of unit slice: a file of a person's own entries, or of several people's, whom a column of the
         protected mode tells apart.
     value_name
-        What the column of predictions is called.
+        What the column of predictions is called; None for the name of the values that the model was fitted to.
     interval
         A share such as 0.9: the table gets columns low and high, between which this share of values is expected. For
         models that know their errors, as releases of unit "value" do.
@@ -51,7 +51,7 @@ class PredictionRun:
     at: Path
     output: Path
     entries: str | os.PathLike[str] | None = None
-    value_name: str = "value"
+    value_name: str | None = None
     interval: float | None = None
     safe_csv: bool = False
     force: bool = False
@@ -83,10 +83,11 @@ def _predict(run: PredictionRun) -> pa.Table:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
     fitted = load_model(run.model)
     columns = read_cells(run.at, fitted.modes, fitted.shape)
+    name = run.value_name or fitted.value_name
     if run.interval is None:
-        return cells_table(columns, predict_columns(fitted, columns), fitted.modes, run.value_name)
+        return cells_table(columns, predict_columns(fitted, columns), fitted.modes, name)
     values, low, high = predict_intervals(fitted, columns, run.interval)
-    return cells_table(columns, values, fitted.modes, run.value_name, (low, high))
+    return cells_table(columns, values, fitted.modes, name, (low, high))
 
 
 def _predict_for_people(run: PredictionRun) -> pa.Table:
@@ -101,6 +102,7 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
     shared = SharedModel.load(run.model)
     people = read_people(run.entries, run.at, shared)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
-    table = cells_table(columns, shared.predict_for(people.entries, columns.T), people.modes, run.value_name)
+    predictions = shared.predict_for(people.entries, columns.T)
+    table = cells_table(columns, predictions, people.modes, run.value_name or "value")
     owner = shared.modes[shared.protect].name
     return table if people.named else table.drop_columns([owner])

@@ -36,6 +36,7 @@ class Watch:
         self.history: list[Record] = []
         self.best: Solution | None = None
         self.best_error = np.inf
+        self.converged = False  # whether the last iteration was one after which a fit should stop
         self._tol, self._patience = tol, patience
         self._evaluate, self._progress, self._restart = evaluate, progress, restart
         self._measure = loss.measure
@@ -68,9 +69,11 @@ class Watch:
         if self._progress is not None:
             self._progress(record)
         if error is not None:
-            return self._since_best >= self._patience
-        last, self._last = self._last, criterion
-        return last is not None and abs(last - criterion) <= self._tol * size
+            self.converged = self._since_best >= self._patience
+        else:
+            last, self._last = self._last, criterion
+            self.converged = last is not None and bool(abs(last - criterion) <= self._tol * size)
+        return self.converged
 
     def _validate(self, solution: Callable[[], Solution]) -> float | None:
         if self._evaluate is None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
+from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
@@ -36,6 +37,7 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     """
     import pyarrow as pa
 
+    frame = plain_frame(frame)
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, pa.RecordBatch):
@@ -449,14 +451,23 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool 
 
 def tensor_to_pandas(tensor: ObservedTensor, value: str = VALUE) -> Any:
     """Return a pandas data frame; string labels become categories."""
-    _require("pandas")
-    return tensor_to_table(tensor, value).replace_schema_metadata(None).to_pandas()
+    return arrow_to_pandas(tensor_to_table(tensor, value))
 
 
 def tensor_to_polars(tensor: ObservedTensor, value: str = VALUE) -> Any:
     """Return a polars data frame; string labels become categories."""
-    polars = _require("polars")
-    return polars.from_arrow(tensor_to_table(tensor, value))
+    return arrow_to_polars(tensor_to_table(tensor, value))
+
+
+def arrow_to_pandas(table: pa.Table) -> Any:
+    """Return an Arrow table as a pandas frame."""
+    _require("pandas")
+    return table.replace_schema_metadata(None).to_pandas()
+
+
+def arrow_to_polars(table: pa.Table) -> Any:
+    """Return an Arrow table as a polars frame."""
+    return _require("polars").from_arrow(table)
 
 
 def _require(package: str) -> Any:

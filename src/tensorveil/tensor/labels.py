@@ -54,6 +54,15 @@ def encode_column(column: pa.ChunkedArray, where: str, known: NDArray[Any] | Non
     return labels
 
 
+def encode_known(column: pa.ChunkedArray, known: NDArray[Any], out: IntArray) -> bool:
+    """Write the index of every label into `out`; return whether all of them are known."""
+    try:
+        encode_column(column, "labels", known, out)
+    except InputError:
+        return False
+    return True
+
+
 def _distinct_dictionaries(chunks: list[Any]) -> tuple[list[Any], list[int]]:
     """Return the dictionaries without repetition, and the number of each chunk's dictionary.
 
@@ -195,6 +204,14 @@ def _known_ranks(dictionary: pa.Array, known: NDArray[Any], where: str) -> IntAr
     import pyarrow.compute as pc
 
     items = to_numpy_labels(dictionary, where)
+    if known.dtype.kind == "M" and items.dtype.kind == "T":
+        from tensorveil.tensor.instants import to_instants
+
+        instants = to_instants(items.tolist(), known.dtype)
+        items = items if instants is None else instants
+    if "M" in (known.dtype.kind, items.dtype.kind) and items.dtype.kind == known.dtype.kind:
+        kind = np.promote_types(items.dtype, known.dtype)
+        items, known = items.astype(kind), known.astype(kind)
     if (items.dtype.kind == "T") != (known.dtype.kind == "T"):
         return np.full(len(items), -1, np.int32)
     try:

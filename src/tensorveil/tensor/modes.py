@@ -136,6 +136,13 @@ def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:
             return None
         index = {label: place for place, label in enumerate(labels.tolist())}
         return np.fromiter((index.get(label, -1) for label in wanted.tolist()), np.int32, len(wanted))
+    if labels.dtype.kind == "M" and wanted.dtype.kind in "OUT":
+        from tensorveil.tensor.instants import to_instants
+
+        found = to_instants(wanted.tolist(), labels.dtype)
+        if found is None:
+            return None
+        wanted = found
     if wanted.dtype.kind not in LABEL_KINDS or (labels.dtype.kind in "Mm") != (wanted.dtype.kind in "Mm"):
         return None
     if not len(labels):

@@ -126,7 +126,8 @@ class ObservedTensor:
     ) -> ObservedTensor:
         """Return the observed cells of a dense array.
 
-        A cell is observed where `mask` is True or, without a mask, where it does not hold the value
+        An array with named dimensions, as xarray's, brings names and labels of the modes. A cell is observed where
+        `mask` is True or, without a mask, where it does not hold the value
         `missing` (NaN by default; `missing=0` for data that mark missing cells with zeros). A numpy
         masked array brings its own mask.
 
@@ -134,7 +135,10 @@ class ObservedTensor:
         3
         """
         from tensorveil.tensor.arrays import dense_to_tensor
+        from tensorveil.tensor.given import is_array_of_labels, labelled_to_tensor
 
+        if is_array_of_labels(array) and mask is None and "modes" not in options and np.isnan(missing):
+            return labelled_to_tensor(array, options)
         return dense_to_tensor(array, mask, missing, **options)
 
     @classmethod
@@ -297,6 +301,12 @@ class ObservedTensor:
         """By which rules the tensor was built."""
         return self._origin
 
+    @property
+    def value_name(self) -> str:
+        """What the values are called: as in the table that they come from, unless a mode is called so now."""
+        name = self._origin.value
+        return "value" if name is None or name in [mode.name for mode in self._modes] else name
+
     def with_origin(self, origin: Origin) -> ObservedTensor:
         """Return the same entries, of which something else is known about how they came about."""
         return self._like(self._columns, self._values, self._bounds, origin)
@@ -309,6 +319,30 @@ class ObservedTensor:
         return (
             f"ObservedTensor(shape={self._shape}, n_entries={self.n_entries}, bounds={self._bounds}, "
             f"modes=[{names}], dtype={self._values.dtype}{', unlisted=zero' if self.unlisted == 'zero' else ''})"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: form and names, and no label, because notebooks are passed on."""
+        from tensorveil.markup import notebook_card
+
+        facts = [
+            ("shape", " x ".join(f"{size:,}" for size in self._shape)),
+            ("entries", f"{self.n_entries:,} ({self.density:.3%} of the cells)"),
+            ("values", f"{self.value_name}, {self._values.dtype}"),
+            ("bounds", "none declared" if self._bounds is None else f"{self._bounds[0]:g} to {self._bounds[1]:g}"),
+        ]
+        rows = [
+            (mode.name, f"{size:,}", "indices" if mode.labels is None else "labels")
+            for mode, size in zip(self._modes, self._shape, strict=True)
+        ]
+        return notebook_card("ObservedTensor", facts, head=("mode", "size", "numbered by"), rows=rows)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        """Refuse to be taken for an array, as scikit-learn's searches take whatever they are given."""
+        raise InputError(
+            "an ObservedTensor is no array of rows. Hand coordinates and values to scikit-learn, and the shape to the "
+            "estimator: search.fit(tensor.coords, tensor.values) with CP(shape=tensor.shape). For all cells of a "
+            "small tensor use to_dense()."
         )
 
     def axis(self, mode: int | str) -> int:
@@ -392,26 +426,27 @@ class ObservedTensor:
 
         return tensor_to_scipy(self)
 
-    def to_arrow(self, value: str = "value") -> Any:
+    def to_arrow(self, value: str | None = None) -> Any:
         """Return an Arrow table: one column per mode (labels, or indices) and the value column.
 
+        The value column is called ``value``, else as it was where the tensor comes from, else "value".
         The schema's metadata keep shape, bounds and labels, so that `from_frame` restores the tensor.
         """
         from tensorveil.tensor.frames import tensor_to_table
 
-        return tensor_to_table(self, value)
+        return tensor_to_table(self, value or self.value_name)
 
-    def to_pandas(self, value: str = "value") -> Any:
-        """Return a pandas data frame, one row per entry."""
+    def to_pandas(self, value: str | None = None) -> Any:
+        """Return a pandas data frame, one row per entry; see `to_arrow`."""
         from tensorveil.tensor.frames import tensor_to_pandas
 
-        return tensor_to_pandas(self, value)
+        return tensor_to_pandas(self, value or self.value_name)
 
-    def to_polars(self, value: str = "value") -> Any:
-        """Return a polars data frame, one row per entry."""
+    def to_polars(self, value: str | None = None) -> Any:
+        """Return a polars data frame, one row per entry; see `to_arrow`."""
         from tensorveil.tensor.frames import tensor_to_polars
 
-        return tensor_to_polars(self, value)
+        return tensor_to_polars(self, value or self.value_name)
 
     def write(self, path: str | Path, format: str | None = None) -> None:  # noqa: A002
         """Write to a file; the format follows from the name (.npz keeps everything; see `read`).

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 
 from tensorveil.errors import InputError
+from tensorveil.markup import tag
 from tensorveil.report.facts import Caption, TableOf
-from tensorveil.report.markup import tag
 from tensorveil.report.page import Page, Section, image_figure, save_page, table_figure
 
 __all__ = ["StudyFigure", "StudyPage", "make_study_page", "write_study_page"]

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorveil.errors import InputError
+from tensorveil.markup import Markup, join, shorten, tag
 from tensorveil.report.bars import Bar, bar_plots, histogram_plots
 from tensorveil.report.drawing import NARROW, WIDE
 from tensorveil.report.factors import SHOWN, loading_plots, mode_loadings
 from tensorveil.report.facts import Caption, Chart, Level, Series, Standing, TableOf, epsilons
 from tensorveil.report.heat import LEVELS, MOST_COLUMNS, MOST_ROWS, choose_slice, gather_observed, heat_plots
 from tensorveil.report.lines import axes, draw_chart
-from tensorveil.report.markup import Markup, join, shorten, tag
 from tensorveil.report.page import data_table
 from tensorveil.report.scales import Axis, number, span_axis
 from tests.unit.report.report_cases import NASTY, Reader, cp_model, observed, tucker_model

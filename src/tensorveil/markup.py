@@ -5,8 +5,9 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 
-__all__ = ["Markup", "join", "shorten", "tag", "text_width"]
+__all__ = ["Markup", "join", "notebook_card", "shorten", "tag", "text_width"]
 
 _VOID = frozenset({"meta", "input", "br", "img"})
 # Neither may occur in a page: the first break it, the second reverse the writing direction of what follows.
@@ -67,3 +68,20 @@ def shorten(text: str, most: int) -> str:
     """Cut a text that is longer than ``most`` characters, and say so by an ellipsis."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def notebook_card(
+    title: str, facts: Iterable[tuple[str, object]], *, head: Sequence[str] = (), rows: Iterable[Sequence[object]] = ()
+) -> Markup:
+    """Return what a notebook shows of an object: its facts by name, and perhaps a table under them.
+
+    >>> notebook_card("Guarantee", [("epsilon", "< 5")])
+    '<div><strong>Guarantee</strong><table><tbody><tr><th>epsilon</th><td>&lt; 5</td></tr></tbody></table></div>'
+    """
+    named = [tag("tr", tag("th", name), tag("td", fact)) for name, fact in facts]
+    shown = [tag("table", tag("tbody", *named))] if named else []
+    lines = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
+    if lines:
+        heading = tag("thead", tag("tr", *(tag("th", name) for name in head)))
+        shown.append(tag("table", heading, tag("tbody", *lines)))
+    return tag("div", tag("strong", title), *shown)

@@ -1,0 +1,89 @@
+"""How much memory and time a fit takes, roughly: from its size and a small table of measured costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tensorveil.completion.needs import estimate_fit
+
+__all__ = ["Cost", "estimate_open", "estimate_private"]
+
+# Nanoseconds of CPU time per entry, mode and sweep: a + b R^2 (sgd: a + b R), for rank R. And how many times longer
+# than an open fit of 100 sweeps a private one takes. Measured by `python -m benchmarks.costs` on one core of an
+# ordinary server, under other load: right within a factor of about three.
+PER_ENTRY: Final[Mapping[str, tuple[float, float, int]]] = {
+    "bayes": (40.0, 0.5, 2),
+    "als": (10.0, 0.06, 2),
+    "sgd": (2.0, 0.3, 1),
+}
+PRIVATE: Final[Mapping[str, float]] = {"value": 1.0, "entry": 1.0, "slice": 1.0}
+SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
+# Nanoseconds per row and cubed rank of a sweep: small systems of equations.
+PER_ROW: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a fit takes at most, roughly: seconds on one core, if it makes all its sweeps, and bytes of memory."""
+
+    seconds: float
+    bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{_words(self.seconds)}, {_size(self.bytes)}"
+
+
+def estimate_open(
+    shape: tuple[int, ...], entries: int, *, solver: str = "bayes", ranks: tuple[int, ...] | None = None,
+) -> Cost:  # fmt: skip
+    """Estimate an open fit of all sweeps; by default of rank 8.
+
+    >>> small, large = (estimate_open((943, 1682), n) for n in (10_000, 100_000))
+    >>> small.seconds < large.seconds, small.bytes < large.bytes
+    (True, True)
+    """
+    ranks = ranks or (8,) * len(shape)
+    fixed, slope, power = PER_ENTRY[solver]
+    per_sweep = 1e-9 * entries * sum(fixed + slope * rank**power for rank in ranks)
+    per_sweep += 1e-9 * PER_ROW * sum(size * rank**3 for size, rank in zip(shape, ranks, strict=True))
+    return Cost(seconds=SWEEPS[solver] * per_sweep, bytes=estimate_fit(shape, ranks, entries))
+
+
+def estimate_private(
+    shape: tuple[int, ...], entries: int, *, unit: str, ranks: tuple[int, ...], core: bool = False
+) -> Cost:
+    """Estimate a private fit by "auto" for a kind of unit."""
+    # A core's statistics are about as many as the products of the other modes' components.
+    wide = tuple(math.prod(ranks) // rank for rank in ranks) if core else ranks
+    fit = estimate_open(shape, entries, ranks=wide)
+    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=estimate_fit(shape, ranks, entries))
+
+
+def _words(seconds: float) -> str:
+    if seconds < 1:
+        return "under a second"
+    if seconds < 90:
+        return f"about {_round(seconds):g} s"
+    if seconds < 5400:
+        return f"about {_round(seconds / 60):g} min"
+    return f"about {_round(seconds / 3600):g} h"
+
+
+def _size(count: int) -> str:
+    if count < 10**6:
+        return "under 1 MB"
+    unit, name = (10**9, "GB") if count >= 10**9 else (10**6, "MB")
+    return f"{_round(count / unit):g} {name}"
+
+
+def _round(number: float) -> float:
+    """Round to one digit, or to two from 10 on: more would claim too much."""
+    digits = 1 - math.floor(math.log10(max(number, 1e-9)))
+    return round(number, max(digits - 1, 0) if number < 10 else digits)

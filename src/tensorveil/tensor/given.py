@@ -1,0 +1,203 @@
+"""What people hand over, made plain: frames of all kinds, series, periods, instants, labelled arrays.
+
+Nothing here imports pandas, polars or xarray: whoever hands over one of their objects has imported them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.options import DenseOptions, FrameOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["NO_VALUE", "arrays_to_tensor", "frame_to_tensor", "is_array_of_labels", "is_frame", "labelled_to_tensor"]
+
+VALUE = "value"
+NO_VALUE = (
+    "values must not contain NaN: a missing entry is left out, not marked. Try seen = ~numpy.isnan(y) and "
+    "fit(X[seen], y[seen])."
+)
+_NO_VALUES = (
+    "values must be given with coordinates. Try fit(coords, values) or fit(ObservedTensor(coords, values)); a dense "
+    "array whose missing cells are NaN becomes a tensor by ObservedTensor.from_dense(array)."
+)
+
+
+def is_frame(thing: Any) -> bool:
+    """Tell whether something is a data frame of any library: it has columns with names."""
+    if isinstance(thing, np.ndarray | Mapping | ObservedTensor):
+        return False
+    if hasattr(thing, "collect_schema"):  # a lazy one, which warns when it is asked for its columns
+        return True
+    named = hasattr(thing, "columns") or hasattr(thing, "column_names")
+    return named and (hasattr(thing, "__arrow_c_stream__") or hasattr(thing, "to_records"))
+
+
+def is_array_of_labels(thing: Any) -> bool:
+    """Tell whether something is an array with named dimensions, as xarray's DataArray is."""
+    return all(hasattr(thing, name) for name in ("dims", "coords", "values"))
+
+
+def labelled_to_tensor(array: Any, rules: FrameOptions | DenseOptions) -> ObservedTensor:
+    """Return the observed cells of an array with named dimensions, NaN being missing; its coordinates are the labels.
+
+    The declared shape is that of the array.
+    """
+    names = [str(name) for name in array.dims]
+    modes = [Mode(name, array.coords[name].values) if name in array.coords else Mode(name) for name in names]
+    options = {key: item for key, item in rules.items() if key in ("bounds", "out_of_bounds")}
+    tensor = ObservedTensor.from_dense(np.asarray(array.values), modes=modes, **cast(Any, options))
+    labelled = any(mode.labels is not None for mode in modes)
+    value = array.name if isinstance(array.name, str) and array.name not in names else None
+    return tensor.with_origin(replace(tensor.origin, value=value, numbered=labelled))
+
+
+def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
+    """Return a tensor from coordinates and values, or from a frame of labels and values."""
+    if values is None:
+        if is_array_of_labels(coords):
+            return labelled_to_tensor(coords, rules)
+        if _has_levels(coords) and not is_frame(coords):
+            return ObservedTensor.from_frame(coords, value=_series_name(coords), **rules)
+        if is_frame(coords):
+            raise InputError(
+                "values must be given with a frame of modes. Try fit(frame[['user', 'item']], frame['rating']), or "
+                "fit(ObservedTensor.from_frame(frame, value='rating'))."
+            )
+        raise InputError(_NO_VALUES)
+    if is_frame(coords):
+        return frame_to_tensor(coords, values, rules)
+    if rules.get("missing") != "drop":
+        numbers = np.asarray(values)
+        if numbers.dtype.kind == "f" and np.isnan(numbers).any():
+            raise InputError(NO_VALUE)
+    return ObservedTensor(coords, values, **rules)
+
+
+def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
+    """Return a tensor whose modes are the columns of a frame.
+
+    Columns are labels; where a shape is declared, columns of integers are indices. A categorical column brings all its
+    categories, those that do not occur too, so that parts of a frame number their labels alike.
+    """
+    from tensorveil.tensor.frames import as_table, table_to_tensor
+
+    lenient = rules.get("missing") == "drop"
+    plain = plain_frame(frame)
+    table = as_table(plain, lenient=lenient)
+    name, column = _value_column(values, lenient=lenient)
+    if name in table.column_names:
+        raise InputError(
+            f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
+            "), ...), or name the columns of the modes."
+        )
+    if len(column) != table.num_rows:
+        raise InputError("values must have one number per row of the frame; the lengths differ.")
+    if not lenient and column.null_count:
+        raise InputError(NO_VALUE)
+    if rules.get("out_of_range") == "drop":
+        _check_numeric(table)
+        indices = True
+    else:
+        indices = rules.get("shape") is not None and all(_is_integer(item.type) for item in table.columns)
+    modes = [each if indices else _declared(plain, each) for each in table.column_names]
+    table = table.append_column(name, column)
+    tensor = table_to_tensor(table, modes, name, labels=not indices, **rules)
+    # Categories are mostly those that occur: whoever made them has read them off the data.
+    return tensor.with_origin(replace(tensor.origin, numbered=tensor.origin.numbered or not indices))
+
+
+def plain_frame(frame: Any) -> Any:
+    """Return a frame that Arrow can hold: lazy ones collected, index levels as columns, periods as text."""
+    if hasattr(frame, "collect") and hasattr(frame, "collect_schema") and not hasattr(frame, "__arrow_c_stream__"):
+        return frame.collect()
+    if type(frame).__module__.split(".")[0] != "pandas":
+        return frame
+    if _has_levels(frame):
+        frame = frame.reset_index()
+    if not hasattr(frame, "columns"):
+        return frame
+    texts = {name: _as_text(frame[name]) for name in frame.columns if _is_period(frame[name])}
+    return frame.assign(**texts) if texts else frame
+
+
+def _has_levels(thing: Any) -> bool:
+    """Tell whether something is a pandas object whose index has several levels."""
+    return getattr(getattr(thing, "index", None), "nlevels", 1) > 1
+
+
+def _series_name(series: Any) -> str:
+    name = getattr(series, "name", None)
+    return name if isinstance(name, str) and name.strip() else VALUE
+
+
+def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
+    """Return the name of the values and their column."""
+    import pyarrow as pa
+
+    from tensorveil.tensor.frames import as_table
+
+    name = _series_name(values)
+    if hasattr(values, "to_frame"):  # a series of pandas or polars
+        return name, as_table(values.to_frame(name), lenient=lenient).column(0)
+    if is_frame(values):
+        table = as_table(plain_frame(values), lenient=lenient)
+        if table.num_columns != 1:
+            raise InputError("values must be one column of numbers, one per row of the frame.")
+        return table.column_names[0], table.column(0)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return name, pa.chunked_array([values] if isinstance(values, pa.Array) else values.chunks, values.type)
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "iufb":
+        raise InputError("values must be numbers, one per row of the frame. Convert them to floats.")
+    return name, pa.chunked_array([pa.array(array, from_pandas=True)])
+
+
+def _declared(frame: Any, name: str) -> str | Mode:
+    """Return a mode with the categories that a categorical column declares, or the column's name."""
+    kind = getattr(frame[name], "dtype", None) if hasattr(frame, "columns") else None
+    if type(kind).__name__ not in ("CategoricalDtype", "Enum") or not len(kind.categories):  # type: ignore[union-attr]
+        return name
+    categories = np.asarray(kind.categories.to_numpy())  # type: ignore[union-attr]
+    if categories.dtype.kind == "O" and not all(isinstance(item, str) for item in categories.tolist()):
+        return name
+    return Mode(name, categories)
+
+
+def _is_period(series: Any) -> bool:
+    categories = getattr(series.dtype, "categories", None)
+    words = str(series.dtype if categories is None else categories.dtype)
+    return words.startswith(("period", "interval"))
+
+
+def _as_text(series: Any) -> Any:
+    if getattr(series.dtype, "categories", None) is None:
+        return series.astype("string")
+    return series.cat.rename_categories(series.cat.categories.astype(str))
+
+
+def _is_integer(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind))
+
+
+def _check_numeric(table: pa.Table) -> None:
+    """Refuse columns that are no numbers where indices are needed."""
+    import pyarrow as pa
+
+    for axis, column in enumerate(table.columns):
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            raise InputError(
+                f"coords of mode {axis} must be 0-based indices for this unit: labels that are read off the data tell "
+                "who is in them. Number the rows by a public list, and declare its length in shape."
+            )

@@ -1,0 +1,258 @@
+"""Frames in, frames out: from a table with names to predictions with the same names."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import tensorveil as tv
+from tensorveil.cli.main import run as run_command
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+MODES = ["user", "film", "day"]
+
+
+def ratings(n: int = 240) -> Any:
+    """Return a frame with text, number and date labels, and an index of its own."""
+    rng = np.random.default_rng(3)
+    days = pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 5, n), "D")
+    user, film = rng.integers(0, 8, n), rng.integers(100, 110, n)
+    rating = 3 + 0.2 * (user - 4) + 0.1 * (film - 105)
+    frame = pd.DataFrame({"user": [f"u{each}" for each in user], "film": film, "day": days, "rating": rating})
+    frame = frame.drop_duplicates(MODES)
+    return frame.set_index(pd.Index(range(1000, 1000 + len(frame))))
+
+
+def fit(data: Any, values: Any = None, **options: Any) -> tv.CP:
+    return tv.CP(1, random_state=0, threads=1, **options).fit(data, values)
+
+
+def test_a_frame_and_a_column_make_the_tensor_of_the_whole_frame() -> None:
+    frame = ratings()
+    expected = fit(tv.ObservedTensor.from_frame(frame, MODES, "rating"))
+    found = fit(frame[MODES], frame["rating"])
+    answers = expected.predict(tv.ObservedTensor.from_frame(frame, MODES, "rating"))
+    assert found.model_.modes == expected.model_.modes
+    assert found.model_.value_name == "rating"
+    np.testing.assert_array_equal(found.predict(frame[MODES]), answers)
+    np.testing.assert_array_equal(found.predict(frame), answers)  # columns are found by name, others are left alone
+    np.testing.assert_array_equal(found.predict(frame[["day", "user", "film"]]), answers)
+    assert found.score(frame[MODES], frame["rating"]) == expected.score(
+        tv.ObservedTensor.from_frame(frame, list(expected.model_.modes), "rating")
+    )
+    assert len(found.predict(frame.head(0))) == 0
+
+
+@pytest.mark.parametrize("kind", ["polars", "lazy", "arrow", "levels", "levels of a frame", "categories", "text days"])
+def test_all_kinds_of_frames_give_the_same_predictions(kind: str) -> None:
+    frame = ratings()
+    modes, values = frame[MODES], frame["rating"]
+    expected = fit(modes, values).predict(modes)
+    asked: Any = modes
+    if kind == "polars":
+        found = fit(pl.from_pandas(modes), pl.from_pandas(values))
+        asked = pl.from_pandas(modes)
+    elif kind == "lazy":
+        found, asked = fit(pl.from_pandas(modes).lazy(), values), pl.from_pandas(modes).lazy()
+    elif kind == "arrow":
+        import pyarrow as pa
+
+        asked = pa.Table.from_pandas(modes, preserve_index=False)
+        found = fit(asked, pa.array(values.to_numpy()))
+    elif kind == "levels":
+        found = fit(frame.set_index(MODES)["rating"])
+        assert found.model_.value_name == "rating"
+    elif kind == "levels of a frame":
+        found = fit(tv.ObservedTensor.from_frame(frame.set_index(MODES)))
+    elif kind == "categories":
+        asked = modes.astype({"user": "category", "film": "category"})
+        found = fit(asked, values)
+    else:
+        found, asked = fit(modes, values), modes.assign(day=modes["day"].dt.strftime("%Y-%m-%d"))
+    np.testing.assert_array_equal(found.predict(asked), expected)
+
+
+@pytest.mark.parametrize(
+    "day",
+    [
+        "2024-01-03",
+        " 2024-01-03T00:00:00",
+        "2024-01-03T02:00:00+02:00",
+        datetime.date(2024, 1, 3),
+        datetime.datetime(2024, 1, 3),
+        np.datetime64("2024-01-03"),
+        np.datetime64("2024-01-03T00:00:00", "ns"),
+        pd.Timestamp("2024-01-03"),
+        pd.Timestamp("2024-01-03 01:00", tz="Europe/Oslo"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("unit", ["D", "s", "ns"])
+def test_a_day_is_found_however_it_is_written(day: Any, unit: str) -> None:
+    labels = np.array(["2024-01-02", "2024-01-03", "2024-01-04"], f"datetime64[{unit}]")
+    mode = tv.Mode("day", labels)
+    assert mode.encode([day]).tolist() == [1]
+    model = tv.CPModel(factors=([[1.0], [2.0]], [[1.0], [10.0], [100.0]]), modes=(tv.Mode("place"), mode))
+    assert model.slice({"day": day}).tolist() == [10.0, 20.0]
+    assert model.predict_labels({"place": [1], "day": [day]}).tolist() == [20.0]
+
+
+def test_days_that_are_no_labels_are_refused() -> None:
+    mode = tv.Mode("day", np.array(["2024-01-02", "2024-01-03"], "datetime64[D]"))
+    for day in ("2024-01-03T12:00", "2024-02-03", "yesterday", 3, None):
+        with pytest.raises(tv.InputError, match="does not know"):
+            mode.encode([day])
+
+
+def test_periods_and_intervals_become_text() -> None:
+    frame = ratings()
+    months = frame.assign(day=frame["day"].dt.to_period("D"), film=pd.cut(frame["film"], [99, 104, 120]))
+    tensor = tv.ObservedTensor.from_frame(months, MODES, "rating", duplicates="mean")
+    assert tensor.modes[2].labels is not None
+    assert tensor.modes[2].labels[0] == "2024-01-01"
+    assert tensor.modes[1].labels is not None
+    assert tensor.modes[1].labels.tolist() == ["(104, 120]", "(99, 104]"]
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_predictions_come_in_the_frame_that_was_chosen(container: str) -> None:
+    frame = ratings()
+    fitted = fit(frame[MODES], frame["rating"])
+    plain = fitted.predict(frame)
+    found = fitted.set_output(predict=container).predict(frame)
+    assert list(found.columns) == [*MODES, "rating"]
+    np.testing.assert_array_equal(found["rating"].to_numpy(), plain)
+    if container == "pandas":
+        pd.testing.assert_frame_equal(found[MODES], frame[MODES])
+    assert list(fitted.predict([[0, 0, 0]])["user"]) == ["u0"]
+    assert fitted.score(frame, frame["rating"]) > 0.5  # scores are of numbers, whatever predict returns
+    np.testing.assert_array_equal(fitted.set_output(predict="default").predict(frame), plain)
+    with pytest.raises(tv.InputError, match="predict must be one of"):
+        fitted.set_output(predict="excel")
+
+
+def test_a_private_fit_keeps_the_names_and_adds_low_and_high() -> None:
+    frame = ratings()
+    fitted = tv.PrivateCP(1, epsilon=5.0, delta=0.0, unit="value", bounds=(1, 5)).fit(frame[MODES], frame["rating"])
+    assert "values of column 'rating'" in fitted.guarantee_.about
+    found = fitted.set_output(predict="pandas").predict(frame, interval=0.9)
+    assert list(found.columns) == [*MODES, "rating", "low", "high"]
+    assert bool((found["low"] <= found["high"]).all())
+
+
+@pytest.mark.parametrize("unit", ["entry", "slice:user"])
+def test_labels_of_a_frame_stay_out_of_units_that_protect_who_is_there(unit: str) -> None:
+    frame = ratings()
+    shape = (8, 200, 5)
+    cls: Any = tv.PrivateCP if unit == "entry" else tv.UserLevelCP
+    estimator = cls(1, epsilon=5.0, delta=1e-6, unit=unit, bounds=(1, 5), shape=shape)
+    for modes in (frame[MODES], frame[MODES].astype({"user": "category"})):
+        with pytest.raises(tv.InputError, match="public list"):
+            estimator.fit(modes, frame["rating"])
+    numbered = pd.DataFrame(
+        {"user": frame["user"].str[1:].astype(int), "film": frame["film"], "day": frame["day"].dt.day - 1}
+    )
+    assert estimator.fit(numbered, frame["rating"]).guarantee_.status == "proven"
+
+
+def test_integers_of_a_frame_are_indices_where_a_shape_is_declared() -> None:
+    frame = pd.DataFrame({"user": [3, 5, 3], "film": [7, 7, 9]})
+    assert fit(frame, [1.0, 2.0, 3.0]).model_.shape == (2, 2)
+    indexed = fit(frame, [1.0, 2.0, 3.0], shape=(6, 10))
+    assert indexed.model_.shape == (6, 10)
+    np.testing.assert_array_equal(indexed.predict(frame), indexed.predict(frame.to_numpy()))
+
+
+def test_cross_validation_of_a_frame_takes_categories_and_says_so() -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    frame = ratings().sort_values("user")
+    modes = frame[MODES].astype({"film": "category", "day": "category"})
+    with pytest.raises(tv.InputError, match="make the column categorical"):
+        selection.cross_val_score(tv.CP(1), modes, frame["rating"], cv=3, error_score="raise")
+    categorical = modes.astype({"user": "category"})
+    search = selection.GridSearchCV(tv.CP(), {"rank": [1, 2]}, cv=3, error_score="raise")
+    assert search.fit(categorical, frame["rating"]).best_estimator_.model_.shape == (8, 10, 5)
+
+
+def test_searches_name_the_way_round() -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    tensor = tv.synthetic_cp((8, 6, 5), 1, random_state=0).train
+    search = selection.GridSearchCV(tv.CP(1), {"rank": [1]}, cv=2, error_score="raise")
+    with pytest.raises(tv.InputError, match=r"search.fit\(tensor.coords, tensor.values\)"):
+        search.fit(tensor)
+    order = np.argsort(tensor.columns[0], kind="stable")
+    with pytest.raises(tv.InputError, match="Declare the whole shape before"):
+        search.fit(tensor.coords[order], tensor.values[order])
+    search.set_params(estimator=tv.CP(1, shape=tensor.shape))
+    assert search.fit(tensor.coords[order], tensor.values[order]).best_params_ == {"rank": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        ((np.array([[1.0, np.nan], [2.0, 3.0]]),), "from_dense"),
+        (([[0, 1], [1, 0]], [1.0, np.nan]), "fit(X[seen], y[seen])"),
+        ((pd.DataFrame({"u": ["a", "b"], "v": [1, 2]}), [1.0, np.nan]), "fit(X[seen], y[seen])"),
+        ((pd.DataFrame({"u": ["a", "b"], "v": [1, 2]}),), "fit(frame[['user', 'item']], frame['rating'])"),
+        ((pd.DataFrame({"u": [0], "v": [1], "y": [1.0]}), pd.Series([1.0], name="y")), "frame.drop(columns='y')"),
+        ((pd.DataFrame({"u": ["a", "b"], "v": [1, 2]}), [1.0]), "the lengths differ"),
+        ((pd.DataFrame({"u": ["a"], "v": [1]}), ["x"]), "values must be numbers"),
+    ],
+)
+def test_what_cannot_be_fitted_says_what_can(arguments: Any, remedy: str) -> None:
+    with pytest.raises(tv.InputError) as refused:
+        tv.CP(1).fit(*arguments)
+    assert remedy in str(refused.value)
+
+
+class Labelled:
+    """What an xarray.DataArray looks like from outside."""
+
+    def __init__(self, cells: Any) -> None:
+        self.values = np.asarray(cells)
+        self.dims, self.name = ("place", "day"), "level"
+        self.coords = {"place": pd.Series(["x", "y"])}
+
+
+def test_arrays_with_named_dimensions_bring_names_and_labels() -> None:
+    array = Labelled([[1.0, np.nan, 3.0], [2.0, 4.0, 6.0]])
+    tensor = tv.ObservedTensor.from_dense(array)  # type: ignore[arg-type]
+    assert (tensor.shape, tensor.n_entries, tensor.value_name) == ((2, 3), 5, "level")
+    assert [mode.name for mode in tensor.modes] == ["place", "day"]
+    assert tensor.modes[0].labels is not None
+    assert tensor.modes[0].labels.tolist() == ["x", "y"]
+    assert fit(array).model_.value_name == "level"
+
+
+def test_xarray_itself() -> None:
+    xarray = pytest.importorskip("xarray")
+    array = xarray.DataArray(
+        [[1.0, np.nan], [2.0, 4.0]], dims=("place", "day"), coords={"day": pd.date_range("2024-01-01", periods=2)}
+    )
+    fitted = fit(array)
+    assert fitted.model_.slice({"day": "2024-01-02"}).shape == (2,)
+
+
+def test_the_command_names_the_filled_column_as_the_value_column_was(tmp_path: Any) -> None:
+    ratings().to_csv(tmp_path / "ratings.csv", index=False)
+    run = ["complete", str(tmp_path / "ratings.csv"), "--output", str(tmp_path / "result"), "--rank", "1"]
+    assert run_command(run) == 0
+    filled = pq.read_table(tmp_path / "result" / "filled.parquet")
+    assert filled.column_names == [*MODES, "rating"]
+    model = tv.load_model(tmp_path / "result" / "model.npz")
+    assert model.value_name == "rating"
+    questions, answers = tmp_path / "questions.csv", tmp_path / "answers.csv"
+    questions.write_text("user,film,day\nu1,103,2024-01-03\n", encoding="utf-8")
+    asked = ["predict", str(tmp_path / "result" / "model.npz"), "--at", str(questions), "--output", str(answers)]
+    assert run_command(asked) == 0
+    assert pyarrow.csv.read_csv(answers).column_names == [*MODES, "rating"]
+    named = [*asked, "--force", "--value", "guess"]
+    assert run_command(named) == 0
+    assert pyarrow.csv.read_csv(answers).column_names == [*MODES, "guess"]
