@@ -18,6 +18,7 @@ from tensorveil.cli.common import (
     reading_options,
     safe_csv_option,
     split_ranks,
+    split_smooth,
 )
 from tensorveil.cli.private import (
     MODELS,
@@ -70,6 +71,13 @@ NO_LEDGER = (
 )
 @click.option("--sweeps", type=click.IntRange(min=1), help="Passes over the data, at most.")
 @click.option("--regularization", type=click.FloatRange(min=0), help="Ridge weight (als, sgd).")
+@click.option(
+    "--smooth",
+    multiple=True,
+    metavar="MODE=KIND",
+    callback=split_smooth,
+    help="Neighbouring indices are alike: day=walk, hour=cycle; day+hour=walk for the time that both make. Repeat.",
+)
 @click.option("--restarts", type=click.IntRange(min=1), help="Fits from different starts; the best is kept.")
 @click.option(
     "--validation",
@@ -147,6 +155,8 @@ def complete(
       tensorveil complete ratings.csv -o result --bounds 1 5
       tensorveil complete trips.parquet --modes from,to,hour --value trips --rank 16 \\
           --solver als --validation 0.1 -o result
+      tensorveil complete speeds.csv --modes road,day,slot --value speed \\
+          --smooth day=walk --smooth slot=walk --smooth day+slot=walk -o result
       tensorveil complete holes.png --model matrix --filled-format png -o result
       tensorveil complete sensors.tns --model tucker --rank 6,6,4 --at wanted.csv -o result --json
     """
@@ -256,6 +266,7 @@ def _open_run(
         "baseline": open_only.baseline,
         "sweeps": fit.sweeps,
         "regularization": open_only.regularization,
+        "smooth": open_only.smooth,
         "restarts": fit.restarts,
         "threads": fit.threads,
         "validation_fraction": open_only.validation,

@@ -58,4 +58,5 @@ class CP(Completion[CPModel]):
             biases=solution.biases,
             modes=tensor.modes,
             bounds=tensor.bounds,
+            remainder=solution.remainder,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ from tensorveil.completion import settings as rules
 from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
+from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
@@ -147,6 +149,8 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         observed = as_tensor(tensor, values, {"shape": self.shape})
         self._check()
         settings, solve = rules.solver_settings(self.solver, self._solver_settings(), self._solvers())
+        smoothness = read_smoothness(self.smooth, observed)
+        settings = with_priors(settings, smoothness, self.solver)
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
@@ -159,7 +163,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(
-                    solve,
+                    partial(solve_smoothly, solve, series=smoothness.series),
                     rules.settings_for_restart(settings, restart),
                     replace(task, seed=int(rng.integers(2**62))),
                     held,

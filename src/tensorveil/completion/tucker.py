@@ -64,4 +64,5 @@ class Tucker(Completion[TuckerModel]):
             biases=solution.biases,
             modes=tensor.modes,
             bounds=tensor.bounds,
+            remainder=solution.remainder,
         )

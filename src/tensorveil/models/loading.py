@@ -9,6 +9,7 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.models.cp import CPModel
 from tensorveil.models.errors import Errors
+from tensorveil.models.multilinear import REMAINDER
 from tensorveil.models.storage import read_model
 from tensorveil.models.tensorly_bridge import is_tucker, split_parts, spread_weights
 from tensorveil.models.tucker import TuckerModel
@@ -32,6 +33,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "modes": stored.modes,
         "bounds": stored.bounds,
         "errors": Errors.from_arrays(stored.extra),
+        "remainder": stored.extra.get(REMAINDER),
     }
     if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)
