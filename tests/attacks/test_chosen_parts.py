@@ -13,7 +13,7 @@ import pytest
 import tensorveil as tv
 from tensorveil.cli.main import run
 from tensorveil.runs import simulate
-from tensorveil.tensor import cell_split, k_fold, random_split, slice_split, time_split
+from tensorveil.tensor import block_split, cell_split, k_fold, random_split, slice_split, time_split
 
 CELLS = np.array([[user, film] for user in range(60) for film in range(8)])
 SHAPE = (61, 8)
@@ -50,10 +50,11 @@ def test_the_share_is_about_right_and_does_not_follow_the_indices() -> None:
     [
         lambda tensor: random_split(tensor, 0.5, 0),
         lambda tensor: slice_split(tensor, "film", 0.5, random_state=0),
+        lambda tensor: block_split(tensor, ("film", "user"), 0.5, 0),
         lambda tensor: time_split(tensor, "film", 0.5),
         lambda tensor: next(k_fold(tensor, 3, 0)),
     ],
-    ids=["random_split", "slice_split", "time_split", "k_fold"],
+    ids=["random_split", "slice_split", "block_split", "time_split", "k_fold"],
 )
 def test_parts_that_were_chosen_by_looking_at_all_entries_are_refused(split: Any) -> None:
     train = split(make(victim=True)).train

@@ -114,3 +114,24 @@ def test_numbers_that_json_cannot_say_become_null() -> None:
 def test_every_solver_is_within_reach(tmp_path: Path, solver: Any) -> None:
     assert complete(written(tmp_path, ".csv"), tmp_path / "result", "--solver", solver, "--sweeps", 3) == 0
     assert summary_of(tmp_path / "result")["options"]["solver"] == solver
+
+
+def test_smooth_modes_and_the_time_that_they_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output = written(tmp_path, ".csv"), tmp_path / "result"
+    assert complete(path, output, "--smooth", "week=cycle", "--smooth", "film+week=walk", "--sweeps", 5) == 0
+    model = load_model(output / "model.npz")
+    assert model.remainder is not None
+    assert model.remainder.shape == SHAPE
+    filled = pq.read_table(output / "filled.parquet")
+    columns = {name: filled.column(name).to_pylist() for name in filled.column_names[:-1]}
+    np.testing.assert_allclose(model.predict_labels(columns), filled.column("value").to_numpy())
+
+    for wrong in ("week", "=walk", "week=spiral", "month=walk"):
+        assert complete(path, tmp_path / "no", "--smooth", wrong) != 0
+        assert not (tmp_path / "no").exists()
+    capsys.readouterr()
+    assert complete(path, tmp_path / "no", "--smooth", "week=walk", "--smooth", "week=cycle") != 0
+    assert "twice" in capsys.readouterr().err
+    private = ("--epsilon", "1", "--unit", "value", "--bounds", "-6", "6", "--smooth", "week=walk")
+    assert run(["complete", str(path), "--output", str(tmp_path / "no"), *private]) != 0
+    assert "--smooth cannot be used" in capsys.readouterr().err

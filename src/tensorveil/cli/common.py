@@ -219,6 +219,20 @@ def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list
     return names
 
 
+def split_smooth(_: click.Context, __: click.Parameter, values: Sequence[str]) -> dict[Any, str] | None:
+    """Turn ``day=walk`` and ``day+hour=walk`` into modes, or pairs of them, and kinds."""
+    smooth: dict[Any, str] = {}
+    for value in values:
+        modes, equals, kind = value.rpartition("=")
+        if not equals or not modes:
+            raise click.BadParameter("give a mode and a kind, such as day=walk or hour=cycle.")
+        names = tuple(modes.split("+"))
+        if (names if len(names) > 1 else names[0]) in smooth:
+            raise click.BadParameter("names the same mode twice. Name it once.")
+        smooth[names if len(names) > 1 else names[0]] = kind
+    return smooth or None
+
+
 def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int | tuple[int, ...] | str | None:
     """Parse one rank, or one per mode separated by commas, or "auto" (matrices)."""
     if text is None or text == "auto":

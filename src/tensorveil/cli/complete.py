@@ -19,6 +19,7 @@ from tensorveil.cli.common import (
     reading_options,
     safe_csv_option,
     split_ranks,
+    split_smooth,
 )
 from tensorveil.cli.private import (
     MODELS,
@@ -72,6 +73,13 @@ NO_LEDGER = (
 )
 @click.option("--sweeps", type=click.IntRange(min=1), help="Passes over the data, at most.")
 @click.option("--regularization", type=click.FloatRange(min=0), help="Ridge weight (als, sgd).")
+@click.option(
+    "--smooth",
+    multiple=True,
+    metavar="MODE=KIND",
+    callback=split_smooth,
+    help="Neighbouring indices are alike: day=walk, hour=cycle; day+hour=walk for the time that both make. Repeat.",
+)
 @click.option("--restarts", type=click.IntRange(min=1), help="Fits from different starts; the best is kept.")
 @click.option(
     "--validation",
@@ -153,6 +161,8 @@ def complete(
           --solver als --validation 0.1 -o result
       tensorveil complete links.csv --value known --loss bernoulli --unlisted zero --rank 16 \\
           --same head,tail --validation 0.1 --no-fill -o result
+      tensorveil complete speeds.csv --modes road,day,slot --value speed \\
+          --smooth day=walk --smooth slot=walk --smooth day+slot=walk -o result
       tensorveil complete holes.png --model matrix --filled-format png -o result
       tensorveil complete sensors.tns --model tucker --rank 6,6,4 --at wanted.csv -o result --json
     """
@@ -269,6 +279,7 @@ def _open_run(
         "nonnegative": open_only.nonnegative or None,
         "unlisted_weight": open_only.unlisted_weight,
         "same": open_only.same,
+        "smooth": open_only.smooth,
         "restarts": fit.restarts,
         "threads": fit.threads,
         "validation_fraction": open_only.validation,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,6 +18,7 @@ REFUSED = {
     "solver": "the mechanism (--method) settles how the model is fitted",
     "baseline": "the mechanism (--method) settles what is subtracted",
     "regularization": "mechanisms estimate it from private statistics; one chosen by looking at the data would leak",
+    "smooth": "private fits take no smooth modes yet; the mechanism (--method) settles the prior",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
     "loss": "private fits are by squared error",
@@ -58,6 +60,7 @@ class OpenOptions:
     baseline: str | None
     regularization: float | None
     validation: float | None
+    smooth: dict[Any, str] | None
     out_of_bounds: str | None
     seed: int | None
     force: bool

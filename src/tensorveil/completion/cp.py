@@ -61,5 +61,6 @@ class CP(Completion[CPModel]):
             biases=solution.biases,
             modes=tensor.modes,
             bounds=tensor.bounds,
+            remainder=solution.remainder,
             **self._link(),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 import numpy as np
@@ -17,12 +18,14 @@ from tensorveil.completion.response import (
     HeldOut,
     Response,
     check_response,
+    check_smooth,
     explained,
     find_same,
     hold_out,
     hold_out_all,
     pick_solver,
 )
+from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import find_places
@@ -206,6 +209,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         response = self._response(observed)
         solver = pick_solver(self.solver, response)
         settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
+        smoothness = read_smoothness(self.smooth, observed)
+        if self.smooth is not None:
+            check_smooth(response)
+        settings = with_priors(settings, smoothness, solver)
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
@@ -220,7 +227,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(
-                    solve,
+                    partial(solve_smoothly, solve, series=smoothness.series),
                     rules.settings_for_restart(settings, restart),
                     replace(task, seed=int(rng.integers(2**62))),
                     held,

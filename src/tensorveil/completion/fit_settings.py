@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,11 @@ class FitSettings(Params):
         For "sgd" and "adam": the first step size (default 0.005, 0.05).
     noise_variance
         For "bayes": variance of noise that is known to have been added to the values.
+    smooth
+        Modes whose neighbouring indices are alike, such as ``{"day": "walk", "hour": "cycle"}``: rows without entries
+        then lie between their neighbours. How alike is learnt, per component. A pair of modes that make one time, the
+        slower one first, as in ``{("day", "hour"): "walk"}``, adds what the model leaves over along time in every line
+        of the other modes. For "bayes"; for "als", of `CP` and `LowRankMatrix`.
     tol
         Stop when the relative change of error (or evidence bound) is at most this.
     validation_fraction, patience
@@ -72,6 +77,7 @@ class FitSettings(Params):
     nonnegative: bool = False
     unlisted_weight: float | None = None
     same: Sequence[str | int] | None = None
+    smooth: Mapping[Any, str] | None = None
     tol: float | None = None
     validation_fraction: float = 0.0
     patience: int = 5

@@ -127,6 +127,7 @@ class LowRankMatrix(Completion[CPModel]):
             biases=solution.biases,
             modes=tensor.modes,
             bounds=tensor.bounds,
+            remainder=solution.remainder,
             **self._link(),
         )
 

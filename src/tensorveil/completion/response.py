@@ -93,6 +93,15 @@ def check_response(response: Response, tensor: ObservedTensor, *, baseline: str,
             )
 
 
+def check_smooth(response: Response) -> None:
+    """Refuse smooth modes where no solver would heed them."""
+    if not response.plain:
+        raise InputError(
+            f"smooth is for squared error of listed cells, and cannot be combined with {describe(response)}. Leave one "
+            "of them out."
+        )
+
+
 def find_same(same: Sequence[str | int] | None, tensor: ObservedTensor) -> tuple[int, ...]:
     """Return the positions of the modes that share a factor, in order."""
     if same is None:

@@ -64,5 +64,6 @@ class Tucker(Completion[TuckerModel]):
             biases=solution.biases,
             modes=tensor.modes,
             bounds=tensor.bounds,
+            remainder=solution.remainder,
             **self._link(),
         )

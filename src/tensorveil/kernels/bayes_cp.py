@@ -111,7 +111,7 @@ def _update(
     residual, unweighed, weights, evidence, logdet = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(low, high):
         first, last, g = pointers[i], pointers[i + 1], own + i
-        y_sum, y_square, n, before, logp = _collect(
+        y_sum, y_square, n, before, logp = collect_row(
             first, last, coords, values, starts, mean, second, bias, bias_variance, S, v, u, h, hh, twice, g, s2,
             table, per_step, logs,
         )  # fmt: skip
@@ -146,7 +146,7 @@ def _update(
 
 
 @njit(nogil=True, cache=True, fastmath=True)
-def _collect(
+def collect_row(
     first: int, last: int, coords: Array, values: Array, starts: Array, mean: Array, second: Array, bias: Array,
     bias_variance: Array, S: Array, v: Array, u: Array, h: Array, hh: Array, twice: Array, g: int, s2: float,
     table: Array, per_step: float, logs: Array,

@@ -36,6 +36,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tensorveil.kernels.coupled import RowSolver, RowSums, SolvedRows, store_rows
 from tensorveil.kernels.posterior import Posterior, triangle
 from tensorveil.kernels.rows import Rows
 from tensorveil.kernels.threads import ranges, thread_count, workers
@@ -75,8 +76,9 @@ def tucker_bayes_mode(
     variance: float,
     bias_precision: float | None,
     threads: int | None = None,
+    solve: RowSolver | None = None,
 ) -> tuple[CoreSums, float]:
-    """Update the rows of ``rows.mode`` in place.
+    """Update the rows of ``rows.mode`` in place; ``solve`` takes the place of rows with independent priors.
 
     Returns the sums from which the core can be updated, and the sum of the log determinants of the rows' covariances.
     """
@@ -89,16 +91,21 @@ def tucker_bayes_mode(
     G = core.mean.transpose(axes).reshape(P, D)
     W = _core_moments(core, axes, packed, n_packed)
     gram, target, square, logdet = np.zeros((P * P, n_packed)), np.zeros((P, D)), 0.0, 0.0
-    step = max(1, _CHUNK_BYTES // (8 * n_packed))
+    # A solver of its own may couple rows, so it sees all of them at once.
+    step = max(1, _CHUNK_BYTES // (8 * n_packed)) if solve is None else rows.shape[mode]
     with workers(thread_count(threads)) as run:
         for low in range(0, rows.shape[mode], step):
             high = min(low + step, rows.shape[mode])
             S, V, U, Y = _row_sums(rows, posterior, others, low, high, n_packed, D, run)
             counts = np.diff(rows.pointers[low : high + 1])
             A = (S @ W).reshape(-1, P, P)
-            part = _solve_rows(A, V @ G.T, U @ G.T, Y[:, 0], counts, center, alpha, variance, bias_precision)
+            sums = RowSums(gram=A, target=V @ G.T, design=U @ G.T, value=Y[:, 0], count=counts)
+            if solve is None:
+                part = _solve_rows(sums, center, alpha, variance, bias_precision)
+            else:
+                part = solve(sums)
             f, second, b, b_var, part_logdet = part
-            _store(posterior, mode, low, high, f, second, b, b_var)
+            store_rows(posterior, mode, low, high, f, second, b, b_var)
             gram += second.reshape(-1, P * P).T @ S
             target += f.T @ (V - b[:, None] * U)
             square += float(np.sum(Y[:, 1] - 2 * b * Y[:, 0] + counts * (b * b + b_var)))
@@ -172,18 +179,9 @@ def _row_sums(
     return S, V, U, Y
 
 
-def _solve_rows(
-    A: Array,
-    v: Array,
-    u: Array,
-    y: Array,
-    counts: Array,
-    center: Array,
-    alpha: Array,
-    s2: float,
-    beta: float | None,
-) -> tuple[Array, Array, Array, Array, float]:
+def _solve_rows(sums: RowSums, center: Array, alpha: Array, s2: float, beta: float | None) -> SolvedRows:
     """Return means, second moments, biases, their variances, and the covariances' log determinants' sum."""
+    A, v, u, y, counts = sums.gram, sums.target, sums.design, sums.value, sums.count
     precision = A / s2
     diagonal = np.arange(len(alpha))
     precision[:, diagonal, diagonal] += alpha
@@ -198,17 +196,6 @@ def _solve_rows(
         b = (y - np.sum(cu * v, axis=1) / s2) / s2 / (b_precision - np.sum(cu * u, axis=1) / s2**2)
     f = np.matmul(C, (v - b[:, None] * u)[:, :, None])[:, :, 0] / s2
     return f, C + f[:, :, None] * f[:, None, :], b, b_var, logdet
-
-
-def _store(
-    posterior: Posterior, mode: int, low: int, high: int, f: Array, second: Array, b: Array, b_var: Array
-) -> None:
-    start, rank = int(posterior.starts[mode]), f.shape[1]
-    rows = slice(start + low, start + high)
-    p, q = np.tril_indices(rank)
-    posterior.mean[rows, :rank] = f
-    posterior.second[rows, : len(p)] = second[:, p, q]
-    posterior.bias[rows], posterior.bias_variance[rows] = b, b_var
 
 
 @njit(nogil=True, cache=True, fastmath=True)

@@ -66,3 +66,11 @@ def as_offset(offset: float) -> float:
     if not math.isfinite(value):
         raise InputError("offset must be finite; got NaN or infinity.")
     return value
+
+
+def check_remainder(remainder: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Floats:
+    """Return what is added cell by cell as a finite, read-only array of the model's shape and type."""
+    array = np.ascontiguousarray(remainder, dtype=dtype)
+    if array.shape != shape:
+        raise InputError("remainder must have the shape of the model: one number per cell.")
+    return _freeze("remainder", array)

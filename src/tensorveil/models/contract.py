@@ -43,6 +43,10 @@ class Multilinear(Protocol):
         """What errors to expect, if they were measured."""
 
     @property
+    def remainder(self) -> Floats | None:
+        """What is added cell by cell, in the shape of the tensor; or None."""
+
+    @property
     def link(self) -> Link:
         """How predictions follow from the linear part."""
 

@@ -32,6 +32,9 @@ class CPModel(MultilinearModel):
         Names, or modes with labels; default ``mode_0``, ``mode_1``, ...
     bounds
         (low, high) to which predictions are clipped; or None.
+    remainder
+        What is added cell by cell, in the shape of the model: what fits with two smooth modes that make one time leave
+        over (`FitSettings`); or None.
     errors
         How values are spread around predictions, as private fits of unit "value" measure it; or None.
     link, loss
@@ -73,6 +76,7 @@ class CPModel(MultilinearModel):
     def to_tensorly(self, *, include_baseline: bool = True) -> Any:
         """Return a TensorLy CPTensor; offset and biases become extra components, or are left out."""
         tl = bridge.tensorly_module()
+        bridge.refuse_remainder(self.remainder is not None and include_baseline)
         weights, factors = np.ones(self.rank, dtype=self.dtype), [f.copy() for f in self.factors]
         if include_baseline and (self.offset != 0.0 or self.biases is not None):
             weights, factors = bridge.cp_with_baseline(self.factors, self.offset, self.biases)

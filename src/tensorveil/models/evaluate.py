@@ -40,11 +40,16 @@ def predict_intervals(
 
 
 def baseline_at(model: Multilinear, columns: NDArray[np.int32], *, without: int | None = None) -> Any:
-    """Return offset plus biases at each coordinate, leaving out the bias of mode ``without``."""
+    """Return offset, biases and remainder at each coordinate.
+
+    Without a mode, its bias and the remainder are left out: its rows may be new.
+    """
     total: Any = model.dtype.type(model.offset)
     for m, bias in enumerate(model.biases or ()):
         if m != without:
             total = total + bias[columns[m]]
+    if model.remainder is not None and without is None:
+        total = total + model.remainder[tuple(columns)]
     return total
 
 
@@ -65,6 +70,8 @@ def predict_slice(model: Multilinear, given: Mapping[Any, Any], *, clip: bool, m
     cells += model.dtype.type(model.offset)
     for m, bias in enumerate(model.biases or ()):
         cells += bias[picks[m]].reshape([-1 if axis == m else 1 for axis in range(len(model.shape))])
+    if model.remainder is not None:
+        cells = cells + model.remainder[tuple(picks)]
     cells = model.link.mean(cells.reshape([model.shape[m] for m in free]))
     return clip_values(cells, model.bounds if clip else None)
 

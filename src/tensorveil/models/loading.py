@@ -10,6 +10,7 @@ from tensorveil.errors import InputError
 from tensorveil.models.cp import CPModel
 from tensorveil.models.errors import Errors
 from tensorveil.models.link import LINKS
+from tensorveil.models.multilinear import REMAINDER
 from tensorveil.models.storage import read_model
 from tensorveil.models.tensorly_bridge import is_tucker, split_parts, spread_weights
 from tensorveil.models.tucker import TuckerModel
@@ -38,6 +39,7 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
         "link": LINKS[stored.link],
         "loss": stored.loss,
         "value_name": stored.value_name,
+        "remainder": stored.extra.get(REMAINDER),
     }
     if stored.kind == CPModel.KIND and stored.core is None:
         return CPModel(**common)

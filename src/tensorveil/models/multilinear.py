@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.models.checks import as_offset, check_biases, check_matrices, check_order, float_arrays
+from tensorveil.models.checks import (
+    as_offset,
+    check_biases,
+    check_matrices,
+    check_order,
+    check_remainder,
+    float_arrays,
+)
 from tensorveil.models.contract import Floats
 from tensorveil.models.errors import Errors
 from tensorveil.models.evaluate import GIBIBYTE, predict_columns, predict_intervals, predict_slice
@@ -24,6 +31,9 @@ from tensorveil.models.storage import StoredModel, write_model
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.checks import as_bounds
 from tensorveil.tensor.modes import check_modes, find_axis
+
+# By this name it is stored.
+REMAINDER = "remainder"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -46,6 +56,7 @@ class MultilinearModel(ABC):
     link: Link = IDENTITY
     loss: str = "gaussian"
     value_name: str = "value"
+    remainder: Floats | None = None
 
     def __post_init__(self) -> None:
         check_order(self.factors)
@@ -68,6 +79,8 @@ class MultilinearModel(ABC):
         object.__setattr__(self, "offset", as_offset(self.offset))
         object.__setattr__(self, "modes", check_modes(self.modes, shape))
         object.__setattr__(self, "bounds", as_bounds(self.bounds))
+        if self.remainder is not None:
+            object.__setattr__(self, "remainder", check_remainder(self.remainder, shape, self.dtype))
 
     def _own_arrays(self) -> dict[str, Floats]:
         """Return the arrays that only this form has, by the names of their fields."""
@@ -275,7 +288,11 @@ class MultilinearModel(ABC):
             biases = append_rows(biases, position, new.biases)
         modes = (*self.modes[:position], named, *self.modes[position + 1 :])
         factors = append_rows(self.factors, position, new.rows)
-        return replace(self, factors=factors, biases=biases, modes=modes, errors=None)
+        remainder = self.remainder
+        if remainder is not None:  # nothing is known of what the new rows leave over
+            known = [(0, len(new.rows)) if m == position else (0, 0) for m in range(self.order)]
+            remainder = np.pad(remainder, known)
+        return replace(self, factors=factors, biases=biases, modes=modes, errors=None, remainder=remainder)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file, whole or not at all; read it with `tensorveil.load_model`."""
@@ -287,12 +304,16 @@ class MultilinearModel(ABC):
             factors=self.factors,
             biases=self.biases,
             core=self._own_arrays().get("core"),
-            extra={} if self.errors is None else self.errors.to_arrays(),
+            extra=self._extra_arrays(),
             link=self.link.name,
             loss=self.loss,
             value_name=self.value_name,
         )
         write_model(path, stored)
+
+    def _extra_arrays(self) -> dict[str, Floats]:
+        arrays = {} if self.errors is None else self.errors.to_arrays()
+        return arrays if self.remainder is None else {**arrays, REMAINDER: self.remainder}
 
     @abstractmethod
     def to_tensorly(self, *, include_baseline: bool = True) -> Any:

@@ -76,6 +76,10 @@ def _scores(model: Multilinear, fixed: Mapping[int, int], target: int) -> Floats
     scores: Floats = model.grid(rows).reshape(-1) + model.dtype.type(baseline)
     if model.biases is not None:
         scores += model.biases[target]
+    if model.remainder is not None:
+        modes = range(len(model.shape))
+        picks = tuple(slice(fixed[m], fixed[m] + 1) if m in fixed else slice(None) for m in modes)
+        scores += model.remainder[picks].mean(axis=tuple(m for m in modes if m != target))
     return scores
 
 

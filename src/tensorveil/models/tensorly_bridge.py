@@ -85,3 +85,11 @@ def spread_weights(factors: Sequence[Floats], weights: Floats | None) -> tuple[F
     weights = np.atleast_1d(weights)
     root = np.abs(weights) ** (1.0 / len(factors))
     return tuple(f * (root * np.sign(weights) if m == 0 else root) for m, f in enumerate(factors))
+
+
+def refuse_remainder(present: bool) -> None:
+    """Refuse to turn what is added cell by cell into components."""
+    if present:
+        raise InputError(
+            "to_tensorly cannot hold what this model adds cell by cell. Try include_baseline=False, or dense()."
+        )

@@ -34,6 +34,9 @@ class TuckerModel(MultilinearModel):
         Names, or modes with labels; default ``mode_0``, ``mode_1``, ...
     bounds
         (low, high) to which predictions are clipped; or None.
+    remainder
+        What is added cell by cell, in the shape of the model: what fits with two smooth modes that make one time leave
+        over (`FitSettings`); or None.
     errors
         How values are spread around predictions, as private fits of unit "value" measure it; or None.
     link, loss
@@ -75,6 +78,7 @@ class TuckerModel(MultilinearModel):
     def to_tensorly(self, *, include_baseline: bool = True) -> Any:
         """Return a TensorLy TuckerTensor; offset and biases enlarge the core, or are left out."""
         tl = bridge.tensorly_module()
+        bridge.refuse_remainder(self.remainder is not None and include_baseline)
         core, factors = self.core.copy(), [f.copy() for f in self.factors]
         if include_baseline and (self.offset != 0.0 or self.biases is not None):
             core, factors = bridge.tucker_with_baseline(self.core, self.factors, self.offset, self.biases)

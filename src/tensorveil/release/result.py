@@ -149,7 +149,11 @@ def write_result(
 def make_plain(content: Any) -> Any:
     """Turn numpy scalars, tuples, non-finite numbers and other objects into what JSON can say."""
     if isinstance(content, Mapping):
-        return {key: make_plain(item) for key, item in content.items()}
+        # Several modes together are written as they are in the shell.
+        return {
+            "+".join(map(str, key)) if isinstance(key, tuple) else key: make_plain(item)
+            for key, item in content.items()
+        }
     if isinstance(content, list | tuple):
         return [make_plain(item) for item in content]
     if isinstance(content, np.generic | np.ndarray):

@@ -6,16 +6,20 @@ core_regularization * (sum of squared core entries), on values centred and scale
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from tensorveil.errors import InputError
 from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.padded import Padded, pad, unpad
 from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.solvers.all_cells import solve_all_cells
+from tensorveil.solvers.priors.point import SMALLEST_VARIANCE, PointPriors, solve_point_mode
+from tensorveil.solvers.priors.row_prior import PriorFactory
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
 
@@ -32,6 +36,8 @@ class ALS:
     regularization: float = 3.0
     core_regularization: float = 3.0
     unlisted_weight: float = 1.0
+    # By mode: priors that take the place of the penalty; their strength is learnt by evidence.
+    priors: Mapping[int, PriorFactory] = field(default_factory=dict)
 
 
 def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
@@ -48,8 +54,12 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     biases: tuple[Array, ...] = ()
     if task.baseline == "biases":
         biases = tuple(np.zeros(size, task.dtype) for size in task.shape)
+    if settings.priors and task.core:
+        raise InputError('smooth needs solver="bayes" for Tucker. Leave out solver, or try CP.')
+    own = PointPriors.start(settings.priors, task.ranks[0], settings.regularization)
     for _ in range(settings.sweeps):
-        residual = _sweep(rows, factors, core, biases, settings, task.threads)
+        residual = _sweep(rows, factors, core, biases, settings, task.threads, own)
+        own.variance = max(residual / len(values), SMALLEST_VARIANCE)
         error = task.error(residual, scaling)
         if watch.step(
             train_error=error, criterion=error, size=error, solution=lambda: _solution(factors, core, biases, scaling)
@@ -65,12 +75,15 @@ def _sweep(
     biases: tuple[Array, ...],
     settings: ALS,
     threads: int | None,
+    own: PointPriors,
 ) -> float:
     """Solve the rows of every mode, then the core; return the residual sum of squares."""
     residual = 0.0
     ridge = settings.regularization
     for mode, grouped in enumerate(rows):
-        if core is None:
+        if mode in own.priors:
+            residual = solve_point_mode(grouped, factors, mode, biases, own, threads)
+        elif core is None:
             residual = cp_als_mode(grouped, factors, mode, biases, ridge=ridge, threads=threads)
         else:
             residual = tucker_als_mode(grouped, core, factors, mode, biases, ridge=ridge, threads=threads)

@@ -23,7 +23,8 @@ planted tensors this took up to two thirds of the error away where components ju
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -32,8 +33,10 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.kernels.bayes_cp import Precisions, cp_bayes_mode
 from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tucker_bayes_mode
+from tensorveil.kernels.coupled import RowSolver, cp_coupled_mode
 from tensorveil.kernels.posterior import BLOCK, Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
+from tensorveil.solvers.priors.row_prior import PriorFactory, RowPrior
 from tensorveil.solvers.spectral import cp_factors, find_spectrum, subtract_biases, tucker_factors
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
@@ -94,6 +97,10 @@ class Bayes:
     scatter: Scatter | None = None
     # For matrices only: turn the components so that those which are not needed fall off soon; see _rotate.
     estimate_rank: bool = False
+    # By mode: priors that take the place of one Gaussian for all rows.
+    priors: Mapping[int, PriorFactory] = field(default_factory=dict)
+    # How many entries tell as much as one independent entry: the residual's variance is multiplied by it.
+    temper: float = 1.0
 
 
 @dataclass(kw_only=True)
@@ -106,6 +113,7 @@ class _State:
     alpha: list[Array]
     beta: list[float] | None
     variance: float
+    priors: dict[int, RowPrior] = field(default_factory=dict)
     residual: float = 0.0
     logdet: float = 0.0
     laplace: float = 0.0
@@ -121,6 +129,7 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     values = scaling.apply(task.values, np.dtype(np.float64))
     rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
     state = _start(task, floor)
+    state.priors = {mode: make(task.ranks[mode]) for mode, make in settings.priors.items()}
     spectral = settings.start == "spectral" and task.order > 2
     if spectral:
         _start_spectrally(state, task, values)
@@ -135,10 +144,10 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
         if state.scatter is not None:
             state.variance = max(state.residual / max(state.weights, 1e-9 * n), state.scatter.near, _SMALLEST_VARIANCE)
         elif not held:
-            state.variance = max(state.residual / n, floor)
+            state.variance = max(settings.temper * state.residual / n, floor)
         bound = _bound(state, n)
         _balance(state)
-        if settings.estimate_rank and not held and state.laplace == 0 and state.scatter is None:
+        if settings.estimate_rank and not held and state.laplace == 0 and state.scatter is None and not state.priors:
             _rotate(state)
         if not held:
             _relevance(state)
@@ -281,19 +290,33 @@ def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
     for mode, grouped in enumerate(rows):
         beta = None if state.beta is None else state.beta[mode]
         prior = (state.center[mode], state.alpha[mode])
-        if state.core is None:
+        solve = _row_solver(state, mode)
+        if state.core is None and solve is not None:
+            state.residual, logdet = cp_coupled_mode(grouped, state.posterior, solve, threads)
+        elif state.core is None:
             sums, logdet = cp_bayes_mode(grouped, state.posterior, *prior, state.variance, beta, threads, precisions)
             state.residual = sums.before if state.laplace > 0 else sums.after
             state.weights, state.evidence = sums.weights, sums.evidence
         else:
             kronecker, logdet = tucker_bayes_mode(
-                grouped, state.posterior, state.core, *prior, state.variance, beta, threads
+                grouped, state.posterior, state.core, *prior, state.variance, beta, threads, solve
             )
         state.logdet += logdet
     if state.core is not None:
         # The last mode's sums hold for the core too: they involve the other modes only, and its own new rows.
         state.residual, logdet = tucker_bayes_core(kronecker, state.core, 1.0, state.variance)
         state.logdet += logdet
+
+
+def _row_solver(state: _State, mode: int) -> RowSolver | None:
+    """Return what solves the rows of a mode with a prior of its own; None for the other modes."""
+    if mode not in state.priors:
+        return None
+    beta = None if state.beta is None else state.beta[mode]
+    return partial(
+        state.priors[mode].solve, center=state.center[mode], alpha=state.alpha[mode], variance=state.variance,
+        beta=beta, bias=state.posterior.bias[state.posterior.rows(mode)].copy(),
+    )  # fmt: skip
 
 
 def laplace_precisions(scale: float, variance: float) -> Precisions:
@@ -352,10 +375,11 @@ def _bound(state: _State, n: int) -> float:
         bound = -0.5 * n * np.log(state.variance) - 0.5 * state.residual / state.variance
     bound += 0.5 * state.logdet
     for mode, size in enumerate(posterior.shape):
-        alpha = state.alpha[mode]
-        bound += 0.5 * size * np.sum(np.log(alpha) + 1) - 0.5 * np.sum(
-            alpha * _spread(posterior, mode, state.center[mode])
-        )
+        alpha, center = state.alpha[mode], state.center[mode]
+        if mode in state.priors:
+            bound += state.priors[mode].evidence(posterior, mode, center, alpha)
+        else:
+            bound += 0.5 * size * np.sum(np.log(alpha) + 1) - 0.5 * np.sum(alpha * _spread(posterior, mode, center))
         if state.beta is not None:
             square, spread = _bias_squares(posterior, mode)
             bound += 0.5 * (size * (np.log(state.beta[mode]) + 1) - state.beta[mode] * square + np.log(spread).sum())
@@ -421,6 +445,8 @@ def _rescale(state: _State, mode: int, scales: Array) -> None:
     state.posterior.rescale(mode, scales)
     state.center[mode] = state.center[mode] * scales
     state.alpha[mode] = state.alpha[mode] / scales**2
+    if mode in state.priors:
+        state.priors[mode].rescale(scales)
 
 
 def _relevance(state: _State) -> None:
@@ -431,12 +457,15 @@ def _relevance(state: _State) -> None:
     """
     posterior = state.posterior
     for mode, size in enumerate(posterior.shape):
-        factor = posterior.factor(mode)
-        uncertain = posterior.squares(mode) - _sum_squares(factor, 0.0)
-        center = posterior.sums(mode) / (size + 1)
-        square = _sum_squares(factor, center) + center**2
-        state.center[mode] = center
-        state.alpha[mode] = _precision(size + 1, state.alpha[mode], uncertain, square)
+        if mode in state.priors:
+            state.center[mode], state.alpha[mode] = state.priors[mode].learn(posterior, mode, state.alpha[mode])
+        else:
+            factor = posterior.factor(mode)
+            uncertain = posterior.squares(mode) - _sum_squares(factor, 0.0)
+            center = posterior.sums(mode) / (size + 1)
+            square = _sum_squares(factor, center) + center**2
+            state.center[mode] = center
+            state.alpha[mode] = _precision(size + 1, state.alpha[mode], uncertain, square)
         if state.beta is not None:
             rows = posterior.rows(mode)
             uncertain, square = np.sum(posterior.bias_variance[rows]), np.sum(posterior.bias[rows] ** 2)

@@ -140,6 +140,8 @@ class Solution:
     offset: float
     biases: tuple[Array, ...] | None
     noise_variance: float | None = None
+    # What is added cell by cell, in the shape of the tensor; see solvers/priors/series.py.
+    remainder: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

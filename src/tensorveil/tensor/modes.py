@@ -187,3 +187,9 @@ def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
     if isinstance(mode, bool | float) or not -len(modes) <= int(mode) < len(modes):
         raise InputError(f"mode must be a name or lie between 0 and {len(modes) - 1}; got {mode!r}.")
     return int(mode) % len(modes)
+
+
+def ordered_indices(mode: Mode, size: int) -> NDArray[np.intp]:
+    """Return the indices of an ordered mode in their order: by labels that are numbers or dates, else as they stand."""
+    labels = mode.labels
+    return np.argsort(labels) if labels is not None and labels.dtype.kind in "iufM" else np.arange(size)

@@ -3,6 +3,7 @@
 random_split   entries at random: how well missing cells are filled in. The usual figure, and the
                kindest: every slice is seen in training.
 slice_split    whole indices of a mode: how well new users, items or sensors are served (cold start).
+block_split    whole combinations of indices of some modes, such as days of a sensor: how well gaps are filled.
 time_split     the latest part of an ordered mode: how well the future is predicted.
 k_fold         random_split k times, every entry held out once: figures with an error bar.
 cell_split     entries by a rule that looks at their cell alone: adding or removing one moves no other.
@@ -13,13 +14,14 @@ part would protect nobody in the whole. `Origin.chosen` says so, and units entry
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.modes import ordered_indices
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
 
@@ -92,6 +94,27 @@ def slice_split(
     return _by_mask(tensor, held[column], chosen=fraction is not None)
 
 
+def block_split(
+    tensor: ObservedTensor, modes: Sequence[int | str], fraction: float = 0.2, random_state: RandomState = None
+) -> Split:
+    """Hold out whole blocks: a share of the combinations of indices of some modes that have entries.
+
+    >>> tensor = ObservedTensor(np.argwhere(np.ones((4, 5, 6))), range(120), modes=("sensor", "day", "hour"))
+    >>> train, held_out = block_split(tensor, ("sensor", "day"), 0.25, random_state=0)
+    >>> len(train), len(held_out)
+    (90, 30)
+    """
+    _check_fraction(fraction)
+    axes = [tensor.axis(mode) for mode in ([modes] if isinstance(modes, int | str) else modes)]
+    if not axes or len(set(axes)) < len(axes):
+        raise InputError('modes must name at least one mode, and none twice. Try modes=("sensor", "day").')
+    _, block = np.unique(tensor.columns[axes], axis=1, return_inverse=True)
+    count = int(block.max()) + 1
+    held = np.zeros(count, bool)
+    held[np.random.default_rng(random_state).permutation(count)[: round(fraction * count)]] = True
+    return _by_mask(tensor, held[block.ravel()], chosen=True)
+
+
 def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -> Split:
     """Hold out the latest indices of an ordered mode, as many as come closest to the share of entries.
 
@@ -99,9 +122,8 @@ def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -
     """
     _check_fraction(fraction)
     axis = tensor.axis(mode)
-    labels = tensor.modes[axis].labels
     size = tensor.shape[axis]
-    order = np.argsort(labels) if labels is not None and labels.dtype.kind in "iufM" else np.arange(size)
+    order = ordered_indices(tensor.modes[axis], size)
     counts = np.bincount(tensor.columns[axis], minlength=size)[order]
     present = np.flatnonzero(counts)
     if len(present) < 2:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tensorveil.errors import InputError
-from tensorveil.tensor import Mode, ObservedTensor, k_fold, random_split, slice_split, time_split
+from tensorveil.tensor import Mode, ObservedTensor, block_split, k_fold, random_split, slice_split, time_split
 
 
 @pytest.fixture
@@ -60,6 +60,24 @@ def test_slice_split_holds_out_whole_slices(tensor: Any) -> None:
         train, held = (set(part.columns[0].tolist()) for part in split)
         assert not train & held
         assert len(held) == 5
+
+
+@given(st.floats(0.05, 0.9), st.integers(0, 9))
+def test_block_split_holds_out_whole_blocks(fraction: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = rng.permutation(np.argwhere(np.ones((6, 5, 4))))[:60]
+    tensor = ObservedTensor(cells, rng.random(60), (6, 5, 4), (0, 1), ["user", "item", "day"])
+    split = block_split(tensor, ("user", "day"), fraction, seed)
+    check(tensor, split)
+    blocks = [{(user, day) for user, _, day in part.coords.tolist()} for part in split]
+    assert not blocks[0] & blocks[1]
+    assert len(blocks[1]) == round(fraction * len(blocks[0] | blocks[1]))
+
+
+@pytest.mark.parametrize("modes", [(), ("user", 0)])
+def test_block_split_names_each_mode_once(tensor: Any, modes: Any) -> None:
+    with pytest.raises(InputError, match="none twice"):
+        block_split(tensor, modes)
 
 
 def test_time_split_holds_out_the_latest(tensor: Any) -> None:

@@ -1,0 +1,93 @@
+"""From the parameter ``smooth`` to priors of modes, and to the pair of modes that make one time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+from tensorveil.errors import InputError
+from tensorveil.solvers.bayes import Bayes
+from tensorveil.solvers.catalogue import Solve
+from tensorveil.solvers.priors.row_prior import PriorFactory
+from tensorveil.solvers.priors.series import Series, solve_with_series
+from tensorveil.solvers.priors.walk import Walk
+from tensorveil.solvers.task import Solution, Task
+from tensorveil.solvers.watch import Watch
+from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.modes import ordered_indices
+
+KINDS = ("walk", "cycle")
+_EXAMPLE = 'Try smooth={"day": "walk", "hour": "cycle"}.'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smoothness:
+    """What is smooth: priors by mode; a pair of modes that make one time, or None."""
+
+    priors: Mapping[int, PriorFactory]
+    series: Series | None = None
+
+
+def read_smoothness(smooth: Any, tensor: ObservedTensor) -> Smoothness:
+    """Check the parameter against a tensor."""
+    if smooth is None:
+        return Smoothness(priors={})
+    if not isinstance(smooth, Mapping):
+        raise InputError(f"smooth must map modes to how they are smooth. {_EXAMPLE}")
+    priors: dict[int, PriorFactory] = {}
+    series = None
+    for key, kind in smooth.items():
+        if kind not in KINDS:
+            raise InputError(f'smooth must be "walk" or "cycle" for each mode; got {kind!r}. {_EXAMPLE}')
+        if isinstance(key, tuple):
+            if series is not None:
+                raise InputError("smooth takes one pair of modes at most, which make one time. Leave out the other.")
+            series = _read_pair(key, kind, tensor)
+            continue
+        mode = tensor.axis(key)
+        if mode in priors:
+            raise InputError("smooth names a mode twice. Name it once.")
+        order = ordered_indices(tensor.modes[mode], tensor.shape[mode])
+        priors[mode] = partial(Walk.start, order=order, cycle=kind == "cycle")
+    return Smoothness(priors=priors, series=series)
+
+
+def with_priors(settings: Any, smoothness: Smoothness, solver: str) -> Any:
+    """Return the solver's settings with the priors; refuse where they would be ignored."""
+    if not smoothness.priors and smoothness.series is None:
+        return settings
+    if "priors" not in {f.name for f in fields(settings)}:
+        raise InputError(f'smooth has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
+    if getattr(settings, "laplace", False):
+        raise InputError('smooth cannot be combined with noise_law="laplace". Leave one of them out.')
+    return replace(settings, priors=dict(smoothness.priors))
+
+
+def _read_pair(key: tuple[Any, ...], kind: str, tensor: ObservedTensor) -> Series:
+    if len(key) != 2 or kind != "walk":
+        raise InputError(
+            'smooth takes pairs of modes, the slower one first, as a "walk". Try smooth={("day", "hour"): "walk"}.'
+        )
+    slow, fast = (tensor.axis(mode) for mode in key)
+    if slow == fast:
+        raise InputError("smooth: a pair must name two modes, such as the day and the hour within it.")
+    orders = tuple(ordered_indices(tensor.modes[m], tensor.shape[m]) for m in (slow, fast))
+    return Series(modes=(slow, fast), orders=(orders[0], orders[1]))
+
+
+def solve_smoothly(solve: Solve, task: Task, settings: Any, watch: Watch, *, series: Series | None) -> Solution:
+    """Solve a task, and, where two modes make one time, what the model leaves over along it."""
+    if series is None:
+        return solve(task, settings, watch)
+
+    def fit(each: Task, independent: float, sweeps: int | None) -> Solution:
+        # The first fit only shows how large and how alike remainders are: the watch sees the second.
+        if sweeps is not None:
+            short = replace(settings, sweeps=min(sweeps, settings.sweeps))
+            return solve(each, short, Watch(iterations=short.sweeps, tol=settings.tol, patience=1))
+        tempered = replace(settings, temper=independent) if isinstance(settings, Bayes) else settings
+        return solve(each, tempered, watch)
+
+    return solve_with_series(task, series, settings.sweeps, fit)
