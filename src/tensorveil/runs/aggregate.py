@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil import __version__
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, TensorveilError
 from tensorveil.local import (
     LocalMechanism,
     MeanEstimate,
@@ -171,7 +171,9 @@ def _read_description(path: Path) -> str:
         if any(getattr(kept, name) != getattr(promised, name) for name in ("unit", "epsilon", "delta", "event")):
             raise InputError(f"{beside.name} promises other than its mechanism keeps: one of them was changed.")
         return json.dumps(facts["mechanism"] | {"owners": facts["owners"]}, sort_keys=True)
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+    except TensorveilError:
+        raise
+    except Exception:  # whatever a text leads to: nested too deeply, numbers beyond floats
         raise InputError(f"{beside.name} is damaged, or was not written by this program.") from None
 
 
