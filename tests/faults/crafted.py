@@ -12,12 +12,9 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-Maker = Callable[[dict[str, bytes], Any], bytes]
 
 NUMBERS: list[Any] = [
     0, -1, 1, 2, 3, 7, 255, 2**15, 2**31 - 1, 2**31, 2**32, 2**40, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 10**30, 10**400,
@@ -172,12 +169,17 @@ def change_archive(content: bytes, rng: Any) -> bytes:
     if way == 0:
         del members[place]
     elif way == 1:
-        members.append((pick(rng, ["extra.npy", "labels_7.npy", "../x.npy", "a/b.npy", "factor_9.npy", "core.npy"]), data))
+        members.append(
+            (pick(rng, ["extra.npy", "labels_7.npy", "../x.npy", "a/b.npy", "factor_9.npy", "core.npy"]), data)
+        )
     elif way == 2:
         other = int(rng.integers(len(members)))
         members[place], members[other] = (name, members[other][1]), (members[other][0], data)
     elif way == 3:
-        members[place] = (pick(rng, ["index_9.npy", "labels_0.json", "bias_0.npy", "about", "", "\udcff"[:0] + "é.npy"]), data)
+        members[place] = (
+            pick(rng, ["index_9.npy", "labels_0.json", "bias_0.npy", "about", "", "é.npy"]),
+            data,
+        )
     elif way == 4:
         return lie_in_directory(write_zip(members, rng), rng)
     elif name.endswith(".json"):
@@ -223,7 +225,9 @@ def make_text(originals: dict[str, bytes], rng: Any) -> bytes:
     """Write a table of odd fields: ragged, quoted, in other encodings, with other ends of lines."""
     cut, end = pick(rng, [",", ",", "\t", " ", ";", "|"]), pick(rng, ["\n", "\n", "\r\n", "\r", "\n\n", "\x0b"])
     wide = int(rng.choice([1, 2, 3, 4, 4, 4, 9, 400]))
-    header = pick(rng, [["user", "film", "day", "value"], ["a", "a", "b", "c"], ["", "b", "c", "d"], ["1", "2", "3", "4"]])
+    header = pick(
+        rng, [["user", "film", "day", "value"], ["a", "a", "b", "c"], ["", "b", "c", "d"], ["1", "2", "3", "4"]]
+    )
     rows = [header] if rng.random() < 0.8 else []
     for _ in range(int(rng.choice([0, 1, 5, 40]))):
         plain = [str(int(x)) for x in rng.integers(0, 4, wide)]

@@ -90,7 +90,9 @@ def message_sources(world: Any) -> dict[str, Any]:
         return len(known.digest), known.longest_message
 
     found["states"] = Source(make=lambda _, rng: change_state(start, rng), names=("m",), judges=(state,))
-    found["agreements"] = Source(make=lambda _, rng: crafted.change_json(agreed, rng), names=("m",), judges=(agreement,))
+    found["agreements"] = Source(
+        make=lambda _, rng: crafted.change_json(agreed, rng), names=("m",), judges=(agreement,)
+    )
     return found
 
 
@@ -131,14 +133,18 @@ def _client(asking: Any) -> Any:
 
 def _server(asking: Any) -> Any:
     """Return what a server does with a reply: whatever arrives is refused or good, and never ends the run."""
-    run = _Run(agreement=asking.agreement, key=asking.key, transport=None, settings=None, private=True, name="ab" * 16)  # type: ignore[arg-type]
+    nothing: Any = None
+    run = _Run(
+        agreement=asking.agreement, key=asking.key, transport=nothing, settings=nothing, private=True, name="ab" * 16
+    )
     size = asking.agreement.recipe.rounds[0].size
     kind = "masked" if asking.agreement.trust.kind == "secure" else "total"
 
     def judge(path: Path) -> Any:
         content = path.read_bytes()
-        run.check(content, "hello", -1, None) if b'"hello"' in content[:300] else run.accept(
-            content, "sum", 0, 0, {kind: ("u8" if kind == "masked" else "i8", size)}
-        )
+        if b'"hello"' in content[:300]:
+            run.check(content, "hello", -1, None)
+        else:
+            run.accept(content, "sum", 0, 0, {kind: ("u8" if kind == "masked" else "i8", size)})
 
     return judge

@@ -150,7 +150,7 @@ def _splice(originals: dict[str, bytes], rng: Any) -> bytes:
     head = int(rng.choice([4, 8, 16, 128, 512]))
     return [
         one + other, one[:at] + other[start:], one[:head] + other[head:], one[:at] + other + one[at:],
-        bytes(a ^ b if rng_bit else a for a, b, rng_bit in zip(one, other, rng.integers(0, 50, len(one)) == 0, strict=False)),
+        bytes(b if mix == 0 else a for a, b, mix in zip(one, other, rng.integers(0, 50, len(one)), strict=False)),
         other[:head] + one,
     ][way]  # fmt: skip
 
@@ -287,7 +287,8 @@ def _change_ledger(world: World) -> Any:
         item = item if isinstance(item, int | float | str | None) else json.dumps(item)
         item = item.encode("utf-8", "replace").decode() if isinstance(item, str) else item
         statements: list[tuple[str, Any]] = [
-            (f"UPDATE {table} SET {column} = ?", (item,)), (f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (item,)),
+            (f"UPDATE {table} SET {column} = ?", (item,)),
+            (f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (item,)),
             (f"UPDATE {table} SET {column} = CAST({column} AS BLOB)", ()), (f"DELETE FROM {table} WHERE rowid = 1", ()),
             (f"ALTER TABLE {table} RENAME COLUMN {column} TO other", ()), (f"DROP TABLE {table}", ()),
             (f"ALTER TABLE {table} RENAME TO t2", ()), (f"CREATE VIEW v AS SELECT * FROM {table}", ()),

@@ -23,6 +23,7 @@ from tensorveil.local import (
     mechanism_from_json,
     shuffle,
 )
+from tensorveil.memory import check_file_memory
 from tensorveil.privacy import Approximate, Guarantee, Part, Unit
 from tensorveil.runs.perturb import FORMAT, guarantee_path
 from tensorveil.tensor.files.atomic import replace_file
@@ -160,6 +161,7 @@ def _read_description(path: Path) -> str:
     beside = guarantee_path(path)
     if not beside.is_file():
         raise InputError(f"{path.name} has no {beside.name} beside it. Reports are made by tensorveil perturb.")
+    check_file_memory(20 * beside.stat().st_size)
     try:
         facts = json.loads(beside.read_text(encoding="utf-8"))
         if facts["format"] != FORMAT:

@@ -81,7 +81,9 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, changes: Any, message:
         load_model(path)
 
 
-@pytest.mark.parametrize("changes", [{"offset": 1.0}, {"bounds": [0, 9]}, {"modes": [{"name": "a", "labels": None}] * 3}])
+@pytest.mark.parametrize(
+    "changes", [{"offset": 1.0}, {"bounds": [0, 9]}, {"modes": [{"name": "a", "labels": None}] * 3}]
+)
 def test_a_changed_header_is_noticed(tmp_path: Path, changes: Any) -> None:
     """The archive's checksum of the header is made anew with it; the digest in it is not."""
     path = tmp_path / "model.npz"

@@ -31,6 +31,7 @@ _LIST, _HEADER = "members", ""  # where a header lists digests, and under which 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
     """Open an archive; refuse one that could not be what it says, or would not fit into memory."""
+    check_file_memory(path.stat().st_size)  # of which the table of contents may claim any part
     archive = zipfile.ZipFile(path)
     try:
         members = archive.infolist()
@@ -93,8 +94,8 @@ def list_members(facts: Mapping[str, Any], contents: Mapping[str, bytes | NDArra
 def check_members(facts: Mapping[str, Any], contents: Mapping[str, bytes | NDArray[Any]], names: Iterable[str]) -> None:
     """Refuse an archive that does not hold exactly what its header lists, or something else under the same name.
 
-    ``names`` are all that the archive holds beside its header, and ``contents`` what was read of them. Files of an early
-    version list nothing.
+    ``names`` are all that the archive holds beside its header, and ``contents`` what was read of them. Files of an
+    early version list nothing.
     """
     if _LIST not in facts:
         return
