@@ -1,17 +1,21 @@
 """Runs that are killed: a process that has loaded everything forks, and the fork dies at a chosen moment of its run.
 
-    python -m tests.faults.killing FOLDER VERB [MOST]
+    python -m tests.faults.killing FOLDER VERB [MOST [ERROR]]
 
-With strace the moment is a system call that writes; without it, an event that Python announces before one.
+With strace the moment is a system call that writes; without it, an event that Python announces before one. With an
+ERROR, such as ENOSPC or EIO, the call fails instead, and the run is to cope with it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +27,7 @@ import numpy as np
 
 import tensorveil as tv
 from tensorveil.cli.main import run
+from tensorveil.errors import CHARGED
 
 CALLS = (
     "write", "pwrite64", "writev", "fsync", "fdatasync", "rename", "renameat2", "unlink", "mkdir", "rmdir",
@@ -172,6 +177,9 @@ def trace(work: Callable[[], int], *options: str) -> tuple[int, str]:
 def moments(verb: str, folder: Path, place: Path) -> Iterator[tuple[str, int]]:
     """Yield every system call of a run that writes: its name, and which one it is."""
     set_up(verb, folder, place)
+    os.waitpid(fork(commands(folder, place)[verb]), 0)  # the first run may write what later ones find, as caches
+    shutil.rmtree(place)
+    set_up(verb, folder, place)
     _, text = trace(commands(folder, place)[verb], "-e", f"trace={','.join(CALLS)}")
     shutil.rmtree(place)
     for call in CALLS:
@@ -200,9 +208,65 @@ def kill_everywhere(verb: str, folder: Path, most: int) -> dict[str, Any]:
     return {"verb": verb, "moments": len(found), "kills": kills, "faults": faults}
 
 
+def listen(work: Callable[[], int]) -> tuple[Callable[[], int], socket.socket]:
+    """Return a run that says by a socket what it would have said on stderr, so that no call of that kind can fail."""
+    here, there = socket.socketpair()
+
+    def speaking() -> int:
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            code = work()
+        there.send(said.getvalue().encode()[-4000:] or b"-")
+        return code
+
+    return speaking, here
+
+
+def fail_everywhere(verb: str, folder: Path, most: int, error: str) -> dict[str, Any]:
+    """Let every system call of a run that writes fail once, or so many of them that are spread evenly."""
+    found = list(moments(verb, folder, folder / "count"))
+    step = max(1, -(-len(found) // most))
+    failures, faults = 0, []
+    for call, number in found[::step]:
+        place = folder / "place"
+        set_up(verb, folder, place)
+        speaking, ear = listen(commands(folder, place)[verb])
+        inject = f"inject={call}:error={error}:when={number}"
+        status, text = trace(speaking, "-e", f"trace={call}", "-e", inject)
+        failures += "(INJECTED)" in text
+        ear.setblocking(False)
+        said = ear.recv(5000).decode() if os.WIFEXITED(status) and os.WEXITSTATUS(status) != 99 else "99"
+        try:
+            wrong = judge_failure(verb, folder, place, status, said, cleaning="unlink" in call or call == "rmdir")
+        except Exception as problem:
+            wrong = f"{type(problem).__name__}: {problem}"
+        if wrong is not None:
+            faults.append(f"{verb}, {call} {number}: {wrong}")
+        shutil.rmtree(place)
+    return {"verb": verb, "error": error, "moments": len(found), "failures": failures, "faults": faults}
+
+
+def judge_failure(verb: str, folder: Path, place: Path, status: int, said: str, *, cleaning: bool) -> str | None:
+    """Say what is wrong after a call has failed, if anything is; then let the next run succeed."""
+    code = os.waitstatus_to_exitcode(status)
+    if code not in (0, 1, 2):
+        return f"ended with {code}"
+    ledger = place / "ledger"
+    charged = verb in UNITS and bool(tv.Ledger.open(ledger).entries())
+    if code and charged and CHARGED not in said:
+        return f"charged, and did not say so: {said[-200:]}"
+    if code and not charged and CHARGED in said:
+        return "not charged, and said so"
+    left = [path.name for path in place.iterdir() if path.name.startswith(".")]
+    if left and not cleaning:
+        return f"left {left}"
+    return check(verb, folder, place)
+
+
 if __name__ == "__main__":
     here = Path(sys.argv[1])
     sys.stdout, kept = open(os.devnull, "w"), sys.stdout  # noqa: PTH123, SIM115
     prepare(here)
-    result = kill_everywhere(sys.argv[2], here, int(sys.argv[3]) if len(sys.argv) > 3 else 10**9)
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 10**9
+    kind = sys.argv[4:]
+    result = fail_everywhere(sys.argv[2], here, count, kind[0]) if kind else kill_everywhere(sys.argv[2], here, count)
     print(json.dumps(result), file=kept)

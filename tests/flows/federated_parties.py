@@ -82,10 +82,10 @@ class Parties:
             *files, *more,
         )  # fmt: skip
 
-    def start_hostile(self, k: Any) -> None:
+    def start_hostile(self, k: Any, *ledger: Any) -> None:
         home = self.folder / f"client-{k}"
         script = str(Path(__file__).with_name("hostile_client.py"))
-        self.popen(f"client-{k}", [sys.executable, script, str(self.agreement), str(home), self.address])
+        self.popen(f"client-{k}", [sys.executable, script, *map(str, (self.agreement, home, self.address, *ledger))])
 
     def log(self, name: str) -> Any:
         path = self.folder / name / "run.log"

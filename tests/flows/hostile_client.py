@@ -39,7 +39,7 @@ class Hostile:
         """Floats, NaN among them, under a header that says so."""
         (name,) = message.arrays
         nan = np.full(len(message.arrays[name]), np.nan).tobytes()
-        body = reply[:-64].replace(b'"u8"', b'"f8"')
+        body = reply[:-64].replace(b'"u8"', b'"f8"').replace(b'"i8"', b'"f8"')
         return self.signed(body[: -len(nan)] + nan)
 
     def wrong_shape(self, message: Any, reply: Any) -> Any:
@@ -59,8 +59,9 @@ class Hostile:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    agreement, home, address = sys.argv[1:]
+    agreement, home, address, *ledger = sys.argv[1:]
     group = read(Path(home) / "data.npz")
-    client = Client(agreement=Agreement.load(agreement), home=Path(home), data=lambda: group)
+    own = Path(ledger[0]) if ledger else None
+    client = Client(agreement=Agreement.load(agreement), home=Path(home), data=lambda: group, ledger=own)
     hostile: Any = Hostile(client)
     work(hostile, Channel(address=address), Path(home))

@@ -155,7 +155,8 @@ class Agreement:
         try:
             if place.stat().st_size > LONGEST:
                 raise ValueError
-            content = json.loads(place.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
+            return cls.from_json(json.loads(place.read_text(encoding="utf-8")))
+        except InputError:
+            raise
+        except Exception:  # whatever a file leads to
             raise InputError(f"{place} is not an agreement. Was it written by this program?") from None
-        return cls.from_json(content)

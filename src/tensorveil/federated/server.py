@@ -28,7 +28,7 @@ from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.identity import public_hex, public_key
 from tensorveil.federated.secure import masking, shamir
 from tensorveil.federated.secure.unmasking import unmask_sum
-from tensorveil.federated.transport import Transport
+from tensorveil.federated.transport import Enough, Transport
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource
 from tensorveil.privacy import Guarantee, Ledger
@@ -40,6 +40,7 @@ log = logging.getLogger("tensorveil.federated")
 Progress = Callable[[int, int, str], None]
 GREETING: Final = "greeting"
 RETURN: Final = 20.0  # seconds to wait for a client that may have returned
+GRACE: Final = 5.0  # seconds to wait, after all others, for a client that did not answer the last time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,8 @@ class Settings:
     patience
         Seconds to wait until all clients have come.
     timeout
-        Seconds to wait for the answers of a round; clients that have not answered by then have dropped out of it.
+        Seconds to wait for the answers of a round; clients that have not answered by then have dropped out of it. They
+        are asked again in the next one, and then waited for only about as long as the others take.
     """
 
     patience: float = 120.0
@@ -124,6 +126,7 @@ class _Run:
     inboxes: dict[int, bytes] = field(default_factory=dict)  # sealed shares for a client, until they are delivered
     incidents: list[Incident] = field(default_factory=list)
     tried: set[tuple[int, int]] = field(default_factory=set)  # (client, node) that turned out not to belong together
+    silent: set[int] = field(default_factory=set)  # clients that did not answer the last question
 
     def note(self, step: str, client: int, reason: str) -> None:
         self.incidents.append(Incident(step=step, client=client, reason=reason))
@@ -163,7 +166,8 @@ class _Run:
         asked = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(self.places)}
         reachable = set(self.transport.nodes())
         sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
-        replies = self.transport.exchange(sent, self.settings.timeout)
+        replies = self.transport.exchange(sent, self.settings.timeout, self.wait_for_lively(set(sent)))
+        self.silent = {client for client in asked if self.places[client] not in replies}
         lost = {client: content for client, content in asked.items() if self.places[client] not in reachable}
         good = self.find_returned(
             step, lost, lambda content, client: self.accept(content, kind, round_, client, layout)
@@ -178,6 +182,22 @@ class _Run:
                 self.note(step, client, str(refused))
         return dict(sorted(good.items()))
 
+    def wait_for_lively(self, nodes: set[int]) -> Enough | None:
+        """Return when there are enough replies: those of all who answered the last time, and a while after that."""
+        silent = {self.places[client] for client in self.silent} & nodes
+        lively, began, done = nodes - silent, time.monotonic(), 0.0
+        if not silent or not lively:
+            return None
+
+        def enough(replies: Mapping[int, bytes]) -> bool:
+            nonlocal done
+            if not done and (lively - replies.keys()) & set(self.transport.nodes()):
+                return False
+            done = done or time.monotonic()
+            return time.monotonic() - done > max(GRACE, done - began)
+
+        return enough
+
     def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
         """Return the reply that a client has signed, if it is as it should be."""
         reply = self.check(content, kind, round_, client)
@@ -190,21 +210,25 @@ class _Run:
         """Look for clients whose node has left among nodes that came later: one that was restarted is a new node.
 
         Whoever answers has signed the answer, so it does not matter which node carries it. A question is put to each
-        new node once per client.
+        new node once per client, and to all of them at the same time: strangers may be among them, who never answer.
         """
         found: dict[int, Message] = {}
         for client, content in lost.items():
-            for node in self.transport.nodes():
-                if node in self.places.values() or (client, node) in self.tried:
-                    continue
-                self.tried.add((client, node))
-                reply = self.transport.exchange({node: content}, min(self.settings.timeout, RETURN)).get(node)
-                with contextlib.suppress(RefusedError):
-                    if reply is not None:
+            known = set(self.places.values())
+            new = [node for node in self.transport.nodes() if node not in known and (client, node) not in self.tried]
+            self.tried.update((client, node) for node in new)
+
+            def look(replies: Mapping[int, bytes], client: int = client) -> bool:
+                for node, reply in replies.items():
+                    with contextlib.suppress(RefusedError):
                         found[client] = accept(reply, client)
                         self.places[client] = node
-                        log.info("%s: client %d has returned", step, client)
-                        break
+                        return True
+                return False
+
+            wait = min(self.settings.timeout, RETURN)
+            if look(self.transport.exchange(dict.fromkeys(new, content), wait, look)):
+                log.info("%s: client %d has returned", step, client)
         return found
 
 
@@ -290,12 +314,10 @@ def _greet(run: _Run) -> None:
         new = [node for node in run.transport.nodes() if node not in tried]
         tried.update(new)
         content = run.message("hello", -1, wire.SERVER, wire.promise(run.private))
-        for node, reply in run.transport.exchange(dict.fromkeys(new, content), run.settings.timeout).items():
+        replies = run.transport.exchange(dict.fromkeys(new, content), run.settings.timeout, _wait_for_all(run, layout))
+        for node, reply in replies.items():
             try:
-                hello = run.check(reply, "hello", -1, None)
-                wire.expect(hello, layout)
-                if wire.is_private(hello) != run.private:
-                    raise RefusedError("one of the parties says that the run is not private, and the other does not")
+                hello = _read_hello(run, layout, reply)
                 if hello.sender in run.places:
                     raise RefusedError("the client is here already")
                 run.places[hello.sender], run.hellos[hello.sender] = node, reply
@@ -315,6 +337,28 @@ def _greet(run: _Run) -> None:
             for c in range(trust.clients)
         ]
         assert all(len(text) == length for text in run.published)
+
+
+def _wait_for_all(run: _Run, layout: Any) -> Enough:
+    """Return when there are enough greetings: one of every client that is not here yet, whoever else is connected."""
+    senders: dict[int, int | None] = {}
+
+    def enough(replies: Mapping[int, bytes]) -> bool:
+        for node in replies.keys() - senders.keys():
+            senders[node] = None
+            with contextlib.suppress(RefusedError):
+                senders[node] = _read_hello(run, layout, replies[node]).sender
+        return len({*run.places, *senders.values()} - {None}) == run.agreement.trust.clients
+
+    return enough
+
+
+def _read_hello(run: _Run, layout: Any, reply: bytes) -> Message:
+    hello = run.check(reply, "hello", -1, None)
+    wire.expect(hello, layout)
+    if wire.is_private(hello) != run.private:
+        raise RefusedError("one of the parties says that the run is not private, and the other does not")
+    return hello
 
 
 def _greeting_layout(agreement: Agreement) -> dict[str, tuple[str, int]]:

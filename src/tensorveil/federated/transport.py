@@ -9,9 +9,10 @@ from typing import Protocol
 
 from tensorveil.errors import TensorveilError
 
-__all__ = ["InProcess", "Transport"]
+__all__ = ["Enough", "InProcess", "Transport"]
 
 log = logging.getLogger("tensorveil.federated")
+Enough = Callable[[Mapping[int, bytes]], bool]
 
 
 class Transport(Protocol):
@@ -20,8 +21,11 @@ class Transport(Protocol):
     def nodes(self) -> Sequence[int]:
         """Return the nodes that can be reached now."""
 
-    def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
-        """Send each node its message, and return the replies that came in time; other nodes are left out."""
+    def exchange(self, messages: Mapping[int, bytes], timeout: float, enough: Enough | None = None) -> dict[int, bytes]:
+        """Send each node its message, and return the replies that came in time; other nodes are left out.
+
+        It may end before the time is up once ``enough`` is true of the replies.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +41,7 @@ class InProcess:
         """Return all nodes."""
         return range(len(self.answers))
 
-    def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
+    def exchange(self, messages: Mapping[int, bytes], timeout: float, enough: Enough | None = None) -> dict[int, bytes]:
         """Ask one node after the other; one that raises an error does not reply."""
         replies = {}
         for node, content in messages.items():

@@ -91,10 +91,9 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
         "modes": [{"name": mode.name, "labels": _label_kind(mode)} for mode in stored.modes],
         **({} if plain else {"link": stored.link, "loss": stored.loss}),
         "value": stored.value_name,
-        "members": list_members(members),
     }
     with atomic_file(Path(path)) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        _add_text(archive, HEADER, _json(header))
+        _add_text(archive, HEADER, _json(list_members(header, members)))
         for name, content in members.items():
             if isinstance(content, bytes):
                 _add_text(archive, name, content)
@@ -179,8 +178,7 @@ def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> Stored
     members = {
         name: read_member(archive, name) if name.endswith(".npy") else read_bytes(archive, name) for name in names
     }
-    if "members" in header:  # files of an early version list nothing
-        check_members(header["members"], members, names)
+    check_members(header, members, names)
     arrays = {name.removesuffix(".npy"): item for name, item in members.items() if isinstance(item, np.ndarray)}
     modes = tuple(
         Mode(name=str(entry["name"]), labels=_read_labels(members, m, entry["labels"]))

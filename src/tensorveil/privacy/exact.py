@@ -121,7 +121,10 @@ def _number(name: str, value: object, rule: str) -> float:
     """Return a real number (numpy's too) as a float; refuse booleans and everything else."""
     if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str):
         raise InputError(f"{name} must be {rule}; got {type(value).__name__}. Try {name}=1.0.")
-    return float(value)
+    try:
+        return float(value)
+    except (OverflowError, TypeError, ValueError):  # a whole number beyond floats, an array of several
+        raise InputError(f"{name} must be {rule}, one number that a float can hold. Try {name}=1.0.") from None
 
 
 def positive(name: str, value: object, example: str = "1.0") -> float:

@@ -338,7 +338,7 @@ class Guarantee:
             )
         except InputError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # whatever a text leads to: nested too deeply, numbers beyond floats
             raise InputError("the guarantee's text is incomplete. Was it written by this program?") from error
 
 

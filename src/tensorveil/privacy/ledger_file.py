@@ -52,6 +52,7 @@ class Book:
 
 def create_file(path: Path, stated: dict[str, str], composition: str | None) -> None:
     """Make a new ledger: completely or not at all, and never over an existing file."""
+    _check_text(path)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     stated = {**stated, "identity": uuid.uuid4().hex}
     texts = [stated[key] for key in STATED]
@@ -100,6 +101,7 @@ def _sync_folder(folder: Path) -> None:
 @contextmanager
 def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
     """Open the file for one transaction. A writing transaction keeps other writers out from start to end."""
+    _check_text(path)
     if not path.is_file():
         raise LedgerError(f"there is no ledger at {path}. Create one with Ledger.create or `tensorveil budget create`.")
     _check_names(path)
@@ -117,6 +119,14 @@ def transaction(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
         # Others look only now and then whether the ledger is free: without a pause, one that charges in a loop would
         # keep them waiting until they give up.
         time.sleep(PAUSE_SECONDS)
+
+
+def _check_text(path: Path) -> None:
+    """Refuse names that are no text, which SQLite cannot open and nobody can print."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise LedgerError("the ledger's path must be text in UTF-8. Rename its file or folder.") from None
 
 
 def _check_names(path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.releasable import FittedModel, Releasable, check_pair, check_releasable
 from tensorveil.errors import STANDS, InputError, note_errors
+from tensorveil.memory import check_file_memory
 from tensorveil.models import load_model
 from tensorveil.privacy import Guarantee, LedgerError
 from tensorveil.release.binding import bind_files, check_files
@@ -106,10 +107,11 @@ def note_release(fitted: Releasable, target: Path) -> Path:
     with note_errors(lambda: f"{STANDS} {target}."):
         try:
             fitted.confirm()
-        except LedgerError as error:
+        except (LedgerError, InputError) as error:  # the file may be another ledger by now
             raise LedgerError(
-                "the ledger could not note that the release was written. Its charge is there, and nothing else is "
-                "missing: the ledger will go on to call it spent, release unknown."
+                "the ledger could not note that the release was written. Nothing else is missing: if its charge is "
+                "there, the ledger will go on to call it spent, release unknown; if not, the file was replaced or "
+                "removed, and the charge must be made again in the ledger that counts."
             ) from error
     return target
 
@@ -127,6 +129,7 @@ def load_release(folder: str | os.PathLike[str]) -> tuple[FittedModel, Guarantee
     if not path.is_file():
         raise InputError(f"folder must be a release; {place} holds no {GUARANTEE}. Write one with write_release.")
     try:
+        check_file_memory(20 * path.stat().st_size)
         text = path.read_text(encoding="utf-8")
         guarantee = Guarantee.from_json(text)
     except UnicodeDecodeError:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil import __version__
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, TensorveilError
 from tensorveil.local import (
     LocalMechanism,
     MeanEstimate,
@@ -23,6 +23,7 @@ from tensorveil.local import (
     mechanism_from_json,
     shuffle,
 )
+from tensorveil.memory import check_file_memory
 from tensorveil.privacy import Approximate, Guarantee, Part, Unit
 from tensorveil.runs.perturb import FORMAT, guarantee_path
 from tensorveil.tensor.files.atomic import replace_file
@@ -160,6 +161,7 @@ def _read_description(path: Path) -> str:
     beside = guarantee_path(path)
     if not beside.is_file():
         raise InputError(f"{path.name} has no {beside.name} beside it. Reports are made by tensorveil perturb.")
+    check_file_memory(20 * beside.stat().st_size)
     try:
         facts = json.loads(beside.read_text(encoding="utf-8"))
         if facts["format"] != FORMAT:
@@ -171,7 +173,9 @@ def _read_description(path: Path) -> str:
         if any(getattr(kept, name) != getattr(promised, name) for name in ("unit", "epsilon", "delta", "event")):
             raise InputError(f"{beside.name} promises other than its mechanism keeps: one of them was changed.")
         return json.dumps(facts["mechanism"] | {"owners": facts["owners"]}, sort_keys=True)
-    except (KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError):
+    except TensorveilError:
+        raise
+    except Exception:  # whatever a text leads to: nested too deeply, numbers beyond floats
         raise InputError(f"{beside.name} is damaged, or was not written by this program.") from None
 
 

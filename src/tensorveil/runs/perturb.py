@@ -265,9 +265,9 @@ def _write(values: Array, columns: Sequence[str] | None, result: PerturbResult, 
         if target.check_array is not None:
             target.check_array(values.shape)
         beside.write_text(text, encoding="utf-8")
+        out = None if target.create_array is None else target.create_array(temporary, values.shape)
         _charge(request, result)
-        if target.create_array is not None:
-            out = target.create_array(temporary, values.shape)
+        if out is not None:
             result.mechanism.perturb(values, out=out)
             out.flush()
             del out

@@ -35,6 +35,7 @@ class Mode:
     def __init__(self, name: str, labels: ArrayLike | None = None) -> None:
         if not isinstance(name, str) or not name.strip():
             raise InputError("Mode name must be a non-empty string. Try Mode('user').")
+        _check_text(name, "Mode name")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name))
 
@@ -110,13 +111,13 @@ def _label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
     """Copy labels into an array of numbers, dates or numpy strings."""
     array = np.asarray(labels)
     if array.dtype.kind == "U":
-        return _text(array)
+        return _text(array, name)
     if array.dtype.kind == "O":
         items = array.ravel().tolist()
         if any(item is None or item != item for item in items):
             raise InputError(f"labels of mode {name!r} contain a missing label. Give every index a label.")
         if all(isinstance(item, str) for item in items):
-            return _text(array)
+            return _text(array, name)
     if array.dtype.kind == "f":
         array = array + array.dtype.type(0)  # minus zero becomes zero, its equal
     # np.asarray(["a", 1]) quietly gives strings, so the mixture shows only as an object array.
@@ -125,8 +126,20 @@ def _label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
     return array.copy()
 
 
-def _text(array: NDArray[Any]) -> NDArray[Any]:
-    return array.astype(np.dtypes.StringDType())
+def _text(array: NDArray[Any], name: str) -> NDArray[Any]:
+    try:
+        return array.astype(np.dtypes.StringDType())
+    except (UnicodeEncodeError, TypeError):  # early numpy raises the second
+        problem = InputError(f"labels of mode {name!r} must be text in UTF-8. Replace halves of characters in them.")
+    raise problem  # without what led to it, which quotes a label
+
+
+def _check_text(text: str, what: str) -> None:
+    """Refuse text that no file can hold: halves of characters, as damaged JSON has them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what} must be text in UTF-8. Replace halves of characters in it.") from None
 
 
 def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:

@@ -105,7 +105,7 @@ class Wire:
     def nodes(self) -> Any:
         return self.inner.nodes()
 
-    def exchange(self, messages: Any, timeout: Any) -> Any:
+    def exchange(self, messages: Any, timeout: Any, enough: Any = None) -> Any:
         replies = self.inner.exchange(messages, timeout)
         for node, content in list(replies.items()):
             message = wire.decode(content, len(content))
@@ -354,7 +354,7 @@ class Moving:
     def nodes(self) -> Any:
         return sorted(self.answers)
 
-    def exchange(self, messages: Any, timeout: Any) -> Any:
+    def exchange(self, messages: Any, timeout: Any, enough: Any = None) -> Any:
         asked = {wire.decode(content, len(content)).kind for content in messages.values()}
         if "sum" in asked and len(messages) > 1:
             self.rounds += 1

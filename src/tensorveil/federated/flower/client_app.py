@@ -20,6 +20,7 @@ log = logging.getLogger("tensorveil.federated")
 POLL = 0.1  # seconds
 
 GONE = 20.0  # seconds without a server after which it counts as having left
+LINGER = 60.0  # seconds that a client stays when nothing is left to be asked, so that its last answer is carried on
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
 
 
@@ -44,8 +45,9 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
     with super_node(channel, logs / "supernode.log") as node:
         place = Place(address=node.address, certificates=None, secret=node.secret)
         claimer = place.client()
+        served = time.monotonic()
         try:
-            while not _is_over(client, channel):
+            while not (_is_over(client, channel) or (client.finished and time.monotonic() - served > LINGER)):
                 if not node.alive:
                     raise AbandonedError(f"the SuperNode has ended; {logs / 'supernode.log'} may say why.")
                 until = time.monotonic() + 2.0
@@ -55,6 +57,7 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
                         time.sleep(POLL)
                     else:
                         _serve(partial(serve_task, place, token, lambda body: _answer(client, body, on_answer)))
+                        served = time.monotonic()
         finally:
             claimer.close()
 

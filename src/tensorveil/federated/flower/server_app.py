@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorveil.federated.flower.processes import Channel, require_flower, submit_app, super_link
 from tensorveil.federated.server import Outcome, run_server
+from tensorveil.federated.transport import Enough
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -30,8 +31,8 @@ class FlowerTransport:
         """Return the nodes that are connected."""
         return sorted(self.grid.get_node_ids())
 
-    def exchange(self, messages: Mapping[int, bytes], timeout: float) -> dict[int, bytes]:
-        """Send each node its message, and return the replies that came in time."""
+    def exchange(self, messages: Mapping[int, bytes], timeout: float, enough: Enough | None = None) -> dict[int, bytes]:
+        """Send each node its message, and return the replies that came in time, or that are enough."""
         from tensorveil.federated.flower.runtime import body_of, message_with
 
         nodes = list(messages)
@@ -49,6 +50,8 @@ class FlowerTransport:
                     replies[node] = body
             reachable = set(self.nodes())
             waiting = {name: node for name, node in waiting.items() if node in reachable}
+            if enough is not None and enough(replies):
+                break
             time.sleep(POLL)
         return replies
 

@@ -26,10 +26,12 @@ MAGIC: Final = b"PK\x03\x04"
 _DEFLATE: Final = 1040  # no compressed byte stands for more
 _KINDS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
+_LIST, _HEADER = "members", ""  # where a header lists digests, and under which name its own
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
     """Open an archive; refuse one that could not be what it says, or would not fit into memory."""
+    check_file_memory(path.stat().st_size)  # of which the table of contents may claim any part
     archive = zipfile.ZipFile(path)
     try:
         members = archive.infolist()
@@ -83,20 +85,30 @@ def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
     raise ValueError("a version of the format that is not used here")
 
 
-def list_members(contents: Mapping[str, bytes | NDArray[Any]]) -> dict[str, str]:
-    """Return a digest of every member, to be written beside them."""
-    return {name: _digest(content) for name, content in contents.items()}
+def list_members(facts: Mapping[str, Any], contents: Mapping[str, bytes | NDArray[Any]]) -> dict[str, Any]:
+    """Return the facts of an archive's header with a digest of every member, and of the header itself."""
+    own = {_HEADER: _digest(_plain(facts))}
+    return {**facts, _LIST: own | {name: _digest(content) for name, content in contents.items()}}
 
 
-def check_members(listed: Any, contents: Mapping[str, bytes | NDArray[Any]], names: Iterable[str]) -> None:
-    """Refuse an archive that does not hold exactly what is listed in it, or something else under the same name.
+def check_members(facts: Mapping[str, Any], contents: Mapping[str, bytes | NDArray[Any]], names: Iterable[str]) -> None:
+    """Refuse an archive that does not hold exactly what its header lists, or something else under the same name.
 
-    ``names`` are all that the archive holds beside its list, and ``contents`` what was read of them.
+    ``names`` are all that the archive holds beside its header, and ``contents`` what was read of them. Files of an
+    early version list nothing.
     """
-    if not isinstance(listed, dict) or set(listed) != set(names) or set(contents) != set(listed):
+    if _LIST not in facts:
+        return
+    listed, own = facts[_LIST], {name: fact for name, fact in facts.items() if name != _LIST}
+    if not isinstance(listed, dict) or set(listed) != {_HEADER, *names} or {_HEADER, *contents} != set(listed):
         raise InputError("path holds other parts than it lists: the file is damaged, or was changed. Get it again.")
-    if any(_digest(content) != listed[name] for name, content in contents.items()):
+    known = {_HEADER: _plain(own), **contents}
+    if any(_digest(content) != listed[name] for name, content in known.items()):
         raise InputError("path holds parts that were changed since they were written. Get the file again.")
+
+
+def _plain(facts: Mapping[str, Any]) -> bytes:
+    return json.dumps(facts, sort_keys=True).encode()
 
 
 def _digest(content: bytes | NDArray[Any]) -> str:

@@ -68,7 +68,15 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 def name_beside(path: Path, ending: str) -> Path:
-    """Return a hidden name in the same folder that no other file has; renaming is atomic only within a file system."""
+    """Return a hidden name in the same folder that no other file has; renaming is atomic only within a file system.
+
+    Names that are no text are refused here, before anything is made or charged for them: some libraries cannot open
+    such files, and nothing can print their names.
+    """
+    try:
+        os.fspath(path).encode()
+    except UnicodeEncodeError:
+        raise InputError("names of files and folders to write must be text in UTF-8. Choose another name.") from None
     return path.with_name(f"{_stem(path)}{secrets.token_hex(8)}.{ending}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,8 +36,14 @@ def write_array(values: Array, path: Path, columns: Sequence[str] | None) -> Non
 
 
 def create_array(path: Path, shape: tuple[int, ...]) -> np.memmap[Any, Any]:
-    """Make an array of floats on disk, to be filled chunk by chunk."""
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+    """Make an array of floats on disk, to be filled chunk by chunk; all of the room that it takes is taken now.
+
+    Writing into a mapped file that the disk has no room for would kill the process.
+    """
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=shape)
+    with path.open("rb+") as file, contextlib.suppress(AttributeError):  # not on every system
+        os.posix_fallocate(file.fileno(), 0, max(1, path.stat().st_size))
+    return array
 
 
 FORMAT = Format(

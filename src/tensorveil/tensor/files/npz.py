@@ -44,11 +44,10 @@ def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
         "bounds": tensor.bounds,
         "modes": [mode.name for mode in tensor.modes],
         "origin": tensor.origin.to_json(),
-        "members": list_members(members),
     }
     with path.open("wb") as file:
         # No member is an object array, so nothing is pickled; early numpy 2 has no switch to say so.
-        text = np.frombuffer(json.dumps(about).encode(), np.uint8)
+        text = np.frombuffer(json.dumps(list_members(about, members)).encode(), np.uint8)
         np.savez_compressed(file, **{ABOUT: text}, **members)  # type: ignore[arg-type]
 
 
@@ -92,8 +91,7 @@ def _read_members(path: Path) -> dict[str, Any]:
             raise ValueError
         names = {name.removesuffix(".npy") for name in archive.namelist()} - {ABOUT}
         arrays = {name: read_member(archive, f"{name}.npy") for name in names}
-    if "members" in about:  # files of an early version list nothing
-        check_members(about["members"], arrays, names)
+    check_members(about, arrays, names)
     columns = [arrays[f"index_{axis}"] for axis in range(len(about["modes"]))]
     _check_columns(columns, arrays["values"])
     modes = [Mode(name, _read_labels(arrays, f"labels_{axis}")) for axis, name in enumerate(about["modes"])]

@@ -40,7 +40,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     text = [name for name in names if _is_text(schema.field(name).type)]
     table = None
     with suppress(pa.ArrowException, OSError):
-        table = _load(path, columns=[*names, value], read_dictionary=text)
+        table = _load(path, columns=[*names, value], keep=text)
     if table is None:
         raise damaged
     # Parquet returns columns in file order.
@@ -57,27 +57,70 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     )
 
 
-def _load(path: Path, **options: Any) -> pa.Table:
-    """Load a table whose size was compared with the limit, whose checksums are right, and whose every cell is valid."""
+def _load(path: Path, *, columns: Sequence[str] | None = None, keep: Collection[str] = ()) -> pa.Table:
+    """Load a table whose size was compared with the limit, whose checksums are right, and whose every cell is valid.
+
+    All columns but those that hold lists or structures, unless some are named. Texts are stored once, however many
+    cells hold them, so their size is known only when they are: they are loaded as dictionaries, which the columns of
+    ``keep`` remain.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = options.get("columns")
-    facts = pq.read_metadata(path)
+    facts, schema = pq.read_metadata(path), pq.read_schema(path)
     groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
     if facts.num_rows < 0 or facts.num_rows != sum(group.num_rows for group in groups):
         raise InputError("path must be a readable Parquet file. Its parts contradict each other: it is damaged.")
-    width = facts.num_columns if columns is None else len(columns)
-    check_file_memory(max(2 * sum(group.total_byte_size for group in groups), 16 * width * facts.num_rows))
+    wanted = [name for name in schema.names if not pa.types.is_nested(schema.field(name).type)]
+    wanted = wanted if columns is None else list(columns)
+    if any(pa.types.is_nested(schema.field(name).type) for name in wanted):
+        raise InputError("columns to read must hold a text, a number or a date per cell, not lists or structures.")
+    check_file_memory(max(2 * sum(group.total_byte_size for group in groups), 16 * len(wanted) * facts.num_rows))
+    text = [name for name in wanted if _is_text(schema.field(name).type) or _is_bytes(schema.field(name).type)]
     # partitioning=None: folder names like "year=2023" are not columns of the file.
-    table = pq.read_table(path, partitioning=None, memory_map=True, page_checksum_verification=True, **options)
+    table = pq.read_table(
+        path,
+        columns=wanted,
+        partitioning=None,
+        memory_map=True,
+        page_checksum_verification=True,
+        read_dictionary=text,
+    )
     table.validate(full=True)
+    plain = [name for name in text if name not in keep]
+    check_file_memory(2 * sum(_decoded_bytes(table.column(name)) for name in plain))
+    for name in plain:
+        table = table.set_column(table.column_names.index(name), name, _decode(table.column(name)))
     return table
+
+
+def _decoded_bytes(column: pa.ChunkedArray) -> int:
+    """Return how many bytes a column of texts takes when each cell has its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    lengths = (pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks)
+    return 8 * len(column) + sum(int(pc.sum(each.cast(pa.int64())).as_py() or 0) for each in lengths)
+
+
+def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _is_text(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:

@@ -72,6 +72,7 @@ def _chunks(path: Path) -> Iterator[tuple[bytes, bytes]]:
             length = int.from_bytes(head[:4])
             if len(head) < 8 or length + 12 > rest:
                 raise _damaged()
+            check_file_memory(2 * length)
             content, found = file.read(length), file.read(4)
             if found != zlib.crc32(content, zlib.crc32(head[4:])).to_bytes(4):
                 raise _damaged()

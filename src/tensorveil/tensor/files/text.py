@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 BLOCK = 1 << 24
-FORMULA = r"^[=+\-@\t\r]"
+# Behind blanks and byte order marks too, and in full width; all of them are formulas to some spreadsheet.
+FORMULA = "^[\\s\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]"
 COPIES = 2  # of a text, or of the table that is made of it, at the same time
 LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
 

@@ -1,0 +1,33 @@
+"""Whether two things that were read are the same, in all that they hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+import tensorveil as tv
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two things that were read are the same."""
+    if isinstance(one, tv.ObservedTensor):
+        names = ("shape", "bounds", "modes", "origin", "columns", "values")
+        return type(one) is type(other) and all(same(getattr(one, name), getattr(other, name)) for name in names)
+    if isinstance(one, np.ndarray):
+        return isinstance(other, np.ndarray) and one.dtype == other.dtype and np.array_equal(one, other)
+    if isinstance(one, tv.Mode):
+        return isinstance(other, tv.Mode) and one.name == other.name and same(one.labels, other.labels)
+    if isinstance(one, tuple | list):
+        return isinstance(other, tuple | list) and len(one) == len(other) and all(map(same, one, other))
+    if is_dataclass(one) and not isinstance(one, type):
+        return type(one) is type(other) and all(
+            same(getattr(one, each.name), getattr(other, each.name)) for each in fields(one)
+        )
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    if hasattr(one, "values") and hasattr(one, "columns"):
+        return bool(np.array_equal(one.values, other.values))
+    return bool(one == other)
