@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tensorveil.completion.estimator import Completion
+from tensorveil.completion.response import Response
 from tensorveil.completion.settings import choose, matrix_ranks, whole_number
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel
@@ -32,9 +33,10 @@ class LowRankMatrix(Completion[CPModel]):
         it needs little noise and a ``max_rank`` of at most about twice the rank).
     solver
         "bayes" (variational, noise-aware, most accurate, no tuning), "als" (ridge regression in turns), "sgd"
-        (stochastic gradients); and, unregularised, "dlnm_qr" (L2,1 shrinkage on CSVD-QR factors), "sor" (nonlinear
-        successive over-relaxation), "altmin" (alternating minimisation from a spectral start). The last three fit
-        exactly what they are given: for values with little noise.
+        (stochastic gradients), "adam" (any loss; it needs a rank), "auto" (default: "bayes" for squared error); and,
+        unregularised, "dlnm_qr" (L2,1 shrinkage on CSVD-QR factors), "sor" (nonlinear successive over-relaxation),
+        "altmin" (alternating minimisation from a spectral start). The last three fit exactly what they are given: for
+        values with little noise.
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per row and column (not "dlnm_qr", not "sor").
     sweeps
@@ -108,6 +110,12 @@ class LowRankMatrix(Completion[CPModel]):
             raise InputError(
                 f'baseline="biases" has no meaning for solver="{self.solver}". Try baseline="mean" or solver="bayes".'
             )
+
+    def _response(self, tensor: ObservedTensor) -> Response:
+        response = super()._response(tensor)
+        if self.rank == "auto" and not response.plain:
+            raise InputError('rank="auto" is for squared error of listed entries. Give a number: rank=8.')
+        return response
 
     def _solver_settings(self) -> dict[str, Any]:
         given = {**super()._solver_settings(), "penalty": self.penalty, "growth": self.growth}

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.errors import check_coverage
@@ -77,7 +79,7 @@ def write_fill(
     columns = check_columns(fill.coords, model.shape)
     if fill.format == "png":
         check_picture(model.shape)
-        picture = model.dense() if observed is None else observed.to_dense()
+        picture = model.dense() if observed is None else observed.to_dense(np.nan)
         if observed is not None:
             picture[tuple(columns)] = predict_columns(model, columns, threads=fill.threads)
         write_image(picture, path)

@@ -42,7 +42,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
     """Write the entries as a picture, transparent where there is none."""
-    _save(tensor.to_dense(), path)
+    _save(tensor.to_dense(np.nan), path)
 
 
 def write_image(array: NDArray[Any], path: str | Path) -> None:
