@@ -46,9 +46,7 @@ def test_lists_for_users_leave_out_what_they_have(
     found = json.loads(capsys.readouterr().out)
     assert (found["along"], found["averaged"]) == ("film", [])
     rows = found["recommendations"]
-    assert [(row["user"], row["rank"]) for row in rows] == [
-        (user, rank) for user in ("u03", "u07") for rank in (1, 2, 3)
-    ]
+    assert [(row["user"], row["rank"]) for row in rows] == [(u, k) for u in ("u03", "u07") for k in (1, 2, 3)]
     assert not [row for row in rows if row["film"] in seen_by(ratings, row["user"])]
     # Brute force: every film that the user has not seen, by its prediction.
     model = tv.load_model(tmp_path / "result" / "model.npz")

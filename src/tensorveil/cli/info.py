@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -39,10 +40,27 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json() | {"flaws": flaws})
     else:
-        _show(found, flaws)
+        _show(found, flaws, _next(file, reading, found.flaws))
 
 
-def _show(found: FileFacts, flaws: list[str]) -> None:
+def _next(file: str, reading: ReadingOptions, flaws: tuple[str, ...]) -> str:
+    """Return a command that reads the file in the same way; of policies, one that it needs."""
+    words = ["tensorveil", "complete", file]
+    for option, given in (
+        ("--modes", ",".join(reading.modes or ())),
+        ("--value", reading.value),
+        ("--format", reading.file_format),
+        ("--variable", reading.variable),
+    ):
+        words += [option, given] if given else []
+    for mode, place in reading.labels.items():
+        words += ["--labels", f"{mode}={place}"]
+    words += ["--indices"] * reading.indices + ["--no-header"] * reading.no_header
+    words += ["--duplicates", "mean"] * ("duplicates" in flaws) + ["--missing", "drop"] * ("missing" in flaws)
+    return shlex.join([*words, "--output", "result"])
+
+
+def _show(found: FileFacts, flaws: list[str], then: str) -> None:
     from rich.table import Table
 
     from tensorveil.cli.common import escape
@@ -73,4 +91,4 @@ def _show(found: FileFacts, flaws: list[str]) -> None:
     out.print(f"a fit of rank 8 takes, roughly and on one core: {costs}", soft_wrap=True)
     for flaw in flaws:
         out.print(f"[yellow]note:[/yellow] {flaw}")
-    out.print(f"next: tensorveil complete {escape(found.file)} --output result", soft_wrap=True)
+    out.print(f"next: {escape(then)}", soft_wrap=True)

@@ -20,7 +20,7 @@ from tensorveil.runs.people import read_own_table
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.files.formats import read_table, write_table
 from tensorveil.tensor.frames import read_floats
-from tensorveil.tensor.lists import find_listed, label_key
+from tensorveil.tensor.lists import find_listed, match_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ def recommend_items(run: Recommendation) -> Recommended:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
     path = run.model / MODEL if run.model.is_dir() else run.model
     model: Any = SharedModel.load(path) if is_shared(path) else load_model(path)
-    at = {name: _label(_mode(model, name), text) for name, text in (run.at or {}).items()}
+    at = {name: _find_labels(_mode(model, name), [text])[0] for name, text in (run.at or {}).items()}
     owner, target, fixed = settle_question(model.modes, model.shape, run.wanted, run.along, at)
     along = model.modes[target].name
     if isinstance(model, SharedModel):
@@ -119,7 +119,7 @@ def _for_people(model: SharedModel, run: Recommendation, owner: int, along: str,
         )
     mine = read_own_table(run.entries, model)
     known = model.read_entries(mine)
-    users = None if run.users in (None, "all") else [_label(known.modes[owner], text) for text in run.users or ()]
+    users = None if run.users in (None, "all") else _find_labels(known.modes[owner], run.users or ())
     table = model.recommend(n=run.n, entries=known, users=users, along=along, at=at)
     return table if name in mine.column_names else table.drop_columns([name])
 
@@ -145,7 +145,7 @@ def _choose_users(run: Recommendation, mode: Mode, seen: Any) -> Any:
     if run.users == "all":
         return None
     if run.users is not None:
-        return [_label(mode, text) for text in run.users]
+        return _find_labels(mode, run.users)
     if seen is None:
         raise InputError(f"users must say for which {mode.name!r} to recommend. Try users='all', or a list of labels.")
     if not len(seen):
@@ -162,15 +162,15 @@ def _mode(model: Any, name: str) -> Mode:
     return found[0]
 
 
-def _label(mode: Mode, given: Any) -> Any:
-    """Return the label of a mode that was typed, or the index where it has none."""
+def _find_labels(mode: Mode, given: Sequence[Any]) -> list[Any]:
+    """Return the labels of a mode that were typed, or the indices where it has none."""
     if mode.labels is None:
         try:
-            return int(given)
+            return [int(each) for each in given]
         except ValueError:
             raise InputError(f"mode {mode.name!r} has no labels in this model: give indices from 0.") from None
-    key = label_key(given)
-    for label in mode.labels.tolist() if mode.labels.dtype.kind != "M" else mode.labels:
-        if label_key(label) == key:
-            return label
-    raise InputError(f"mode {mode.name!r} of the model has no label {given!r}. Check its spelling.")
+    places = match_labels(np.asarray(given, dtype=object), mode).tolist()
+    if -1 in places:
+        unknown = given[places.index(-1)]
+        raise InputError(f"mode {mode.name!r} of the model has no label {unknown!r}. Check its spelling.")
+    return [mode.labels[place] for place in places]

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,9 +74,12 @@ def _without_mixtures(frame: Any) -> Any:
 
 
 def choose_columns(
-    names: Sequence[str], modes: Sequence[str | Mode] | None, value: str | None
+    names: Sequence[str], modes: Sequence[str | Mode] | None, value: str | None, *, helpful: bool = False
 ) -> tuple[list[str], str]:
-    """Return the names of the mode columns and of the value column."""
+    """Return the names of the mode columns and of the value column.
+
+    A ``helpful`` error names a column that is spelt alike: not in private runs, where a header may be a row of data.
+    """
     if len(set(names)) != len(names):
         raise InputError("frame must have different column names. Rename the repeated one.")
     if not names:
@@ -85,7 +89,9 @@ def choose_columns(
         rest = [name for name in names if name not in chosen]
         value = VALUE if VALUE in rest else (rest or names)[-1]
     elif value not in names:
-        raise InputError(f"value must name a column of the frame; there is none called {value!r}. Check its spelling.")
+        raise InputError(
+            f"value must name a column of the frame; there is none called {value!r}. {_near(value, names, helpful)}"
+        )
     if modes is None:
         picked = [name for name in names if name != value]
     else:
@@ -94,9 +100,8 @@ def choose_columns(
         picked = [_name(mode) for mode in modes]
         for name in picked:
             if name not in names:
-                raise InputError(
-                    f"modes must name columns of the frame; there is none called {name!r}. Check its spelling."
-                )
+                near = _near(name, names, helpful)
+                raise InputError(f"modes must name columns of the frame; there is none called {name!r}. {near}")
         if len(set(picked)) != len(picked) or value in picked:
             raise InputError("modes must name different columns, and not the value column.")
     checks.check_order(len(picked), "modes")
@@ -107,6 +112,18 @@ def choose_columns(
             "Name the columns to read, e.g. modes=['user', 'item'] and value='rating', or write the table without it."
         )
     return picked, value
+
+
+def _near(name: str, names: Sequence[str], helpful: bool) -> str:
+    """Return the remedy for a column that is not there."""
+    folded = {each.strip().casefold(): each for each in names if each.strip()}
+    near = get_close_matches(name.strip().casefold(), folded, n=1) if helpful else []
+    return f"Did you mean {folded[near[0]]!r}?" if near else "Check its spelling."
+
+
+def is_open(options: Mapping[str, Any]) -> bool:
+    """Tell whether data are read by the rules of an open run; private ones drop what is missing, without a word."""
+    return options.get("missing") != "drop"
 
 
 def _name(mode: str | Mode) -> str:
@@ -161,7 +178,7 @@ def table_to_tensor(
             own, options = None, options | {"shape": None}
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
-    names, value = choose_columns(table.column_names, modes, value)
+    names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
     lists = lists or {}
     given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
     if unknown := {*lists} - {*names}:

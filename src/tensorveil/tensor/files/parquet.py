@@ -12,7 +12,14 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
 from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
-from tensorveil.tensor.frames import METADATA, choose_columns, stored_description, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import (
+    METADATA,
+    choose_columns,
+    is_open,
+    stored_description,
+    table_to_tensor,
+    tensor_to_table,
+)
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     modes, value = layout.modes, layout.value
     if modes is None and value is None and (stored := stored_description(schema)) is not None:
         modes, value = stored.modes, stored.value
-    names, value = choose_columns(schema.names, modes, value)
+    names, value = choose_columns(schema.names, modes, value, helpful=is_open(options))
     text = [name for name in names if _is_text(schema.field(name).type)]
     table = None
     with suppress(pa.ArrowException, OSError):
