@@ -19,6 +19,7 @@ from tensorveil.cli.common import (
     safe_csv_option,
     split_ranks,
 )
+from tensorveil.cli.compiling import tell_compiling
 from tensorveil.cli.private import (
     MODELS,
     FitOptions,
@@ -166,7 +167,6 @@ def complete(
 
 def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
     from tensorveil.runs.private import release_privately
-    from tensorveil.runs.warm import tell_compiling
 
     mark_private()
     with tell_compiling():
@@ -184,7 +184,6 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
     from tensorveil.runs.complete import complete_openly
     from tensorveil.runs.estimators import name_estimator
     from tensorveil.runs.progress import fit_progress
-    from tensorveil.runs.warm import tell_compiling
 
     with tell_compiling(), fit_progress(f"fitting {name_estimator(run.estimator)}") as progress:
         completed = complete_openly(run, progress=progress)
