@@ -12,7 +12,7 @@ from tensorveil.completion.needs import estimate_fit
 __all__ = ["Cost", "estimate_open", "estimate_private"]
 
 # Nanoseconds of CPU time per entry, mode and sweep: a + b R^2 (sgd: a + b R), for rank R. Measured by
-# `python -m benchmarks.costs` on one core of an ordinary server, under other load: right within a factor of about three.
+# `python -m benchmarks.costs` on one core of an ordinary server under other load: right within a factor of three or so.
 PER_ENTRY: Final[Mapping[str, tuple[float, float, int]]] = {
     "bayes": (40.0, 0.5, 2),
     "als": (10.0, 0.06, 2),
