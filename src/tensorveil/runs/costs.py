@@ -19,7 +19,7 @@ PER_ENTRY: Final[Mapping[str, tuple[float, float, int]]] = {
     "sgd": (2.0, 0.3, 1),
 }
 # How many times longer than an open fit of 100 sweeps a private one takes: rounded from a few small fits, and rougher.
-PRIVATE: Final[Mapping[str, float]] = {"value": 10.0, "entry": 10.0, "slice": 1.0}
+PRIVATE: Final[Mapping[str, float]] = {"value": 10.0, "entry": 10.0, "slice": 7.0}
 SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
 # Nanoseconds per row and cubed rank of a sweep: small systems of equations.
 PER_ROW: Final = 2.0
