@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
+from tensorveil.cli.compiling import tell_compiling
 from tensorveil.cli.main import run
 from tensorveil.runs import warm
 from tensorveil.runs.costs import PER_ENTRY, Cost, estimate_open, estimate_private
@@ -101,15 +102,15 @@ def test_the_first_fit_says_that_it_compiles_and_later_ones_do_not(
         return 2 * number
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with warm.tell_compiling():
+    with tell_compiling():
         double(1.0)
         double(np.float32(1))
     assert capsys.readouterr().err.count("compiling (once") == 1
-    with warm.tell_compiling():
+    with tell_compiling():
         double(2.0)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
-    with warm.tell_compiling():
+    with tell_compiling():
         double(1)
     assert capsys.readouterr().err == ""
 

@@ -21,6 +21,7 @@ from tensorveil.cli.common import (
     split_ranks,
     split_smooth,
 )
+from tensorveil.cli.compiling import tell_compiling
 from tensorveil.cli.private import (
     MODELS,
     FitOptions,
@@ -182,7 +183,6 @@ def complete(
 
 def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
     from tensorveil.runs.private import release_privately
-    from tensorveil.runs.warm import tell_compiling
 
     mark_private()
     with tell_compiling():
@@ -200,7 +200,6 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
     from tensorveil.runs.complete import complete_openly
     from tensorveil.runs.estimators import name_estimator
     from tensorveil.runs.progress import fit_progress
-    from tensorveil.runs.warm import tell_compiling
 
     with tell_compiling(), fit_progress(f"fitting {name_estimator(run.estimator)}") as progress:
         completed = complete_openly(run, progress=progress)

@@ -11,15 +11,15 @@ from tensorveil.completion.needs import estimate_fit
 
 __all__ = ["Cost", "estimate_open", "estimate_private"]
 
-# Nanoseconds of CPU time per entry, mode and sweep: a + b R^2 (sgd: a + b R), for rank R. And how many times longer
-# than an open fit of 100 sweeps a private one takes. Measured by `python -m benchmarks.costs` on one core of an
-# ordinary server, under other load: right within a factor of about three.
+# Nanoseconds of CPU time per entry, mode and sweep: a + b R^2 (sgd: a + b R), for rank R. Measured by
+# `python -m benchmarks.costs` on one core of an ordinary server under other load: right within a factor of three or so.
 PER_ENTRY: Final[Mapping[str, tuple[float, float, int]]] = {
     "bayes": (40.0, 0.5, 2),
     "als": (10.0, 0.06, 2),
     "sgd": (2.0, 0.3, 1),
 }
-PRIVATE: Final[Mapping[str, float]] = {"value": 1.0, "entry": 1.0, "slice": 1.0}
+# How many times longer than an open fit of 100 sweeps a private one takes: rounded from a few small fits, and rougher.
+PRIVATE: Final[Mapping[str, float]] = {"value": 10.0, "entry": 10.0, "slice": 7.0}
 SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
 # Nanoseconds per row and cubed rank of a sweep: small systems of equations.
 PER_ROW: Final = 2.0

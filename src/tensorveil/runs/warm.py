@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import tensorveil as tv
 
-__all__ = ["KINDS", "Warmed", "tell_compiling", "warm_kernels"]
+__all__ = ["KINDS", "Warmed", "warm_kernels"]
 
 Told = Callable[[int, int], None]
 _SHAPE: Final = (30, 20, 10)
@@ -80,26 +78,3 @@ def warm_kernels(*, kinds: tuple[str, ...] = tuple(KINDS), progress: Told | None
     if progress is not None:
         progress(len(kinds), len(kinds))
     return Warmed(seconds=seconds)
-
-
-@contextlib.contextmanager
-def tell_compiling() -> Iterator[None]:
-    """Say once on a terminal's standard error that kernels are being compiled, if they are."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from numba.core import event
-
-    class Teller(event.Listener):  # type: ignore[misc]
-        told = False
-
-        def on_start(self, happened: Any) -> None:
-            if not self.told:
-                self.told = True
-                print("compiling (once; later runs find it in the kernel cache) ...", file=sys.stderr, flush=True)
-
-        def on_end(self, happened: Any) -> None:
-            pass
-
-    with event.install_listener("numba:compile", Teller()):
-        yield
