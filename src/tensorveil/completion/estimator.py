@@ -14,6 +14,7 @@ from tensorveil.completion import settings as rules
 from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
+from tensorveil.completion.side_table import read_side
 from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
@@ -150,7 +151,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         self._check()
         settings, solve = rules.solver_settings(self.solver, self._solver_settings(), self._solvers())
         smoothness = read_smoothness(self.smooth, observed)
-        settings = with_priors(settings, smoothness, self.solver)
+        settings = with_priors(settings, smoothness, read_side(self.side, observed), self.solver)
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tensorveil.privacy import Unit
     from tensorveil.tensor import ObservedTensor
 
-__all__ = ["Reading", "read_privately", "read_tensor"]
+__all__ = ["Reading", "read_privately", "read_tables", "read_tensor"]
 
 
 # What becomes of entries that break a rule.
@@ -92,3 +92,13 @@ def read_tensor(reading: Reading) -> ObservedTensor:
     given: dict[str, Any] = {name: getattr(reading, name) for name in names}
     given |= {"labels": False if reading.indices else None, "header": None if reading.header else False}
     return read(os.fspath(reading.file), **{name: setting for name, setting in given.items() if setting is not None})
+
+
+def read_tables(paths: Mapping[Any, str]) -> dict[Any, Any]:
+    """Read tables of features, by mode."""
+    from tensorveil.tensor.files.formats import read_table
+
+    for path in paths.values():
+        if not Path(path).is_file():
+            raise InputError(f"side: file not found: {path}. Give the path of a table, such as film=films.csv.")
+    return {mode: read_table(Path(path)) for mode, path in paths.items()}
