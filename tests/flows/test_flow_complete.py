@@ -116,6 +116,22 @@ def test_every_solver_is_within_reach(tmp_path: Path, solver: Any) -> None:
     assert summary_of(tmp_path / "result")["options"]["solver"] == solver
 
 
+def test_features_of_a_mode_from_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output, table = written(tmp_path, ".csv"), tmp_path / "result", tmp_path / "films.csv"
+    table.write_text("film,year\n" + "".join(f"{100 + 7 * j},{1990 + j}\n" for j in range(SHAPE[1])))
+    assert complete(path, output, "--side", f"film={table}") == 0
+    assert complete(path, tmp_path / "plain") == 0
+    assert summary_of(output)["options"]["side"] == ["film"]
+    models = [load_model(folder / "model.npz") for folder in (output, tmp_path / "plain")]
+    assert not np.allclose(models[0].dense(), models[1].dense())
+    capsys.readouterr()
+    assert complete(path, tmp_path / "no", "--side", "film=nowhere.csv") != 0
+    assert "not found" in capsys.readouterr().err
+    private = ("--epsilon", "1", "--unit", "value", "--bounds", "-6", "6", "--side", f"film={table}")
+    assert run(["complete", str(path), "--output", str(tmp_path / "no"), *private]) != 0
+    assert "--side cannot be used" in capsys.readouterr().err
+
+
 def test_smooth_modes_and_the_time_that_they_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
     assert complete(path, output, "--smooth", "week=cycle", "--smooth", "film+week=walk", "--sweeps", 5) == 0

@@ -219,18 +219,18 @@ def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list
     return names
 
 
-def split_smooth(_: click.Context, __: click.Parameter, values: Sequence[str]) -> dict[Any, str] | None:
-    """Turn ``day=walk`` and ``day+hour=walk`` into modes, or pairs of them, and kinds."""
-    smooth: dict[Any, str] = {}
+def split_settings(_: click.Context, __: click.Parameter, values: Sequence[str]) -> dict[Any, str] | None:
+    """Turn ``day=walk`` and ``day+hour=walk`` into modes, or pairs of them, and what is said of them."""
+    found: dict[Any, str] = {}
     for value in values:
         modes, equals, kind = value.rpartition("=")
         if not equals or not modes:
-            raise click.BadParameter("give a mode and a kind, such as day=walk or hour=cycle.")
+            raise click.BadParameter("give a mode, an equals sign and what is said of the mode, such as day=walk.")
         names = tuple(modes.split("+"))
-        if (names if len(names) > 1 else names[0]) in smooth:
+        if (names if len(names) > 1 else names[0]) in found:
             raise click.BadParameter("names the same mode twice. Name it once.")
-        smooth[names if len(names) > 1 else names[0]] = kind
-    return smooth or None
+        found[names if len(names) > 1 else names[0]] = kind
+    return found or None
 
 
 def split_ranks(_: click.Context, __: click.Parameter, text: str | None) -> int | tuple[int, ...] | str | None:

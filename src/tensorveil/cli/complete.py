@@ -19,7 +19,7 @@ from tensorveil.cli.common import (
     reading_options,
     safe_csv_option,
     split_ranks,
-    split_smooth,
+    split_settings,
 )
 from tensorveil.cli.compiling import tell_compiling
 from tensorveil.cli.private import (
@@ -78,8 +78,15 @@ NO_LEDGER = (
     "--smooth",
     multiple=True,
     metavar="MODE=KIND",
-    callback=split_smooth,
+    callback=split_settings,
     help="Neighbouring indices are alike: day=walk, hour=cycle; day+hour=walk for the time that both make. Repeat.",
+)
+@click.option(
+    "--side",
+    multiple=True,
+    metavar="MODE=TABLE",
+    callback=split_settings,
+    help="Features of a mode's indices: film=films.csv, with a column named as the mode. Repeat.",
 )
 @click.option("--restarts", type=click.IntRange(min=1), help="Fits from different starts; the best is kept.")
 @click.option(
@@ -267,6 +274,7 @@ def _open_run(
 ) -> OpenRun:
     from tensorveil.runs.complete import OpenRun
     from tensorveil.runs.estimators import OPEN
+    from tensorveil.runs.reading import read_tables
 
     settings = {
         "rank": fit.rank,
@@ -279,6 +287,7 @@ def _open_run(
         "unlisted_weight": open_only.unlisted_weight,
         "same": open_only.same,
         "smooth": open_only.smooth,
+        "side": None if open_only.side is None else read_tables(open_only.side),
         "restarts": fit.restarts,
         "threads": fit.threads,
         "validation_fraction": open_only.validation,

@@ -19,6 +19,7 @@ REFUSED = {
     "baseline": "the mechanism (--method) settles what is subtracted",
     "regularization": "mechanisms estimate it from private statistics; one chosen by looking at the data would leak",
     "smooth": "private fits take no smooth modes yet; the mechanism (--method) settles the prior",
+    "side": "private fits take no tables of features yet",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
     "loss": "private fits are by squared error",
@@ -61,6 +62,7 @@ class OpenOptions:
     regularization: float | None
     validation: float | None
     smooth: dict[Any, str] | None
+    side: dict[Any, str] | None
     out_of_bounds: str | None
     seed: int | None
     force: bool

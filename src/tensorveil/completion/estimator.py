@@ -17,14 +17,15 @@ from tensorveil.completion.progress import bar
 from tensorveil.completion.response import (
     HeldOut,
     Response,
+    check_priors,
     check_response,
-    check_smooth,
     explained,
     find_same,
     hold_out,
     hold_out_all,
     pick_solver,
 )
+from tensorveil.completion.side_table import read_side
 from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
@@ -210,9 +211,9 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         solver = pick_solver(self.solver, response)
         settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
         smoothness = read_smoothness(self.smooth, observed)
-        if self.smooth is not None:
-            check_smooth(response)
-        settings = with_priors(settings, smoothness, solver)
+        if self.smooth is not None or self.side is not None:
+            check_priors(response)
+        settings = with_priors(settings, smoothness, read_side(self.side, observed), solver)
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)

@@ -48,6 +48,10 @@ class FitSettings(Params):
         then lie between their neighbours. How alike is learnt, per component. A pair of modes that make one time, the
         slower one first, as in ``{("day", "hour"): "walk"}``, adds what the model leaves over along time in every line
         of the other modes. For "bayes"; for "als", of `CP` and `LowRankMatrix`.
+    side
+        Tables of features by mode, such as ``{"film": films}``: pandas, polars or Arrow, with a column named as the
+        mode that holds its labels. How much each feature says is learnt; rows without entries follow from theirs. For
+        "bayes"; for "als", of `CP` and `LowRankMatrix`.
     tol
         Stop when the relative change of error (or evidence bound) is at most this.
     validation_fraction, patience
@@ -78,6 +82,7 @@ class FitSettings(Params):
     unlisted_weight: float | None = None
     same: Sequence[str | int] | None = None
     smooth: Mapping[Any, str] | None = None
+    side: Mapping[Any, Any] | None = None
     tol: float | None = None
     validation_fraction: float = 0.0
     patience: int = 5

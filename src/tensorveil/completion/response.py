@@ -93,12 +93,12 @@ def check_response(response: Response, tensor: ObservedTensor, *, baseline: str,
             )
 
 
-def check_smooth(response: Response) -> None:
-    """Refuse smooth modes where no solver would heed them."""
+def check_priors(response: Response) -> None:
+    """Refuse smooth modes and features where no solver would heed them."""
     if not response.plain:
         raise InputError(
-            f"smooth is for squared error of listed cells, and cannot be combined with {describe(response)}. Leave one "
-            "of them out."
+            f"smooth and side are for squared error of listed cells, and cannot be combined with {describe(response)}. "
+            "Leave one of them out."
         )
 
 

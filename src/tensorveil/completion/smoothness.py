@@ -54,15 +54,18 @@ def read_smoothness(smooth: Any, tensor: ObservedTensor) -> Smoothness:
     return Smoothness(priors=priors, series=series)
 
 
-def with_priors(settings: Any, smoothness: Smoothness, solver: str) -> Any:
+def with_priors(settings: Any, smoothness: Smoothness, side: Mapping[int, PriorFactory], solver: str) -> Any:
     """Return the solver's settings with the priors; refuse where they would be ignored."""
-    if not smoothness.priors and smoothness.series is None:
+    if not smoothness.priors and smoothness.series is None and not side:
         return settings
+    name = "side" if side else "smooth"
+    if set(side) & set(smoothness.priors):
+        raise InputError("side: a mode cannot be both smooth and have a table of features. Leave out one of them.")
     if "priors" not in {f.name for f in fields(settings)}:
-        raise InputError(f'smooth has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
+        raise InputError(f'{name} has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
     if getattr(settings, "laplace", False):
-        raise InputError('smooth cannot be combined with noise_law="laplace". Leave one of them out.')
-    return replace(settings, priors=dict(smoothness.priors))
+        raise InputError(f'{name} cannot be combined with noise_law="laplace". Leave one of them out.')
+    return replace(settings, priors={**smoothness.priors, **side})
 
 
 def _read_pair(key: tuple[Any, ...], kind: str, tensor: ObservedTensor) -> Series:

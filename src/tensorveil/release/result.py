@@ -93,6 +93,8 @@ def summarise_fit(
     history = tuple(make_plain(dataclasses.asdict(record)) for record in estimator.history_)
     validation = [record["validation_error"] for record in history if record.get("validation_error") is not None]
     settings = {name: setting for name, setting in estimator.get_params().items() if setting is not None}
+    if "side" in settings:  # that there were tables, not what they held
+        settings["side"] = list(settings["side"])
     return Summary(
         file=file,
         model=model,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensorveil.privacy import Unit
     from tensorveil.tensor import Mode, ObservedTensor
 
-__all__ = ["Reading", "read_privately", "read_tensor"]
+__all__ = ["Reading", "read_privately", "read_tables", "read_tensor"]
 
 
 # What becomes of entries that break a rule.
@@ -98,3 +98,13 @@ def read_tensor(reading: Reading) -> ObservedTensor:
     )  # fmt: skip
     options = {name: getattr(reading, name) for name in ("shape", *RULES) if getattr(reading, name) is not None}
     return read_layout(Path(reading.file), reading.format, layout, options)
+
+
+def read_tables(paths: Mapping[Any, str]) -> dict[Any, Any]:
+    """Read tables of features, by mode."""
+    from tensorveil.tensor.files.formats import read_table
+
+    for path in paths.values():
+        if not Path(path).is_file():
+            raise InputError(f"side: file not found: {path}. Give the path of a table, such as film=films.csv.")
+    return {mode: read_table(Path(path)) for mode, path in paths.items()}

@@ -55,7 +55,7 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     if task.baseline == "biases":
         biases = tuple(np.zeros(size, task.dtype) for size in task.shape)
     if settings.priors and task.core:
-        raise InputError('smooth needs solver="bayes" for Tucker. Leave out solver, or try CP.')
+        raise InputError('smooth and side need solver="bayes" for Tucker. Leave out solver, or try CP.')
     own = PointPriors.start(settings.priors, task.ranks[0], settings.regularization)
     for _ in range(settings.sweeps):
         residual = _sweep(rows, factors, core, biases, settings, task.threads, own)

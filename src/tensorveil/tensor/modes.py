@@ -202,7 +202,7 @@ def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
     return int(mode) % len(modes)
 
 
-def ordered_indices(mode: Mode, size: int) -> NDArray[np.intp]:
+def ordered_indices(mode: Mode, size: int) -> NDArray[Any]:
     """Return the indices of an ordered mode in their order: by labels that are numbers or dates, else as they stand."""
     labels = mode.labels
     return np.argsort(labels) if labels is not None and labels.dtype.kind in "iufM" else np.arange(size)

@@ -78,7 +78,7 @@ class Walk:
         del alpha
         size = posterior.shape[mode]
         weights = self._weights(size)
-        center = np.sum(weights * posterior.factor(mode), axis=0) / (weights.sum(axis=0) + 1.0)
+        center: Array = np.sum(weights * posterior.factor(mode), axis=0) / (weights.sum(axis=0) + 1.0)
         phi = np.maximum(np.vstack([np.tile(_CORRELATIONS[:, None], len(self.phi)), self.phi]), 0.0)
         forms = self._quadratic(posterior, mode, center, phi) / (1.0 - phi**2) + center**2
         gain = self._logdet(phi, size) - (size + 1) * np.log(np.maximum(forms, 1e-300))
@@ -99,7 +99,7 @@ class Walk:
 
     def _weights(self, size: int) -> Array:
         """Return what each row counts for the mean: sums of the precision's rows, over alpha."""
-        weights = np.tile((1.0 - self.phi) / (1.0 + self.phi), (size, 1))
+        weights: Array = np.tile((1.0 - self.phi) / (1.0 + self.phi), (size, 1))
         if not self.cycle:
             for end in (0, -1):
                 weights[self.order[end]] += self.phi / (1.0 + self.phi)
@@ -107,8 +107,9 @@ class Walk:
 
     def _logdet(self, phi: Array, size: int) -> Array:
         """Return the log determinant of the rows' precision at alpha = 1."""
-        power: Array = -size * np.log(1.0 - phi**2)
-        return power + (2 * np.log(1.0 - phi**size) if self.cycle else np.log(1.0 - phi**2))
+        ends = 2 * np.log(1.0 - phi**size) if self.cycle else np.log(1.0 - phi**2)
+        logdet: Array = ends - size * np.log(1.0 - phi**2)
+        return logdet
 
     def _quadratic(self, posterior: Posterior, mode: int, center: Array, phi: Array) -> Array:
         """Return the expected quadratic form, over (1 - phi^2)."""
@@ -117,9 +118,12 @@ class Walk:
         means = plain[self.order] - center
         total = posterior.squares(mode) - 2 * center * posterior.sums(mode) + size * center**2
         pairs = np.sum(means[1:] * means[:-1], axis=0) + self.cross
+        form: Array = (1 + phi**2) * total - 2 * phi * pairs
         if self.cycle:
-            return (1 + phi**2) * total - 2 * phi * (pairs + means[0] * means[-1])
+            form -= 2 * phi * means[0] * means[-1]
+            return form
         ends = self.order[[0, -1]]
         second = posterior.second[posterior.rows(mode)][ends][:, diagonal_positions(rank)]
         squares = second - plain[ends] ** 2 + means[[0, -1]] ** 2
-        return (1 + phi**2) * total - phi**2 * squares.sum(axis=0) - 2 * phi * pairs
+        form -= phi**2 * squares.sum(axis=0)
+        return form
