@@ -72,7 +72,7 @@ def change_tree(tree: Any, rng: Any) -> Any:
         else:
             out_list[place] = change_tree(tree[place], rng)
         return out_list
-    if isinstance(tree, int | float) and not isinstance(tree, bool) and rng.random() < 0.3:
+    if isinstance(tree, int | float) and not isinstance(tree, bool) and abs(tree) < 2**53 and rng.random() < 0.3:
         return pick(rng, [tree + 1, -tree, tree * 2, tree / 3, float(tree), str(tree), [tree]])
     return hostile(rng)
 
