@@ -72,7 +72,7 @@ def change_tree(tree: Any, rng: Any) -> Any:
         else:
             out_list[place] = change_tree(tree[place], rng)
         return out_list
-    if isinstance(tree, int | float) and not isinstance(tree, bool) and rng.random() < 0.3:
+    if isinstance(tree, int | float) and not isinstance(tree, bool) and abs(tree) < 2**53 and rng.random() < 0.3:
         return pick(rng, [tree + 1, -tree, tree * 2, tree / 3, float(tree), str(tree), [tree]])
     return hostile(rng)
 
@@ -86,13 +86,13 @@ def write_json(tree: Any, rng: Any) -> bytes:
     if way < 0.06:
         return text[:-1] + b', "epsilon": ' + b"9" * 6000 + b"}"
     if way < 0.09:
-        return text.replace(b'"', pick(rng, [b"'", b'\\"', b'"\\u0000', b'"\\ud800']), 1)
+        return bytes(text.replace(b'"', pick(rng, [b"'", b'\\"', b'"\\u0000', b'"\\ud800']), 1))
     if way < 0.11:
         return b"\xef\xbb\xbf" + text
     if way < 0.13:
         return text.decode(errors="replace").encode("utf-16")
     if way < 0.15:
-        return text + pick(rng, [b"\0", b"{}", b"]", b"\n" * 1000])
+        return bytes(text + pick(rng, [b"\0", b"{}", b"]", b"\n" * 1000]))
     return text
 
 
@@ -236,7 +236,7 @@ def make_text(originals: dict[str, bytes], rng: Any) -> bytes:
         rows.append(plain + ([pick(rng, FIELDS)] if rng.random() < 0.05 else []))
     text = end.join(cut.join(row) for row in rows) + pick(rng, [end, "", end * 3, '"', "\x1a"])
     coded = text.encode(pick(rng, ["utf-8"] * 6 + ["utf-16", "utf-8-sig", "utf-7"]), "replace")
-    return coded if rng.random() < 0.9 else coded.replace(b"1", pick(rng, [b"\xff", b"\xed\xa0\x80", b"\0"]), 2)
+    return bytes(coded if rng.random() < 0.9 else coded.replace(b"1", pick(rng, [b"\xff", b"\xed\xa0\x80", b"\0"]), 2))
 
 
 def change_gzip(originals: dict[str, bytes], rng: Any) -> bytes:
@@ -249,16 +249,18 @@ def change_gzip(originals: dict[str, bytes], rng: Any) -> bytes:
     if way == 1:
         return gzip.compress(packed)
     if way == 2:
-        return packed + pick(rng, [b"\0" * 50, b"x", packed[:15], b"\x1f\x8b"])
+        return bytes(packed + pick(rng, [b"\0" * 50, b"x", packed[:15], b"\x1f\x8b"]))
     if way == 3:
-        return packed[:-8] + struct.pack("<II", zlib.crc32(text), pick(rng, [0, 2**32 - 1, len(text) + 1]))
+        return bytes(packed[:-8] + struct.pack("<II", zlib.crc32(text), pick(rng, [0, 2**32 - 1, len(text) + 1])))
     if way == 4:
         flag = int(rng.integers(1, 256))
-        return packed[:3] + bytes([flag]) + packed[4:10] + pick(rng, [b"\xff\xff", b"name\0", b"\0\0"]) + packed[10:]
+        return bytes(
+            packed[:3] + bytes([flag]) + packed[4:10] + pick(rng, [b"\xff\xff", b"name\0", b"\0\0"]) + packed[10:]
+        )
     if way == 5:
         stream = zlib.compressobj(9, zlib.DEFLATED, -15)
         raw = stream.compress(bytes(10**7)) + stream.flush()
         return packed[:10] + raw + struct.pack("<II", zlib.crc32(bytes(10**7)), 10**7)
     if way == 6:
-        return packed[:10] + pick(rng, [b"\6", b"\7", b"\1\0\0\xff\xff", b"\0"]) + packed[11:]
+        return bytes(packed[:10] + pick(rng, [b"\6", b"\7", b"\1\0\0\xff\xff", b"\0"]) + packed[11:])
     return packed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,6 +104,7 @@ def aggregate_files(request: AggregateRequest) -> AggregateResult:
     _check(request)
     groups = _group(request.reports)
     _check_groups(groups)
+    check_file_memory(24 * math.prod(groups[0].mechanism.shape))  # all groups have this shape, which a file declares
     estimates = [mean_of(_stream(group, request.variable), group.mechanism.shape) for group in groups]
     estimate = estimates[0] if len(estimates) == 1 else combine(estimates)
     guarantee = _weakest_guarantee(groups, estimates, request)
