@@ -73,7 +73,7 @@ def test_neighbours_get_the_same_release_or_none(tmp_path: Path, unit: str) -> N
     for rows in (usual, [*usual, *bad], [*bad, *usual[::-1]]):
         kind = tv.PrivateCP if unit == "entry" else tv.UserLevelCP
         tensor = read(tmp_path / "rows.csv", rows, unit=unit, labels=lists)
-        fitted: Any = kind(1, noise_seed=3, random_state=0, **promise).fit(tensor)  # type: ignore[operator]
+        fitted: Any = kind(1, noise_seed=3, random_state=0, **promise).fit(tensor)
         fitted.save(tmp_path / "model.npz")
         seen.add((tmp_path / "model.npz").read_bytes() + str(fitted.guarantee_.to_json()).encode())
     assert len(seen) == 1

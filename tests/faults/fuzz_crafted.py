@@ -217,10 +217,10 @@ def _change_release(world: World) -> Any:
             resealed = rng.random() < 0.6 and isinstance(tree, dict)
             with contextlib.suppress(ValueError, TypeError, RecursionError):
                 tree = seal(tree) if resealed else tree
-            content = crafted.write_json(tree, rng)
-            return b"+" * resealed + name.encode() + b"\n" + content
+            content: bytes = crafted.write_json(tree, rng)
+            return b"+" * int(resealed) + bytes(name.encode()) + b"\n" + content
         change = crafted.change_archive if name == "model.npz" and rng.integers(2) else damage
-        return name.encode() + b"\n" + change(parts[name], rng)
+        return bytes(name.encode()) + b"\n" + bytes(change(parts[name], rng))
 
     return make
 

@@ -97,7 +97,7 @@ def test_the_first_fit_says_that_it_compiles_and_later_ones_do_not(
 ) -> None:
     from numba import njit
 
-    @njit
+    @njit  # type: ignore[untyped-decorator]
     def double(number: float) -> float:
         return 2 * number
 

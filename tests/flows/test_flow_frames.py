@@ -99,14 +99,16 @@ def test_a_day_is_found_however_it_is_written(day: Any, unit: str) -> None:
     labels = np.array(["2024-01-02", "2024-01-03", "2024-01-04"], f"datetime64[{unit}]")
     mode = tv.Mode("day", labels)
     assert mode.encode([day]).tolist() == [1]
-    model = tv.CPModel(factors=([[1.0], [2.0]], [[1.0], [10.0], [100.0]]), modes=(tv.Mode("place"), mode))
+    factors = (np.array([[1.0], [2.0]]), np.array([[1.0], [10.0], [100.0]]))
+    model = tv.CPModel(factors=factors, modes=(tv.Mode("place"), mode))
     assert model.slice({"day": day}).tolist() == [10.0, 20.0]
     assert model.predict_labels({"place": [1], "day": [day]}).tolist() == [20.0]
 
 
 def test_days_that_are_no_labels_are_refused() -> None:
     mode = tv.Mode("day", np.array(["2024-01-02", "2024-01-03"], "datetime64[D]"))
-    for day in ("2024-01-03T12:00", "2024-02-03", "yesterday", 3, None):
+    days: list[Any] = ["2024-01-03T12:00", "2024-02-03", "yesterday", 3, None]
+    for day in days:
         with pytest.raises(tv.InputError, match="does not know"):
             mode.encode([day])
 
@@ -126,7 +128,7 @@ def test_predictions_come_in_the_frame_that_was_chosen(container: str) -> None:
     frame = ratings()
     fitted = fit(frame[MODES], frame["rating"])
     plain = fitted.predict(frame)
-    found = fitted.set_output(predict=container).predict(frame)
+    found: Any = fitted.set_output(predict=container).predict(frame)
     assert list(found.columns) == [*MODES, "rating"]
     np.testing.assert_array_equal(found["rating"].to_numpy(), plain)
     if container == "pandas":
@@ -142,7 +144,7 @@ def test_a_private_fit_keeps_the_names_and_adds_low_and_high() -> None:
     frame = ratings()
     fitted = tv.PrivateCP(1, epsilon=5.0, delta=0.0, unit="value", bounds=(1, 5)).fit(frame[MODES], frame["rating"])
     assert "values of column 'rating'" in fitted.guarantee_.about
-    found = fitted.set_output(predict="pandas").predict(frame, interval=0.9)
+    found: Any = fitted.set_output(predict="pandas").predict(frame, interval=0.9)
     assert list(found.columns) == [*MODES, "rating", "low", "high"]
     assert bool((found["low"] <= found["high"]).all())
 

@@ -167,7 +167,9 @@ def _rank(
     for tensor in known:
         for key, places in zip(*_group(tensor, along), strict=True):
             seen.setdefault(key, []).extend(places)
-    recall, ndcg, ranks = [], [], []
+    recall: list[float] = []
+    ndcg: list[float] = []
+    ranks: list[Array] = []
     for start in range(0, len(rows), _CHUNK):
         scores = _scores(model, rows[start : start + _CHUNK], along)
         for row, found, candidates in zip(rows[start:], links[start:], scores, strict=False):
@@ -178,16 +180,16 @@ def _rank(
             recall.append(measures.recall_at(candidates, positives, k))
             ndcg.append(measures.ndcg_at(candidates, positives, k))
             ranks.append(measures.rank_of(candidates, positives))
-    places = np.concatenate(ranks)
+    found_at = np.concatenate(ranks)
     return Ranked(
         along=model.modes[along].name,
         k=k,
         rows=len(recall),
-        links=len(places),
+        links=len(found_at),
         recall=float(np.mean(recall)),
         ndcg=float(np.mean(ndcg)),
-        mrr=float(np.mean(1 / places)),
-        hits=float(np.mean(places <= k)),
+        mrr=float(np.mean(1 / found_at)),
+        hits=float(np.mean(found_at <= k)),
     )
 
 

@@ -15,6 +15,7 @@ from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import pick_format, read_layout
 from tensorveil.tensor.frames import as_table, table_to_tensor
 from tensorveil.tensor.lists import settle_lists
+from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
 __all__ = ["read_privately"]
@@ -35,7 +36,7 @@ def read_privately(
     shape: Shape = None,
     labels: Mapping[str, Any] | None = None,
     indices: bool = False,
-    modes: Sequence[str] | None = None,
+    modes: Sequence[str | Mode] | None = None,
     value: str | None = None,
     format: str | None = None,  # noqa: A002
     header: bool = True,

@@ -154,7 +154,7 @@ def _choose_users(run: Recommendation, mode: Mode, seen: Any) -> Any:
 
 
 def _mode(model: Any, name: str) -> Mode:
-    found = [mode for mode in model.modes if mode.name == name]
+    found: list[Mode] = [mode for mode in model.modes if mode.name == name]
     if not found:
         raise InputError(
             f"at must name modes of the model, {', '.join(mode.name for mode in model.modes)}; got {name!r}."

@@ -69,7 +69,7 @@ class Task:
         """What an unlisted zero has to count so that zeros are to entries as before some of both were left out."""
         left_out = self.excluded.shape[1] - self.excluded_entries
         entries = self.n_entries / (self.n_entries + self.excluded_entries)
-        return entries * (self.n_zeros + left_out) / max(self.n_zeros, 1)
+        return float(entries * (self.n_zeros + left_out) / max(self.n_zeros, 1))
 
     @property
     def share_listed(self) -> float:

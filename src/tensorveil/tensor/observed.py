@@ -78,8 +78,8 @@ class ObservedTensor:
             columns = checks.as_columns(coords)
             numbers = np.array(checks.as_values(values, columns.shape[1]))
         self._build(columns, numbers, shape, bounds, modes, duplicates, missing, out_of_bounds, out_of_range)
-        self._origin = policies.declare_unlisted(self._origin, unlisted)
-        self._origin = replace(self._origin, listed=any(mode.labels is not None for mode in self._modes))
+        origin = policies.declare_unlisted(self.origin, unlisted)
+        self._origin = replace(origin, listed=any(mode.labels is not None for mode in self._modes))
 
     @classmethod
     def from_columns(

@@ -12,7 +12,7 @@ from tensorveil.kernels.posterior import random_posterior
 from tensorveil.kernels.rows import build_rows
 
 PHI, V, S2, LENGTH = 0.8, 2.0, 0.5, 9
-TIMES = ([1, 2, 6], [], [0, 3, 4, 8])
+TIMES: Any = ([1, 2, 6], [], [0, 3, 4, 8])
 
 
 def lines() -> Any:

@@ -170,7 +170,9 @@ def test_heat_maps_paint_every_cell_once_in_its_colour() -> None:
     for group, cells in zip(groups, (before, part.predicted), strict=True):
         levels = painted(group, cells.shape)
         np.testing.assert_array_equal(levels == LEVELS, np.isnan(cells))
-        scaled = np.clip((cells - part.center) / part.reach, -1, 1) * (LEVELS - 1) / 2 + (LEVELS - 1) / 2
+        away = cells - part.center
+        away = away / np.where(away < 0, part.below, part.above)
+        scaled = np.clip(away, -1, 1) * (LEVELS - 1) / 2 + (LEVELS - 1) / 2
         seen = ~np.isnan(cells)
         assert np.abs(levels[seen] - scaled[seen]).max() <= 0.5 + 1e-9
 

@@ -87,7 +87,7 @@ def test_gradients_of_factors_are_derivatives_of_the_loss_over_all_cells(shape: 
     biases = rng.normal(size=sum(shape))
     starts = np.concatenate([[0], np.cumsum(shape)[:-1]])
     columns = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape)).astype(np.int32)
-    truth = (rng.random(columns.shape[1]) < 0.4).astype(float)
+    truth = np.asarray(rng.random(columns.shape[1]) < 0.4).astype(float)
 
     def linear() -> Any:
         out = np.empty(len(truth))

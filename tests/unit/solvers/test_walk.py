@@ -28,7 +28,7 @@ def joint_precision(walk: Walk) -> Any:
     out = np.zeros((SIZE, RANK, SIZE, RANK))
     for r in range(RANK):
         within = precision_of(PHI[r], ALPHA[r], SIZE, walk.cycle)
-        out[np.ix_(walk.order, [r], walk.order, [r])] = within[:, None, :, None]
+        out[np.ix_(walk.order, np.array([r]), walk.order, np.array([r]))] = within[:, None, :, None]
     return out.reshape(SIZE * RANK, SIZE * RANK)
 
 
