@@ -73,6 +73,19 @@ class Belief:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """Of a table: those that are at least as fine, with entries per cell over its own; its crowd; rows of its modes.
+
+    Rows are counted as if they were even.
+    """
+
+    finer: list[tuple[Modes, float]]
+    groups: list[tuple[float, float]]
+    typical: float
+    rows: list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """The public facts: sizes, entries, how they crowd in tables that may be measured, parameters of a model.
 
@@ -92,6 +105,19 @@ class Layout:
     def count(self, modes: Modes) -> float:
         """Return how many entries the cell of an average entry has."""
         return 1.0 if modes == self.values else self.crowds[modes].typical
+
+    @cached_property
+    def _facts(self) -> dict[Modes, _Facts]:
+        return {modes: self._list_facts(modes, crowd) for modes, crowd in self.crowds.items()}
+
+    def _list_facts(self, modes: Modes, crowd: Crowd) -> _Facts:
+        finer = [table for table in (*self.crowds, self.values) if set(modes) <= set(table)]
+        return _Facts(
+            finer=[(table, self.count(table) / self.count(modes) if table != modes else 1.0) for table in finer],
+            groups=list(zip(crowd.weights.tolist(), crowd.counts.tolist(), strict=True)),
+            typical=crowd.typical,
+            rows=[self.n_entries / self.crowds[(mode,)].typical for mode in modes],
+        )
 
     def explain(
         self, precisions: Mapping[Modes, float], belief: Belief, kept: float = 1.0, *, certain: bool = False
@@ -118,23 +144,20 @@ class Layout:
     def _explain_table(
         self, modes: Modes, precisions: Mapping[Modes, float], effect: float, rest: float, certain: bool
     ) -> float:
+        facts = self._facts[modes]
         # One over the noise of a cell's sum, by entry of the cell: cells of finer tables are added up.
-        seen = sum(
-            precision * (self.count(table) / self.count(modes) if table != modes else 1.0)
-            for table, precision in precisions.items()
-            if set(modes) <= set(table)
-        )
-        if seen == 0:
+        seen = 0.0
+        for table, ratio in facts.finer:
+            seen += precisions.get(table, 0.0) * ratio
+        if seen == 0.0:
             return 0.0
-        crowd = self.crowds[modes]
+        dense = 0.0
+        for weight, count in facts.groups:
+            dense += weight * effect * effect / (effect + 1.0 / (seen * count * count) + rest / count)
         if len(modes) == 1:
-            noises = 1.0 / (seen * crowd.counts**2) + rest / crowd.counts
-            return float(crowd.weights @ (effect * effect / (effect + noises)))
-        dense = float(
-            crowd.weights @ (effect * effect / (effect + 1.0 / (seen * crowd.counts**2) + rest / crowd.counts))
-        )
-        noise = 1.0 / (seen * crowd.typical) + rest  # by entry
-        one, other = (self.n_entries / self.crowds[(mode,)].typical for mode in modes)  # rows, as if they were even
+            return dense
+        noise = 1.0 / (seen * facts.typical) + rest  # by entry
+        one, other = facts.rows
         clear = self.n_entries * effect / _DIRECTIONS / (noise * math.sqrt(one * other))
         found = 1.0 if certain else _find(clear, *_PAIRS_FOUND)
         return max(_DENSE * dense, found * _shrink(effect, _ALONG * noise * (one + other) / self.n_entries))

@@ -90,35 +90,34 @@ class Shape:
 
     def interval(self, low: float, high: float) -> Interval:
         """Tell what clipping to an interval does."""
+        return self._intervals(np.array([low]), np.array([high]))[0]
+
+    def _intervals(self, lows: Array, highs: Array) -> list[Interval]:
+        """Tell what clipping to each of these intervals does."""
+        low, high = lows[:, None], highs[:, None]
         clipped = np.clip(self.middles, low, high)
         off = self.middles - clipped
-        mean, mean_clipped, mean_off = (float(self.masses @ each) for each in (self.middles, clipped, off))
+        mean, mean_clipped, mean_off = float(self.masses @ self.middles), clipped @ self.masses, off @ self.masses
         variance = max(self.variance, 1e-300)
-        slope = float(self.masses @ ((self.middles - mean) * (clipped - mean_clipped))) / variance
-        inside = float(self.masses[(self.middles > low) & (self.middles < high)].sum())
-        slope = float(np.sqrt(slope * max(inside, slope)))
-        lost = float(self.masses @ off**2) - mean_off**2
-        kept = max(1.0 - _LOST * lost / variance, 0.0)
-        taken = float(self.masses @ np.abs(off))
-        square = float(self.masses @ (clipped - 0.5 * (low + high)) ** 2) / (0.5 * (high - low)) ** 2
-        return Interval(
-            low=low, high=high, slope=slope, shift=mean_clipped - slope * mean, kept=kept, taken=taken,
-            square=min(square, 1.0),
+        slope = ((self.middles - mean) * (clipped - mean_clipped[:, None])) @ self.masses / variance
+        inside = ((self.middles > low) & (self.middles < high)) @ self.masses
+        slope = np.sqrt(slope * np.maximum(inside, slope))
+        kept = np.maximum(1.0 - _LOST * (off**2 @ self.masses - mean_off**2) / variance, 0.0)
+        square = (clipped - 0.5 * (low + high)) ** 2 @ self.masses / (0.5 * (highs - lows)) ** 2
+        numbers = zip(
+            lows, highs, slope, mean_clipped - slope * mean, kept, np.abs(off) @ self.masses, np.minimum(square, 1.0),
+            strict=True,
         )  # fmt: skip
+        names = ("low", "high", "slope", "shift", "kept", "taken", "square")
+        return [Interval(**dict(zip(names, map(float, each), strict=True))) for each in numbers]
 
     def best_interval(self, gain: Callable[[Interval], float]) -> Interval:
         """Return the interval with the largest gain."""
         there = np.flatnonzero(self.masses > 0)
-        ends = [float(edge) for edge in self.edges[there[0] : there[-1] + 2]]
-        best: tuple[float, Interval] | None = None
-        for first, low in enumerate(ends):
-            for high in ends[first + 1 :]:
-                interval = self.interval(low, high)
-                if interval.slope >= _LEAST_SLOPE:
-                    found = gain(interval)
-                    if best is None or found > best[0]:
-                        best = (found, interval)
-        return best[1] if best is not None else self.interval(ends[0], ends[-1])
+        ends = self.edges[there[0] : there[-1] + 2]
+        first, second = np.triu_indices(len(ends), 1)
+        found = [each for each in self._intervals(ends[first], ends[second]) if each.slope >= _LEAST_SLOPE]
+        return max(found, key=gain) if found else self.interval(float(ends[0]), float(ends[-1]))
 
 
 def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:

@@ -69,7 +69,7 @@ def cp_factors(found: Spectrum, rank: int, rng: np.random.Generator) -> tuple[Ar
     """Return factors of the components that the core shows, at most ``rank``, their scale shared evenly."""
     sizes = found.core.shape
     rank = min(rank, max(sizes), int(np.prod(sizes)) // max(sizes))
-    small = min((_small_cp(found.core, rank, rng) for _ in range(_CORE_STARTS)), key=lambda fit: fit[0])[1]
+    small = _small_cp(found.core, rank, rng)
     lengths = np.stack([np.sqrt(np.sum(factor**2, axis=0)) for factor in small]) + 1e-300
     common = np.exp(np.log(lengths).mean(axis=0))
     # A basis has columns of unit length, so factors of a large mode are small: balance per row, not per column.
@@ -153,23 +153,31 @@ def _project(columns: Array, values: Array, bases: list[Array]) -> Array:
     )
 
 
-def _small_cp(core: Array, rank: int, rng: np.random.Generator) -> tuple[float, list[Array]]:
-    """Fit a small dense tensor by alternating least squares with a little ridge; return its error and factors."""
+def _small_cp(core: Array, rank: int, rng: np.random.Generator) -> list[Array]:
+    """Fit a small dense tensor by alternating least squares with a little ridge, from several starts side by side.
+
+    Return the factors of the fit with the least error.
+    """
     modes = range(core.ndim)
     scale = float(np.sqrt(np.mean(core**2))) or 1.0
     target = core / scale
-    factors: list[Array] = [rng.standard_normal((size, rank)) for size in core.shape]
+    starts = [[rng.standard_normal((size, rank)) for size in core.shape] for _ in range(_CORE_STARTS)]
+    factors: list[Array] = [np.stack(each) for each in zip(*starts, strict=True)]
     unfoldings = [np.moveaxis(target, m, 0).reshape(core.shape[m], -1) for m in modes]
+    unit = np.eye(rank)
     for sweep in range(_CORE_SWEEPS):
         ridge = 0.1 ** min(1 + sweep / 10, 2)
         for m in modes:
-            product = np.ones((1, rank))
+            product = np.ones((_CORE_STARTS, 1, rank))
             for other in modes:
                 if other != m:
-                    product = (product[:, None, :] * factors[other][None, :, :]).reshape(-1, rank)
-            gram = product.T @ product
-            gram += ridge * (np.trace(gram) / rank + 1e-12) * np.eye(rank)
-            factors[m] = np.linalg.solve(gram, (unfoldings[m] @ product).T).T
-        error = float(np.sum((unfoldings[m] - factors[m] @ product.T) ** 2))
-    factors[0] *= scale
-    return error, factors
+                    product = product[:, :, None, :] * factors[other][:, None, :, :]
+                    product = product.reshape(_CORE_STARTS, -1, rank)
+            gram = product.transpose(0, 2, 1) @ product
+            weight = ridge * (np.trace(gram, axis1=1, axis2=2) / rank + 1e-12)
+            right = (unfoldings[m] @ product).transpose(0, 2, 1)
+            factors[m] = np.linalg.solve(gram + weight[:, None, None] * unit, right).transpose(0, 2, 1)
+    errors = np.sum((unfoldings[-1] - factors[-1] @ product.transpose(0, 2, 1)) ** 2, axis=(1, 2))
+    found = [factor[int(np.argmin(errors))] for factor in factors]
+    found[0] = found[0] * scale
+    return found

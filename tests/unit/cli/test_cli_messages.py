@@ -37,10 +37,10 @@ def test_settings_become_options(library: Any, shell: Any) -> None:
 def test_the_options_exist() -> None:
     from tensorveil.cli.audit import audit
     from tensorveil.cli.complete import complete
+    from tensorveil.cli.evaluate import evaluate
     from tensorveil.cli.perturb import perturb
     from tensorveil.cli.plan import plan
 
-    known = {
-        option for verb in (audit, complete, perturb, plan) for parameter in verb.params for option in parameter.opts
-    }
+    verbs = (audit, complete, evaluate, perturb, plan)
+    known = {option for verb in verbs for parameter in verb.params for option in parameter.opts}
     assert set(OPTIONS.values()) <= known
