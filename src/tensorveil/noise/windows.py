@@ -81,14 +81,14 @@ def best_width(epsilon: Fraction, last: int, square: float = 1.0) -> int:
 
     ``square`` is the mean square of the values, as a share of that at the ends: by default the worst that there is.
     """
-    widths, variances = _variances(float(epsilon), last, square)
+    widths, variances = _variances(float(epsilon), last, square, 2000)
     return int(widths[np.argmin(variances)])
 
 
-def _variances(epsilon: float, last: int, square: float) -> tuple[Array, Array]:
-    """Return widths that may be the best, and the variances of answers with them."""
+def _variances(epsilon: float, last: int, square: float, most: int) -> tuple[Array, Array]:
+    """Return widths that may be the best, at most so many, and the variances of answers with them."""
     guess = last * math.exp(-0.5 * epsilon)
-    widths = np.unique(np.clip(np.rint(np.geomspace(max(0.3 * guess, 1), 3 * guess + 2, 2000)), 1, last))
+    widths = np.unique(np.clip(np.rint(np.geomspace(max(0.3 * guess, 1), 3 * guess + 2, most)), 1, last))
     rest = 1 / (1 + math.exp(min(epsilon, 700.0)) * widths / last)
     gain = 1 / (1 - rest - widths * rest / last)
     a, b = window_moments(last, widths, gain, rest)
@@ -169,7 +169,7 @@ def window_noise(epsilon: float, square: float) -> float:
     if epsilon < SMALLEST_WINDOWED:  # the limit, where the window is as wide as the grid
         return 4.0 / (3.0 * epsilon**2)
     last = fine_grid(Fraction(epsilon)) - 1
-    return max(float(_variances(epsilon, last, square)[1].min()), _ROUNDING) / last**2
+    return max(float(_variances(epsilon, last, square, 200)[1].min()), _ROUNDING) / last**2
 
 
 def fine_grid(epsilon: Fraction) -> int:
