@@ -39,6 +39,7 @@ from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.given import VALUE, arrays_to_tensor
 from tensorveil.tensor.options import FrameOptions
+from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor
 
 
 class Savable(Protocol):
@@ -329,6 +330,8 @@ def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) ->
         if values is not None:
             raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
         return tensor
+    if isinstance(tensor, StoredTensor):
+        raise InputError(NOT_IN_MEMORY)
     return arrays_to_tensor(tensor, values, rules)
 
 
