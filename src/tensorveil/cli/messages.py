@@ -58,6 +58,7 @@ FLAGS = {
     "max_cells": "--max-cells",
     "max_memory": "--max-memory",
     "part_rows": "--part-rows",
+    "engine must be": "--engine must be",
     "trust_network=True": "--trust-network",
     "with a workdir": "with --workdir",
     "Pass labels=True to encode labels.": "Leave --indices out, or give --labels MODE=FILE.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, runtime_checkable
@@ -17,7 +19,6 @@ from tensorveil.tensor.stored import Part, StoredTensor, StoreError
 __all__ = ["Engine", "find_engine", "sum_over_parts"]
 
 _PROBLEMS: Final = {MISSING: "missing", CHANGED: "changed", UNSOUND: "unsound"}
-_LOOPBACK: Final = ("localhost", "::1", "[::1]")
 
 
 @runtime_checkable
@@ -103,7 +104,9 @@ def _spark() -> Any:
 
 def is_loopback(host: str) -> bool:
     """Tell whether a host is this machine, to which nobody else can connect under this name."""
-    return host in _LOOPBACK or host.startswith("127.")
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def group_parts(parts: Sequence[Part], tasks: int) -> list[Sequence[Part]]:
