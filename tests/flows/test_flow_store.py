@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.csv
 import pytest
 
 from tensorveil.cli.main import run
@@ -55,7 +57,12 @@ def test_from_a_file_to_a_store_to_a_release(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["complete", "STORE", "-o", "r", "--bounds", "1", "5"], "--unit slice:MODE"),
+        (["complete", "STORE", "-o", "r", "--epsilon", "1", "--bounds", "1", "5", "--unit", "value"], "slice:MODE"),
+        (["complete", "STORE", "-o", "r", "--no-fill"], "--no-report"),
+        (["complete", "STORE", "-o", "r", "--no-report"], "--at FILE"),
+        (["complete", "STORE", "-o", "r", "--no-report", "--no-fill"], "--solver als"),
+        (["complete", "STORE", "-o", "r", "--no-report", "--no-fill", "--solver", "als"], "'film' is missing"),
+        (["complete", "STORE", "-o", "r", "--engine", "loop"], "for private fits"),
         (["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--value", "x"], "how its files were"),
         (
             ["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--diagnostics", "d"],
@@ -134,3 +141,23 @@ def test_a_command_that_is_killed_goes_on(tmp_path: Path) -> None:
     assert len(Ledger.open(ledger).entries()) == 1
     assert {path.name: path.read_bytes() for path in rounds.glob("*.state") if path.name in kept} == kept
     assert load_release(tmp_path / "out")[1].private
+
+
+def test_an_open_fit_on_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_table(tmp_path / "ratings.csv", indices=True)
+    asked = ["--order", "user,film", "--value", "rating", "--indices", "--part-rows", "50", "--duplicates", "mean"]
+    assert run(["store", str(path), "-o", str(tmp_path / "STORE"), *asked]) == 0
+    (tmp_path / "at.csv").write_text("user,film\n3,0\n3,8\n")
+    options = ["--solver", "als", "--rank", "2", "--no-report", "--at", str(tmp_path / "at.csv")]
+    options += ["--filled-format", "csv"]
+    files = ["--value", "rating", "--indices", "--duplicates", "mean"]
+    assert run(["complete", str(tmp_path / "STORE"), "-o", str(tmp_path / "one"), *options]) == 0
+    assert run(["complete", str(path), "-o", str(tmp_path / "two"), *options, *files]) == 0
+    capsys.readouterr()
+    tables = [pyarrow.csv.read_csv(tmp_path / name / "filled.csv") for name in ("one", "two")]
+    assert tables[0].column_names == tables[1].column_names == ["user", "film", "rating"]
+    predictions = [table.column("rating").to_numpy() for table in tables]
+    np.testing.assert_allclose(predictions[0], predictions[1], rtol=1e-6)
+    facts = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two")]
+    assert facts[0]["data"] == facts[1]["data"]
+    assert facts[0]["fit"]["train_rmse"] == pytest.approx(facts[1]["fit"]["train_rmse"], rel=1e-6)

@@ -191,7 +191,7 @@ def complete(
         check_interval(private, writing)
     listed = bool(reading.labels)
     if Path(file).is_dir():
-        listed = _check_store(file, fit, private, reading)
+        listed = _check_store(file, fit, private, engines, reading)
     elif engines.given:
         raise click.UsageError(f"{', '.join(engines.given)}: for stores, which `tensorveil store` makes of files.")
     if private.epsilon is not None:
@@ -202,15 +202,19 @@ def complete(
         _complete_openly(_open_run(file, fit, writing, open_only, reading), as_json=as_json)
 
 
-def _check_store(file: str, fit: FitOptions, private: PrivateOptions, reading: ReadingOptions) -> bool:
+def _check_store(
+    file: str, fit: FitOptions, private: PrivateOptions, engines: EngineOptions, reading: ReadingOptions
+) -> bool:
     """Refuse what a store cannot be asked; tell whether it has public lists of labels."""
     from tensorveil.tensor.stored import StoredTensor
 
-    if private.epsilon is None or private.unit_kind != "slice":
+    if private.epsilon is not None and private.unit_kind != "slice":
         raise click.UsageError(
-            "a store takes --epsilon and --unit slice:MODE: other fits need all entries in memory. Give the files "
+            "a store takes --unit slice:MODE: private fits for other units need all entries in memory. Give the files "
             "themselves, if they fit."
         )
+    if private.epsilon is None and engines.given:
+        raise click.UsageError(f"{', '.join(engines.given)}: for private fits. Others work on a store here, by als.")
     if reading.given or fit.duplicates is not None or fit.missing is not None:
         raise click.UsageError(
             "a store knows how its files were read: leave out --modes, --value, --labels, --indices and the like, "

@@ -46,6 +46,7 @@ FLAGS = {
     "labels=False": "--indices",
     "indices=True": "--indices",
     "force=True": "--force",
+    "report=False": "--no-report",
     "header=False": "--no-header",
     "filling=None": "--no-fill",
     "accept_delta=True": "--accept-delta",

@@ -41,7 +41,7 @@ class DaskEngine:
         _check_address(address, trust_network)
         client = None
         with contextlib.suppress(OSError, ValueError, TypeError):
-            client = Client(address, timeout="30s", set_as_default=False)
+            client = Client(address, set_as_default=False)
         if client is None:
             raise InputError("engine: no Dask scheduler answers at this address. Check it, and its certificates.")
         try:

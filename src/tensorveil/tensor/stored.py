@@ -190,6 +190,13 @@ class StoredTensor:
             columns, values, self.shape, self.bounds, self.modes, duplicates="keep"
         ).with_origin(self.origin)
 
+    def read_columns(self, mode: str, part: Part) -> tuple[IntArray, FloatArray]:
+        """Read one part's columns (order, n) and values, after its digest was compared; indices beyond are refused."""
+        columns, values = read_part(self.folder / part.file, part, self.axis(mode), self.column_names)
+        if (columns < 0).any() or (columns.max(axis=1) >= self.shape).any() or not np.isfinite(values).all():
+            raise StoreError("unsound")
+        return columns, values
+
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns of every part: the modes, then the value."""
