@@ -21,6 +21,7 @@ BATCH = 1 << 20
 FILES = 4
 PER_USER = 50
 ITEMS, DAYS = 20_000, 100
+SWEEPS = 5
 
 
 def generate(folder: Path, entries: int) -> None:
@@ -84,6 +85,31 @@ def stage(name: str, folder: Path, entries: int, memory: str, method: str, threa
         del table
         found = {"read_s": time.time() - start}
         found["digest"] = _digest(fit.fit(read), folder)
+    elif name == "orders":
+        set_memory_limit(memory)
+        order = ["user", "item", "day"]
+        shape = (users, ITEMS, DAYS)
+        stored = tv.write_store(
+            files, folder / "orders", order=order, indices=True, shape=shape, duplicates="first", force=True
+        )
+        size = sum(path.stat().st_size for path in (folder / "orders").rglob("*.parquet"))
+        found = {"bytes_per_entry": size / stored.n_entries, "kept": stored.n_entries}
+    elif name.startswith("als"):
+        if name == "als":
+            set_memory_limit(memory)
+            data = tv.StoredTensor.open(folder / "orders")
+        else:
+            import pyarrow.parquet as pq
+
+            table = pq.read_table(files)
+            data = tv.ObservedTensor.from_frame(table, labels=False, shape=(users, ITEMS, DAYS), duplicates="first")
+            del table
+        opened, used = time.time() - start, time.process_time() - cpu
+        als = tv.CP(16, solver="als", sweeps=SWEEPS, tol=0.0, random_state=0, threads=threads).fit(data)
+        fitted_s, fitted_cpu = time.time() - start - opened, time.process_time() - cpu - used
+        found = {"open_s": opened, "fit_s": fitted_s, "fit_cpu_s": fitted_cpu}
+        found["ns_per_entry_and_sweep"] = fitted_s / SWEEPS / data.n_entries * 1e9
+        found["error"] = als.history_[-1].train_error
     else:
         set_memory_limit(memory)
         found = {"digest": _digest(fit.fit(tv.StoredTensor.open(folder / "store"), engine=engine), folder)}

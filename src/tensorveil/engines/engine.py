@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.engines.task import CHANGED, FAILED, MEMORY, MISSING, OK, UNSOUND, VERSION, describe_parts, make_public
+from tensorveil.engines.task import CHANGED, FAILED, MEMORY, MISSING, OK, UNSOUND, VERSION, make_public, name_parts
 from tensorveil.errors import InputError, MemoryLimitError, MissingDependencyError, TensorveilError
 from tensorveil.rounds import Recipe, State
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError
@@ -135,7 +135,7 @@ def sum_over_parts(
     if not parts:
         return np.zeros(size, np.int64)
     # A few tasks per worker: enough to even out their lengths, and not a sum of its own for every part.
-    tasks = [describe_parts(stored, group) for group in group_parts(parts, 4 * engine.workers)]
+    tasks = [name_parts(stored, group) for group in group_parts(parts, 4 * engine.workers)]
     public = make_public(stored, mode, threads=engine.threads, recipe=recipe, state=state)
     problem: TensorveilError | None = None
     try:

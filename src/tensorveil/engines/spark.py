@@ -44,7 +44,7 @@ class SparkEngine:
         """Start or reach Spark: "local[4]", "spark://head:7077", "sc://head:15002"; None for what is configured."""
         # Workers on this machine must find the packages of this process, not those of another Python.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        session = None
+        running, session = SparkSession.getActiveSession(), None
         with contextlib.suppress(Exception):
             builder: Any = SparkSession.builder.appName("tensorveil")
             if master is not None:
@@ -56,9 +56,10 @@ class SparkEngine:
                 "such as spark:local[4], spark:spark://HOST:7077 or, for Spark Connect, spark:sc://HOST:15002."
             )
         try:
-            return cls(session, trust_network=trust_network, owned=True)
+            return cls(session, trust_network=trust_network, owned=running is None)
         except BaseException:
-            session.stop()
+            if running is None:
+                session.stop()
             raise
 
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:

@@ -19,7 +19,7 @@ from tensorveil.rounds.recipe import Recipe
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part
 
-__all__ = ["CODES", "add_answers", "describe_parts", "make_public", "read_answer", "run_task"]
+__all__ = ["CODES", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
 
 OK, MISSING, CHANGED, UNSOUND, MEMORY, FAILED, VERSION = range(7)
 CODES: Final = {"missing": MISSING, "changed": CHANGED, "unsound": UNSOUND}
@@ -40,7 +40,7 @@ def make_public(stored: StoredTensor, mode: str, *, threads: int | None, recipe:
     return json.dumps(facts).encode() + b"\n" + (b"" if state is None else state.to_bytes())
 
 
-def describe_parts(stored: StoredTensor, parts: Sequence[Part]) -> str:
+def name_parts(stored: StoredTensor, parts: Sequence[Part]) -> str:
     """Return where some parts are, and what must be found there."""
     return json.dumps(
         [[str(stored.folder / part.file), part.rows, part.first, part.last, part.sha256] for part in parts]

@@ -183,3 +183,22 @@ def test_engines_are_for_stores_and_have_names(tmp_path: Path) -> None:
 def test_one_engine_for_many_fits(tmp_path: Path) -> None:
     stored, engine = make_store(tmp_path, ratings()), Loop(threads=1)
     assert len({digest(estimator().fit(stored, engine=engine), tmp_path) for _ in range(2)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModuleNotFoundError("No module named 'tensorveil'"), "lack the package"),
+        (RuntimeError("PYTHON: No module named 'tensorveil', user 17 rated 4.5"), "lack the package"),
+        (RuntimeError("user 17 rated 4.5"), r"gave up \(RuntimeError\)"),
+    ],
+)
+def test_what_a_cluster_raises_is_told_by_its_kind(tmp_path: Path, error: Exception, words: str) -> None:
+    class Broken(Loop):
+        def run(self, tasks: Any, public: bytes) -> bytes:
+            raise error
+
+    with pytest.raises(InputError, match=words) as caught:
+        estimator().fit(make_store(tmp_path, ratings()), engine=Broken())
+    assert "17" not in str(caught.value)
+    assert caught.value.__cause__ is None
