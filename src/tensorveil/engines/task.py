@@ -90,7 +90,8 @@ def _run(parts: Sequence[Any], public: bytes) -> bytes:
 def mark_machine(state: State) -> bytes:
     """Return a mark that machines share only if they compute alike.
 
-    It stands for the processor, the libraries, and what these make of a state. Compiled code is made for the processor at hand, and linear algebra chooses its own by it.
+    It stands for the processor, the libraries, and what these make of a state: compiled code is made for the processor
+    at hand, and linear algebra chooses its own by it.
     """
     covariance = state[TASTE_COVARIANCE]
     numbers = np.concatenate([np.linalg.inv(covariance), np.linalg.cholesky(covariance)])
