@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,8 +112,8 @@ class Released:
         }
 
 
-def release_privately(run: PrivateRun) -> Released:
-    """Check, read, fit (which charges the ledger first), release.
+def release_privately(run: PrivateRun, *, progress: Callable[[int, int], None] | None = None) -> Released:
+    """Check, read, fit (which charges the ledger first), release; ``progress`` follows the rounds on a store.
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
@@ -152,8 +153,9 @@ def release_privately(run: PrivateRun) -> Released:
                 assert isinstance(estimator, UserLevelCompletion)
                 fill = None
                 fitted = estimator.fit(
-                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network
-                )
+                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network,
+                    progress=progress,
+                )  # fmt: skip
                 charged = fitted.release_id_
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."

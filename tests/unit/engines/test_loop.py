@@ -198,6 +198,12 @@ def test_engines_are_for_stores_and_have_names(tmp_path: Path) -> None:
         estimator(unit="slice:day").fit(stored)
 
 
+def test_progress_is_told_after_every_round(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    estimator(method="biases").fit(make_store(tmp_path, ratings()), progress=lambda *done: seen.append(done))
+    assert seen == [(k, 4) for k in (1, 2, 3, 4)]
+
+
 def test_one_engine_for_many_fits(tmp_path: Path) -> None:
     stored, engine = make_store(tmp_path, ratings()), Loop(threads=1)
     assert len({digest(estimator().fit(stored, engine=engine), tmp_path) for _ in range(2)}) == 1
