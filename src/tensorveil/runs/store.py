@@ -6,8 +6,12 @@ import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.memory import memory_limit
@@ -62,8 +66,8 @@ def write_store(
     order
         The mode, or modes, that entries are to be ordered by. A user-level fit needs the order of its protected mode.
     unit, bounds, shape, labels, indices
-        Private files: as for `read_privately`. Others: ``bounds`` refuse values outside, and modes have indices, or
-        public lists of labels.
+        Private files: as for `read_privately`. Others: ``bounds`` refuse values outside; labels that occur are
+        numbered as `read` numbers them, in a first pass over the files, and kept in memory.
     modes, value, format, header
         As for `read`.
     duplicates, missing
@@ -135,5 +139,53 @@ def _read_openly(
         raise InputError("shape by name is for private files. Give the sizes in the order of the modes.")
     options = {"bounds": bounds, "shape": shape, "missing": missing}
     rules = {name: given for name, given in options.items() if given is not None}
+    found = None if indices else _number_labels([Path(path) for path in paths], format, layout, rules)
+    numbered = replace(layout, modes=found or modes)
     for path in paths:
-        yield from read_blocks(Path(path), format, layout, rules)
+        for block in read_blocks(Path(path), format, numbered, rules):
+            # What was numbered by who occurs stays so, though it looks like a list by now.
+            yield block if found is None else block.with_origin(replace(block.origin, numbered=True, listed=False))
+
+
+def _number_labels(
+    paths: Sequence[Path],
+    name: str | None,
+    layout: Layout,
+    rules: dict[str, Any],
+) -> list[str | Mode] | None:
+    """Pass over all files for the labels that occur, sorted; None where there is nothing to number by them.
+
+    Labels are in memory; entries are not.
+    """
+    from tensorveil.tensor.files.formats import pick_format, read_guarded
+    from tensorveil.tensor.frames import choose_columns, stored_description
+    from tensorveil.tensor.labels import encode_column
+
+    seen: dict[str, Any] = {}
+    kinds: dict[str, Any] = {}
+    names: list[str] = []
+    for path in paths:
+        picked = pick_format(path, name)
+        if picked.cut is None:
+            return None
+        tables = picked.cut(path, layout, rules)
+        while (table := read_guarded(partial(next, tables, None), picked.name)) is not None:
+            if layout.modes is None and layout.value is None and stored_description(table.schema) is not None:
+                return None  # which brings its own numbering
+            names, _ = choose_columns(table.column_names, layout.modes, layout.value)
+            given = {mode.name for mode in layout.modes or () if isinstance(mode, Mode)}
+            for each in names if table.num_rows else ():
+                if each in layout.lists or each in given:
+                    continue
+                column = table.column(each).drop_null()
+                if not len(column):
+                    continue
+                fresh = encode_column(column, f"column {each!r}", None, np.empty(len(column), np.int32))
+                if kinds.setdefault(each, fresh.dtype.kind) != fresh.dtype.kind:
+                    raise InputError(
+                        "labels of a mode must be of one kind in all files and rows: all text, all numbers or all "
+                        "dates. Write the files as Parquet, or give public lists of labels."
+                    )
+                seen[each] = fresh if each not in seen else np.unique(np.concatenate([seen[each], fresh]))
+    modes: list[str | Mode] = list(layout.modes or names)
+    return [Mode.from_trusted(mode, seen[mode]) if isinstance(mode, str) and mode in seen else mode for mode in modes]

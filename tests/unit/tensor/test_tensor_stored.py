@@ -171,11 +171,33 @@ def test_duplicates_of_open_files(tmp_path: Path) -> None:
         assert stored.origin.duplicates == rule
 
 
-def test_labels_that_occur_are_refused_and_say_what_to_do(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"user": ["a"], "film": ["b"], "value": [1.0]}), tmp_path / "one.parquet")
-    pq.write_table(pa.table({"user": ["c"], "film": ["b"], "value": [1.0]}), tmp_path / "two.parquet")
-    with pytest.raises(InputError, match="public lists of labels, or indices"):
-        tv.write_store([tmp_path / "one.parquet", tmp_path / "two.parquet"], tmp_path / "store", order="user")
+def test_labels_that_occur_are_numbered_as_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    cells = np.stack(np.unravel_index(rng.choice(40 * 12, 200, replace=False), (40, 12)), axis=1)
+    lines = [f"user {u},{100 - f},{(u + f) % 5}" for u, f in cells.tolist()]
+    (tmp_path / "whole.csv").write_text("\n".join(["user,film,value", *lines]))
+    for k in range(2):
+        (tmp_path / f"{k}.csv").write_text("\n".join(["user,film,value", *lines[k::2]]))
+    monkeypatch.setattr(text, "BLOCK", 300)
+    stored = tv.write_store([tmp_path / "0.csv", tmp_path / "1.csv"], tmp_path / "store", order=["user", "film"])
+    whole = tv.read(tmp_path / "whole.csv")
+    assert stored.modes == whole.modes
+    assert (stored.shape, stored.bounds) == (whole.shape, whole.bounds)
+    assert rows_of(stored.load()) == rows_of(whole)
+    assert stored.origin == whole.origin
+    promise: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "unit": "slice:user", "bounds": (0, 5), "shape": (40, 12)}
+    with pytest.raises(InputError, match="numbered by those that occur"):
+        tv.UserLevelCP(1, **promise).fit(stored)
+    fits = [tv.CP(2, solver="als", sweeps=2, random_state=0).fit(data) for data in (whole, stored)]
+    assert fits[1].model_.modes == whole.modes
+    np.testing.assert_allclose(fits[0].model_.factors[0], fits[1].model_.factors[0], atol=1e-9)
+
+
+def test_labels_of_two_kinds_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("user,film,value\n1,A,3\n")
+    (tmp_path / "b.csv").write_text("user,film,value\nann,A,3\n")
+    with pytest.raises(InputError, match="of one kind"):
+        tv.write_store([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "store", order="user")
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
