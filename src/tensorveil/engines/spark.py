@@ -159,6 +159,5 @@ def _remote_host(session: SparkSession) -> tuple[str, bool] | None:
     if "connect" not in type(session).__module__:
         return None
     client: Any = session.client
-    builder = getattr(client, "_builder", None)
-    host = str(getattr(builder, "host", None) or getattr(client, "host", ""))
-    return host.rsplit(":", 1)[0], bool(getattr(builder, "secure", False))
+    builder = getattr(client, "_builder", None)  # without one, nothing is known, and nothing is trusted
+    return str(getattr(builder, "host", "")).strip("[]"), bool(getattr(builder, "secure", False))

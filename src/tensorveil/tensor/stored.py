@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -45,6 +46,7 @@ __all__ = [
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
+_IN_FOLDER: Final = re.compile(r"by-[0-9]+/[0-9]+\.parquet")
 # What a store cannot say of its entries without reading all of them, and what to do instead.
 NOT_IN_MEMORY = (
     "this needs all entries in memory, and a StoredTensor keeps them on disk. Load them, if they fit: stored.load(). "
@@ -287,8 +289,10 @@ def read_part(path: Path, part: Part, axis: int, names: Sequence[str]) -> tuple[
         raise StoreError("changed")
     table = None
     with contextlib.suppress(pa.ArrowException, OSError):  # whose text may hold pieces of the file
-        table = pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
-    if table is None or tuple(table.column_names) != tuple(names) or table.num_rows != part.rows:
+        file = pq.ParquetFile(pa.BufferReader(content))
+        if file.metadata.num_rows == part.rows and tuple(file.schema_arrow.names) == tuple(names):
+            table = file.read(use_threads=False)
+    if table is None or table.num_rows != part.rows:
         raise StoreError("unsound")
     del content
     kinds = [column.type for column in table.columns]
@@ -355,6 +359,8 @@ def _from_facts(folder: Path, facts: Mapping[str, Any], digest: str) -> StoredTe
     if not orders or any(type(each) is not int for each in (facts["entries"], *counts)):
         raise ValueError
     if facts["dtype"] not in ("float32", "float64"):
+        raise ValueError
+    if not all(_IN_FOLDER.fullmatch(part.file) for parts in orders.values() for part in parts):
         raise ValueError
     if any(m.labels is not None and len(m.labels) != size for m, size in zip(modes, shape, strict=True)):
         raise ValueError

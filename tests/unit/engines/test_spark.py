@@ -154,6 +154,30 @@ def test_a_cluster_beyond_this_machine_must_prove_who_it_is_and_encrypt() -> Non
         open_engine(spark_master=master, spark_authenticate="true", spark_network_crypto_enabled="true")
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_spark_connect_beyond_this_machine_needs_tls() -> None:
+    pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    from tensorveil.engines.spark import SparkEngine
+    from tensorveil.errors import InputError
+
+    def connect(address: str) -> Any:
+        remote: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+        remote.client = type("Client", (), {"_builder": DefaultChannelBuilder(address)})()
+        remote.conf = type(
+            "Conf", (), {"get": lambda _, name, default: {"spark.master": "local[2]"}.get(name, default)}
+        )()
+        return remote
+
+    for fine in ("sc://localhost", "sc://127.0.0.1:15002", "sc://[::1]:15002", "sc://head:15002/;use_ssl=true"):
+        assert SparkEngine(connect(fine)).workers == 2
+    for wild in ("sc://head:15002", "sc://10.0.0.5", "sc://127.evil.example"):
+        with pytest.raises(InputError, match="use_ssl=true"):
+            SparkEngine(connect(wild))
+        SparkEngine(connect(wild), trust_network=True)
+
+
 def test_sums_are_cut_into_blocks_and_added() -> None:
     import numpy as np
     import pyarrow as pa

@@ -294,6 +294,15 @@ def test_a_manifest_that_was_changed_is_refused(stored: Any) -> None:
         tv.StoredTensor.open(stored.folder)
 
 
+def test_a_manifest_names_no_file_outside_its_store(stored: Any) -> None:
+    def elsewhere(facts: Any) -> None:
+        facts["orders"]["user"][1]["file"] = "by-0/../../rows.parquet"
+
+    rewrite(stored.folder, elsewhere, sealed=True)
+    with pytest.raises(InputError, match="damaged"):
+        tv.StoredTensor.open(stored.folder)
+
+
 @pytest.mark.parametrize("what", ["{", "[]", "{}", '{"digest": 3}', "\xff"])
 def test_damaged_manifests_are_errors_of_ours(stored: Any, what: str) -> None:
     (stored.folder / "manifest.json").write_bytes(what.encode("latin-1"))
