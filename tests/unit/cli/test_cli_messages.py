@@ -40,7 +40,8 @@ def test_the_options_exist() -> None:
     from tensorveil.cli.evaluate import evaluate
     from tensorveil.cli.perturb import perturb
     from tensorveil.cli.plan import plan
+    from tensorveil.cli.store import store
 
-    verbs = (audit, complete, evaluate, perturb, plan)
+    verbs = (audit, complete, evaluate, perturb, plan, store)
     known = {option for verb in verbs for parameter in verb.params for option in parameter.opts}
     assert set(OPTIONS.values()) <= known
