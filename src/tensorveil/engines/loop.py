@@ -11,7 +11,7 @@ from tensorveil.tensor.stored import StoredTensor
 
 __all__ = ["Loop", "estimate_part"]
 
-_COPIES = 6  # of a part's entries: its file, decoded, admitted, as keys, sorted, and the order of the sorting
+_COPIES = 10  # of a part's entries, as measured: decoded, admitted, as keys, sorted, by user, and designs of pieces
 _SUMS = 4  # of a round, beside one per thread
 
 
