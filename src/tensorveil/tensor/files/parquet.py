@@ -63,7 +63,9 @@ def cut_table(path: Path, layout: Layout, options: dict[str, Any]) -> Iterator[p
     names, value, text = _choose(path, layout, options)
     sound = False
     with suppress(pa.ArrowException, OSError):
-        file = pq.ParquetFile(path, read_dictionary=text, page_checksum_verification=True, buffer_size=_BUFFER)
+        file = pq.ParquetFile(
+            path, read_dictionary=text, page_checksum_verification=True, buffer_size=_BUFFER, pre_buffer=False
+        )
         if any(pa.types.is_nested(file.schema_arrow.field(name).type) for name in [*names, value]):
             raise InputError("columns to read must hold a text, a number or a date per cell, not lists or structures.")
         for batch in file.iter_batches(_BLOCK, columns=[*names, value], use_threads=False):
