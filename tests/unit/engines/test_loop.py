@@ -204,6 +204,14 @@ def test_progress_is_told_after_every_round(tmp_path: Path) -> None:
     assert seen == [(k, 4) for k in (1, 2, 3, 4)]
 
 
+def test_a_fit_that_nobody_counts_warns_the_line_that_fits(tmp_path: Path) -> None:
+    stored = make_store(tmp_path, ratings())
+    for data in (in_memory(tmp_path), stored):
+        with pytest.warns(tv.NoLedgerWarning) as told:
+            estimator(noise_seed=None, method="biases").fit(data)
+        assert [each.filename for each in told] == [__file__]
+
+
 def test_one_engine_for_many_fits(tmp_path: Path) -> None:
     stored, engine = make_store(tmp_path, ratings()), Loop(threads=1)
     assert len({digest(estimator().fit(stored, engine=engine), tmp_path) for _ in range(2)}) == 1
