@@ -1,5 +1,6 @@
 """Spark: here, on a cluster of processes, and through Spark Connect; the same bytes as in memory."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -89,11 +90,13 @@ def kill_executors(worker: Any) -> int:
     """Kill the executors of a worker, which starts new ones; return how many there were."""
     import psutil
 
-    executors = [each for each in psutil.Process(worker.pid).children(recursive=True)
-                 if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]  # fmt: skip
-    for each in executors:
-        os.kill(each.pid, signal.SIGKILL)
-    return len(executors)
+    killed = 0
+    for each in psutil.Process(worker.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # some end by themselves meanwhile
+            if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
+                os.kill(each.pid, signal.SIGKILL)
+                killed += 1
+    return killed
 
 
 @pytest.mark.slow
