@@ -70,6 +70,11 @@ def _list_endings(some: Iterable[Format]) -> str:
 
 def read_guarded(read: Callable[[], Result], name: str, what: str = "path") -> Result:
     """Read a file; whatever a reader runs into becomes an error of ours, without its text, which may quote the file."""
+    return guard(read, lambda why: _damaged(name, what, why))
+
+
+def guard(read: Callable[[], Result], tell: Callable[[str], InputError]) -> Result:
+    """Read something; what goes wrong becomes the error that is told, given the system's reason for it or nothing."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they may quote the file too
@@ -80,13 +85,13 @@ def read_guarded(read: Callable[[], Result], name: str, what: str = "path") -> R
         problem: InputError = file_too_large()
     except OSError as error:
         why = f" ({error.strerror})" if error.errno in (errno.EIO, errno.EACCES, errno.EPERM) else ""
-        problem = _damaged(name, what, why)
+        problem = tell(why)
     except Exception:
-        problem = _damaged(name, what)
+        problem = tell("")
     raise problem
 
 
-def _damaged(name: str, what: str, why: str = "") -> InputError:
+def _damaged(name: str, what: str, why: str) -> InputError:
     return InputError(
         f"{what} cannot be read as {name}{why}. The file is damaged or cut short, or has another format: name it with "
         "format=..."
