@@ -69,3 +69,20 @@ def test_formulas_are_defused_on_request(tmp_path: Path) -> None:
     ask = ["predict", str(tmp_path / "plain" / "model.npz"), "--at", str(asked), "-o", str(tmp_path / "out.csv")]
     assert run([*ask, "--safe-csv"]) == 0
     assert "'=1+1" in (tmp_path / "out.csv").read_text()
+
+
+def test_a_terminal_obeys_no_ledger_and_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever writes a ledger or an agreement by other means can put anything into its texts."""
+    from tensorveil.privacy.ledger_file import create_file
+    from tensorveil.runs.federate import keep_log, logger
+
+    hostile = "".join(HOSTILE)
+    stated = {"name": hostile, "unit": "value", "epsilon": "5.0", "delta": "0.0", "created": hostile}
+    create_file(tmp_path / "ledger", stated, None)
+    assert run(["budget", str(tmp_path / "ledger")]) == 0
+    with keep_log(tmp_path) as path:
+        logger.warning("the mode %s", hostile)
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err, path.read_text(encoding="utf-8")):
+        assert "[bold]x[/bold]" in text
+        assert not set(text) & {"\x1b", "\x07", "\x9b", "\u202e"}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorveil.cli.common import common_options, console, print_json
+from tensorveil.cli.common import clean, common_options, console, print_json
 
 if TYPE_CHECKING:
     from tensorveil.privacy import Balance, Ledger
@@ -99,7 +99,7 @@ def create(
     if as_json:
         print_json(describe(made))
     else:
-        click.echo(f"{ledger}: {made.budget} for unit {made.unit} of {made.name}, nothing spent yet.")
+        click.echo(clean(f"{ledger}: {made.budget} for unit {made.unit} of {made.name}, nothing spent yet."))
         click.echo(ONLY_ONE)
 
 
@@ -155,7 +155,7 @@ def _show(facts: dict[str, Any]) -> None:
 
     out = console()
     total, spent, left = facts["budget"], facts["spent"], facts["remaining"]
-    out.print(f"[bold]{escape(facts['name'])}[/bold]  {escape(facts['ledger'])}, since {facts['created']}")
+    out.print(f"[bold]{escape(facts['name'])}[/bold]  {escape(facts['ledger'])}, since {escape(facts['created'])}")
     out.print(f"protects: {escape(facts['unit'])} (neighbours {escape(facts['neighbours'])})")
     amounts = Table("", "epsilon", "delta", "share")
     amounts.add_row("budget", show_at_least(total["epsilon"]), show_at_least(total["delta"]), "")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +42,19 @@ def mark_private() -> None:
     state = click.get_current_context().obj
     if isinstance(state, State):
         state.private = True
+
+
+@contextlib.contextmanager
+def telling(place: Path, ledger: str | Path | None, release_id: str) -> Iterator[None]:
+    """Note on an error in a block that only tells of a release that it stands, and was charged.
+
+    The disk that the words are written to may be full, and their reader may have left.
+    """
+    from tensorveil.completion.charging import tell_charges
+    from tensorveil.errors import STANDS, note_errors
+
+    with tell_charges(ledger, lambda: release_id), note_errors(lambda: f"{STANDS} {place}."):
+        yield
 
 
 def add_options(function: Function, options: Sequence[Callable[[Function], Function]]) -> Function:
@@ -292,17 +309,6 @@ def console(*, as_json: bool = False) -> Console:
     stream = sys.stderr if as_json else sys.stdout
     width = None if stream.isatty() else 110
     return Console(file=stream, width=width, highlight=False)
-
-
-def clean(text: str) -> str:
-    """Return a text that does nothing to a terminal: characters that are not printed are spelled out.
-
-    >>> clean("a" + chr(27) + "[2J")
-    'a\\\\x1b[2J'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def escape(text: str) -> str:

@@ -10,6 +10,7 @@ import click
 
 from tensorveil.cli.common import (
     ReadingOptions,
+    clean,
     common_options,
     console,
     gather,
@@ -20,6 +21,7 @@ from tensorveil.cli.common import (
     safe_csv_option,
     split_ranks,
     split_settings,
+    telling,
 )
 from tensorveil.cli.compiling import tell_compiling
 from tensorveil.cli.private import (
@@ -194,13 +196,14 @@ def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
     mark_private()
     with tell_compiling():
         released = release_privately(run)
-    if as_json:
-        print_json(released.to_json())
-    else:
-        _show_release(released)
-    _tell_leftovers(released.leftovers)
-    if released.ledger is None:
-        click.echo(NO_LEDGER, err=True)
+    with telling(released.output, released.ledger, released.release_id):
+        if as_json:
+            print_json(released.to_json())
+        else:
+            _show_release(released)
+        _tell_leftovers(released.leftovers)
+        if released.ledger is None:
+            click.echo(NO_LEDGER, err=True)
 
 
 def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
@@ -220,11 +223,11 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
 def _tell_leftovers(leftovers: Sequence[Path]) -> None:
     """Name what runs that were killed have left beside the output."""
     for path in leftovers:
-        click.echo(
+        told = (
             f"An earlier run with this --output was killed. What it left, {path}, was never finished or has been "
-            "replaced since; a charge that it made stands. Remove it when nothing in it is wanted.",
-            err=True,
+            "replaced since; a charge that it made stands. Remove it when nothing in it is wanted."
         )
+        click.echo(clean(told), err=True)
 
 
 def _private_run(
