@@ -30,7 +30,7 @@ import tensorveil as tv
 from tests.faults import crafted, crafted_binary, havoc
 from tests.faults.crafted import pick
 from tests.faults.damage import damage, make_files
-from tests.faults.judging import same
+from tests.faults.judging import read_hdf5_here, same
 
 SECONDS = 20  # of the processor's time: a machine may be busy with other things
 Judge = Callable[[Path], Any]
@@ -472,5 +472,6 @@ def _too_slow(*_: Any) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, _too_slow)
+    read_hdf5_here()
     more = int(float(sys.argv[4]) * 1e9) if len(sys.argv) > 4 else 0
     print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), more, sys.argv[5:])))
