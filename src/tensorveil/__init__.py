@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from tensorveil.privacy import Budget, Ledger, Unit
     from tensorveil.privacy.reading import read_privately
     from tensorveil.release.release import load_release, write_release
+    from tensorveil.runs.store import write_store
     from tensorveil.solvers.csvd_qr import csvd_qr
     from tensorveil.solvers.loss import Loss
     from tensorveil.tensor import (
         Mode,
         ObservedTensor,
+        StoredTensor,
         cell_split,
         list_datasets,
         load_dataset,
@@ -83,12 +85,14 @@ _HOMES = {
     "tensorveil.privacy": ("Budget", "Ledger", "Unit"),
     "tensorveil.privacy.reading": ("read_privately",),
     "tensorveil.release.release": ("load_release", "write_release"),
+    "tensorveil.runs.store": ("write_store",),
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.solvers.loss": ("Loss",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
     "tensorveil.tensor": (
         "Mode",
         "ObservedTensor",
+        "StoredTensor",
         "list_datasets",
         "load_dataset",
         "cell_split",
@@ -119,6 +123,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "PrivateCP",
     "PrivateLowRankMatrix",
     "PrivateTucker",
+    "StoredTensor",
     "TensorveilError",
     "Tucker",
     "TuckerModel",
@@ -142,6 +147,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "synthetic_cp",
     "synthetic_tucker",
     "write_release",
+    "write_store",
 ]
 
 

@@ -85,6 +85,19 @@ def test_readme_and_index_run(
         assert run(command) == 0, command
 
 
+def test_the_page_about_stores_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{k % 60},{k % 30},{1 + k % 5}" for k in range(0, 1800, 7)]
+    Path("ratings.csv").write_text("\n".join(["user,film,rating", *rows]))
+    assert len(commands("docs/how-to/scale.md")) == 3
+    for command in commands("docs/how-to/scale.md"):
+        assert run(command) == 0, command
+    execute("docs/how-to/scale.md", {})
+    assert capsys.readouterr().out.endswith("proven (300, 20, 5)\n")
+
+
 def test_every_option_of_complete_is_in_the_page() -> None:
     from tensorveil.cli.complete import complete
 

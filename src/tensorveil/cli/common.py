@@ -17,6 +17,8 @@ import click
 from tensorveil.markup import clean
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from tensorveil.runs.reading import Reading
@@ -94,10 +96,11 @@ def common_options(function: Function) -> Function:
     )
     memory = click.option(
         "--max-memory",
+        "--memory",
         metavar="SIZE",
         expose_value=False,
         callback=_set_max_memory,
-        help="Refuse files and fits that need more memory than this, such as 4GB [default: what is free].",
+        help="Refuse what needs more memory than this, such as 4GB [default: what is free].",
     )
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, everything else on stderr.")
     return as_json(memory(debug(function)))
@@ -114,6 +117,11 @@ class ReadingOptions:
     indices: bool
     no_header: bool
     variable: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them was asked for."""
+        return any(getattr(self, field.name) for field in dataclasses.fields(self))
 
     def reading(self, file: str, **policies: Any) -> Reading:
         """Return the facts that a run reads a file by."""
@@ -157,6 +165,69 @@ def reading_options(function: Function) -> Function:
         click.option("--variable", help="MATLAB: the variable to read."),
     ]
     return add_options(gather(reading=ReadingOptions)(function), options)
+
+
+def check_tensor(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+    """Accept a file, or a folder that is a store, where a verb works on both."""
+    from pathlib import Path
+
+    from tensorveil.tensor.stored import is_store
+
+    if path is not None and Path(path).is_dir() and not is_store(path):
+        raise click.BadParameter("this folder is no store: it has no manifest.json. Make one: tensorveil store FILES.")
+    return path
+
+
+def check_file(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
+    """Accept files, and say of stores where they are worked on instead."""
+    from pathlib import Path
+
+    if path is not None and Path(path).is_dir():
+        raise click.BadParameter(
+            "this verb reads a file into memory, not a folder. Of a store, `tensorveil info` tells what it holds, and "
+            "`tensorveil complete` with --unit slice:MODE fits it part by part."
+        )
+    return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where the parts of a store are worked on."""
+
+    engine: str | None
+    checkpoint: Path | None
+    trust_network: bool | None
+
+    @property
+    def given(self) -> list[str]:
+        """Which of them were asked for, as options."""
+        names = [field.name for field in dataclasses.fields(self) if getattr(self, field.name) is not None]
+        return [f"--{name.replace('_', '-')}" for name in names]
+
+
+def engine_options(function: Function) -> Function:
+    """Add the options that say where a store is worked on; the command gets them as ``engines``."""
+    from pathlib import Path
+
+    options = [
+        click.option(
+            "--engine",
+            metavar="loop|dask:ADDRESS|spark[:MASTER]",
+            help="Stores: where their parts are worked on [default: loop, one after the other, here].",
+        ),
+        click.option(
+            "--checkpoint",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Stores: folder that keeps every round; the same command goes on from there if it was killed.",
+        ),
+        click.option(
+            "--trust-network",
+            is_flag=True,
+            default=None,
+            help="Stores: allow clusters beyond this machine whose connections are not encrypted.",
+        ),
+    ]
+    return add_options(gather(engines=EngineOptions)(function), options)
 
 
 def loss_options(function: Function) -> Function:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorveil.cli.common import (
+    EngineOptions,
     ReadingOptions,
+    check_tensor,
     clean,
     common_options,
     console,
+    engine_options,
     gather,
     loss_options,
     mark_private,
@@ -48,7 +51,7 @@ NO_LEDGER = (
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(exists=True), callback=check_tensor)
 @click.option(
     "-o",
     "--output",
@@ -138,6 +141,7 @@ NO_LEDGER = (
 @click.option("--threads", type=click.IntRange(min=1), help="Threads [default: all].")
 @click.option("--force", is_flag=True, help="Replace an earlier result in OUTPUT; never a release.")
 @private_options
+@engine_options
 @reading_options
 @common_options
 @gather(fit=FitOptions, writing=WritingOptions, open_only=OpenOptions)
@@ -147,10 +151,13 @@ def complete(
     writing: WritingOptions,
     open_only: OpenOptions,
     private: PrivateOptions,
+    engines: EngineOptions,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
     """Fit a model to the entries in FILE and fill in the missing ones.
+
+    FILE may be a store, which `tensorveil store` makes of files that are larger than memory.
 
     With --epsilon, --unit and --bounds the fit is differentially private, and OUTPUT is a release: a folder that
     holds only what may be published. Without them nothing is protected. Open report.html in a browser: what was
@@ -164,6 +171,8 @@ def complete(
           --ledger ratings.ledger -o release
       tensorveil complete ratings.csv --value rating --epsilon 5 --delta 1e-6 --unit slice:user --bounds 1 5 \\
           --labels film=films.csv:title --private-shape user=1000 -o release
+      tensorveil complete STORE --epsilon 5 --delta 1e-6 --unit slice:user --bounds 1 5 \\
+          --private-shape 1000000,50000 --engine loop --memory 4GB -o release
       tensorveil complete ratings.tns --epsilon 2 --delta 1e-6 --unit entry --bounds 1 5 \\
           --private-shape 943,1682 -o release
       tensorveil complete ratings.csv -o result --bounds 1 5
@@ -182,12 +191,38 @@ def complete(
         raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
     if writing.interval is not None:
         check_interval(private, writing)
+    listed = bool(reading.labels)
+    if Path(file).is_dir():
+        listed = _check_store(file, fit, private, engines, reading)
+    elif engines.given:
+        raise click.UsageError(f"{', '.join(engines.given)}: for stores, which `tensorveil store` makes of files.")
     if private.epsilon is not None:
-        check_private_options(private, open_only, fit, writing, listed=bool(reading.labels))
-        _complete_privately(_private_run(file, fit, writing, open_only, private, reading), as_json=as_json)
+        check_private_options(private, open_only, fit, writing, listed=listed)
+        _complete_privately(_private_run(file, fit, writing, open_only, private, reading, engines), as_json=as_json)
     else:
         refuse_private_options(private)
         _complete_openly(_open_run(file, fit, writing, open_only, reading), as_json=as_json)
+
+
+def _check_store(
+    file: str, fit: FitOptions, private: PrivateOptions, engines: EngineOptions, reading: ReadingOptions
+) -> bool:
+    """Refuse what a store cannot be asked; tell whether it has public lists of labels."""
+    from tensorveil.tensor.stored import StoredTensor
+
+    if private.epsilon is not None and private.unit_kind != "slice":
+        raise click.UsageError(
+            "a store takes --unit slice:MODE: private fits for other units need all entries in memory. Give the files "
+            "themselves, if they fit."
+        )
+    if private.epsilon is None and engines.given:
+        raise click.UsageError(f"{', '.join(engines.given)}: for private fits. Others work on a store here, by als.")
+    if reading.given or fit.duplicates is not None or fit.missing is not None:
+        raise click.UsageError(
+            "a store knows how its files were read: leave out --modes, --value, --labels, --indices and the like, "
+            "--duplicates and --missing."
+        )
+    return any(mode.labels is not None for mode in StoredTensor.open(file).modes)
 
 
 def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
@@ -237,6 +272,7 @@ def _private_run(
     open_only: OpenOptions,
     private: PrivateOptions,
     reading: ReadingOptions,
+    engines: EngineOptions,
 ) -> PrivateRun:
     from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE, USER_LEVEL
     from tensorveil.runs.private import PrivateRun
@@ -269,6 +305,9 @@ def _private_run(
         filling=_filling(fit, writing, reading),
         diagnostics=private.diagnostics,
         report=not writing.no_report,
+        engine=engines.engine,
+        checkpoint=engines.checkpoint,
+        trust_network=bool(engines.trust_network),
     )
 
 

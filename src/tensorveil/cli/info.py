@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tensorveil.cli.common import ReadingOptions, common_options, console, print_json, reading_options
+from tensorveil.cli.common import (
+    ReadingOptions,
+    check_tensor,
+    common_options,
+    console,
+    print_json,
+    reading_options,
+)
 
 if TYPE_CHECKING:
     from tensorveil.runs.info import FileFacts
@@ -19,13 +27,13 @@ FLAWS = {
 
 
 @click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(exists=True), callback=check_tensor)
 @reading_options
 @common_options
 def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
     """Show what FILE holds: modes, labels, entries, density, values.
 
-    FILE is a CSV, TSV, Parquet, FROSTT .tns, NPZ or MATLAB file.
+    FILE is a CSV, TSV, Parquet, FROSTT .tns, NPZ or MATLAB file, or a store, of which the manifest is read alone.
 
     \b
     Examples:
@@ -33,8 +41,19 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
       tensorveil info trips.parquet --modes from,to,hour --value trips
       tensorveil info counts.tns.gz --json
     """
-    from tensorveil.runs.info import describe_file
+    from tensorveil.runs.info import describe_file, describe_store
 
+    if Path(file).is_dir():
+        if reading.given:
+            raise click.UsageError("a store knows how its files were read: leave out the options of reading.")
+        from tensorveil.cli.store import show_store
+
+        stored = describe_store(file)
+        if as_json:
+            print_json(stored.to_json())
+        else:
+            show_store(stored)
+        return
     found = describe_file(reading.reading(file))
     flaws = [FLAWS[name] for name in found.flaws]
     if as_json:

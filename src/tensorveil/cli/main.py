@@ -34,6 +34,7 @@ from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
+from tensorveil.cli.store import store
 from tensorveil.errors import STANDS, TensorveilError, list_notes
 
 # What a path that was typed can be wrong by.
@@ -64,6 +65,7 @@ def cli() -> None:
 
 VERBS = (
     info,
+    store,
     plan,
     complete,
     predict,

@@ -13,6 +13,7 @@ OPTIONS = {
     "duplicates": "--duplicates",
     "differ": "--differ",
     "entries": "--entries",
+    "engine": "--engine",
     "epsilon": "--epsilon",
     "format": "--format",
     "ledger": "--ledger",
@@ -21,6 +22,7 @@ OPTIONS = {
     "missing": "--missing",
     "modes": "--modes",
     "mu": "--mu",
+    "order": "--order",
     "out_of_bounds": "--out-of-bounds",
     "people": "--people",
     "points": "--points",
@@ -44,6 +46,7 @@ FLAGS = {
     "labels=False": "--indices",
     "indices=True": "--indices",
     "force=True": "--force",
+    "report=False": "--no-report",
     "header=False": "--no-header",
     "filling=None": "--no-fill",
     "accept_delta=True": "--accept-delta",
@@ -55,6 +58,9 @@ FLAGS = {
     "users must": "--users must",
     "max_cells": "--max-cells",
     "max_memory": "--max-memory",
+    "part_rows": "--part-rows",
+    "engine must be": "--engine must be",
+    "trust_network=True": "--trust-network",
     "with a workdir": "with --workdir",
     "Pass labels=True to encode labels.": "Leave --indices out, or give --labels MODE=FILE.",
     "Leave plot out": "Leave --plot out",
@@ -69,7 +75,7 @@ FLAGS = {
     "diagnostics and output must": "--diagnostics and --output must",
 }
 # A message may begin with the parameter that it is about.
-PARAMETER = re.compile(r"^(at|data|entries|labels|neighbours|output|plot|report): ")
+PARAMETER = re.compile(r"^(at|checkpoint|data|engine|entries|labels|neighbours|output|plot|report): ")
 LIST = re.compile(r"labels=\{?'?(\w+)'?(?:: everyone\}|=(\S+))")
 SIZE = re.compile(r"shape=\{'(\w+)': (\d+)\}")
 FOLDER = re.compile(r"^folder: ")

@@ -11,6 +11,7 @@ import click
 from tensorveil.cli.common import (
     ReadingOptions,
     add_options,
+    check_file,
     common_options,
     console,
     gather,
@@ -107,7 +108,7 @@ def _check_unit(_: click.Context, __: click.Parameter, text: str) -> str:
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", required=False, type=click.Path(exists=True), callback=check_file)
 @plan_options
 @reading_options
 @common_options

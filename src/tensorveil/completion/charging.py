@@ -16,13 +16,24 @@ AnyLedger = str | os.PathLike[str] | Ledger | None
 
 
 def charge_release(
-    ledger: AnyLedger, event: Event, release_id: str, *, purpose: str, delta: float, unit: Unit, secure: bool
+    ledger: AnyLedger,
+    event: Event,
+    release_id: str,
+    *,
+    purpose: str,
+    delta: float,
+    unit: Unit,
+    secure: bool,
+    again: bool = False,
 ) -> None:
-    """Charge the ledger, if there is one. A crash after this never loses the charge."""
+    """Charge the ledger, if there is one. A crash after this never loses the charge.
+
+    A run that is gone on with comes ``again``: if its release was charged for the same, it is not charged twice.
+    """
     if ledger is not None and not secure:
         raise InputError("noise_seed must be None with a ledger: seeded noise protects nothing and is not charged.")
     book = _open(ledger)
-    if book is not None:
+    if book is not None and not (again and book.stands(release_id, event, delta=delta or None, unit=unit)):
         book.charge(event, purpose, release_id, delta=delta or None, unit=unit)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, Protocol, Self, TypeVar, overload
+from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import find_places
 from tensorveil.models.tables import check_container, frame_of
+from tensorveil.solvers.als_stored import check_stored_memory
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
@@ -39,6 +40,7 @@ from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.given import VALUE, arrays_to_tensor
 from tensorveil.tensor.options import FrameOptions
+from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor
 
 
 class Savable(Protocol):
@@ -132,7 +134,9 @@ class Predictor(Fitted[Model], Generic[Model]):
         return GAUSSIAN.error_over(self._fitted().predict, observed.entries)
 
     def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
-        """Return a tensor of the model's cells, by the labels of the model."""
+        """Return a tensor of the model's cells, by the labels of the model; a store, which is passed over, as it is."""
+        if isinstance(tensor, StoredTensor) and values is None:
+            return cast(ObservedTensor, tensor)
         model = self._fitted()
         if not isinstance(tensor, ObservedTensor) and values is not None:
             tensor = find_places(tensor, model.modes, model.shape).T
@@ -203,9 +207,13 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
         The columns of a frame are labels; where ``shape`` is declared, integers are indices.
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
-        entries; ``progress`` is called with a `Record` after every sweep.
+        entries; ``progress`` is called with a `Record` after every sweep. A `StoredTensor` that is ordered by all of
+        its modes is fitted part by part by ``solver="als"`` (`CP` and `LowRankMatrix`).
         """
-        observed = as_tensor(tensor, values, {"shape": self.shape})
+        if isinstance(tensor, StoredTensor) and values is None:
+            observed: Any = self._check_stored(tensor)
+        else:
+            observed = as_tensor(tensor, values, {"shape": self.shape})
         self._check()
         response = self._response(observed)
         solver = pick_solver(self.solver, response)
@@ -217,7 +225,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
-        dtype = rules.fit_dtype(self.dtype, solver, observed.values.dtype)
+        dtype = rules.fit_dtype(self.dtype, solver, np.dtype(observed.dtype))
         task = Task(
             entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
             threads=self.threads, seed=0, loss=response.loss, zeros=response.zeros,
@@ -291,6 +299,25 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         check_response(response, tensor, baseline=self.baseline, given_weight=self.unlisted_weight)
         return response
 
+    def _check_stored(self, stored: StoredTensor) -> StoredTensor:
+        """Refuse a store for fits that need all entries in memory."""
+        plain = self.loss == "gaussian" and not self.nonnegative and stored.unlisted == "unknown" and self.same is None
+        if self.solver != "als" or self._core() or not plain or self.smooth is not None or self.side is not None:
+            raise InputError(
+                "this fit needs all entries in memory. On a StoredTensor CP and LowRankMatrix fit squared error with "
+                'solver="als", without smooth, side or same; or load it, if it fits: stored.load().'
+            )
+        if self.validation_fraction > 0:
+            raise InputError(
+                "validation_fraction needs all entries in memory. Give validation=, a tensor of entries that were held "
+                "out before the store was made."
+            )
+        if not stored.n_entries:
+            raise InputError("the store holds no entry. Check the files that it was made of.")
+        dtype = rules.fit_dtype(self.dtype, self.solver, np.dtype(stored.dtype))
+        check_stored_memory(stored, self._ranks(stored.shape), dtype)
+        return stored
+
     def _link(self) -> dict[str, Any]:
         """Return what a model has to know about the loss."""
         loss = find_loss(self.loss, nonnegative=self.nonnegative)
@@ -329,6 +356,8 @@ def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) ->
         if values is not None:
             raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
         return tensor
+    if isinstance(tensor, StoredTensor):
+        raise InputError(NOT_IN_MEMORY)
     return arrays_to_tensor(tensor, values, rules)
 
 

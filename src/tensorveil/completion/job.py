@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -41,6 +42,25 @@ class Released(Generic[ReleasedModel]):
     parts: tuple[Part, ...]
     holds: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun(Generic[ReleasedModel]):
+    """A job that is ready to be charged for and run, whatever could be refused having been.
+
+    Parameters
+    ----------
+    run
+        Computes the release.
+    release_id
+        Names it in the ledger.
+    again
+        Whether an earlier attempt at it has been made, which may have been charged.
+    """
+
+    run: Callable[[], Released[ReleasedModel]]
+    release_id: str
+    again: bool = False
 
 
 class Described(Protocol):

@@ -50,6 +50,11 @@ def check_event(event: Event) -> None:
 
 def check_fit_memory(declared: Declared, plan: Plan, *, has_rank: bool = True) -> None:
     """Refuse a fit that would not fit into memory; one without components needs no more than rank 1."""
-    ranks = plan.ranks if has_rank and plan.ranks else (1,) * len(declared.shape)
-    needed = estimate_fit(declared.shape, tuple(ranks), declared.n_entries or 0)
+    ranks = tuple(plan.ranks if has_rank and plan.ranks else (1,) * len(declared.shape))
+    # A protected mode has no rows: what belongs to a user is computed when it is needed, and forgotten.
+    shape = tuple(
+        1 if mode.name == declared.unit.mode else size
+        for mode, size in zip(declared.modes, declared.shape, strict=True)
+    )
+    needed = estimate_fit(shape, ranks, declared.n_entries or 0)
     check_memory(needed, "the fit", "Declare a smaller shape, or try a smaller rank.")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Generic, NoReturn, Self
 
 import numpy as np
@@ -15,7 +18,7 @@ from tensorveil.completion.charging import (
     warn_without_ledger,
 )
 from tensorveil.completion.estimator import Fitted, as_tensor
-from tensorveil.completion.job import Job, Promise, ReleasedModel, prove
+from tensorveil.completion.job import Begun, Job, Promise, ReleasedModel, prove
 from tensorveil.completion.needs import check_budget, check_event, check_fit_memory
 from tensorveil.completion.private_settings import PrivateSettings
 from tensorveil.errors import InputError
@@ -24,12 +27,21 @@ from tensorveil.noise import NoiseSource, SecureSource, SeededSource
 from tensorveil.privacy import Budget, Event, Guarantee, Unit
 from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.gate import declare, reading_rules
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import ObservedTensor, StoredTensor
 
 NO_SCORE = (
     "private estimators have no score: it would be computed from private data without noise, and a model that is "
     "chosen by it keeps no guarantee. Compare settings with tensorveil.choose_privately, which is charged."
 )
+
+
+Begin = Callable[[Any, Any], AbstractContextManager[Begun[ReleasedModel]]]  # of a job, and of what it is to fit
+
+
+@contextlib.contextmanager
+def begin_at_once(job: Job[ReleasedModel], tensor: ObservedTensor) -> Iterator[Begun[ReleasedModel]]:
+    """Run a job on a tensor in memory, which needs no preparation."""
+    yield Begun(run=lambda: job.run(tensor), release_id=str(uuid.uuid4()))
 
 
 class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[ReleasedModel]):
@@ -49,8 +61,12 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         Every call spends the budget anew, and without a ledger a `tensorveil.NoLedgerWarning` says so. If the method
         fails after the charge, ``release_id_`` names the charge, and so does a note on the error.
         """
+        observed = as_tensor(tensor, values, reading_rules(self._unit(), self.bounds, self.shape))
+        return self._fit(observed, begin_at_once)
+
+    def _fit(self, observed: ObservedTensor | StoredTensor, begin: Begin[ReleasedModel]) -> Self:
+        """Fit by the one road; ``begin`` prepares the job, and can still refuse it before the charge."""
         unit = self._unit()
-        observed = as_tensor(tensor, values, reading_rules(unit, self.bounds, self.shape))
         declared = declare(observed, unit=unit, bounds=self.bounds, shape=self.shape)
         delta = check_delta(self.delta, unit, among=declared.among, accepted=self.accept_delta)
         budget = Budget(epsilon=self.epsilon, delta=delta)
@@ -62,10 +78,9 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         check_fit_memory(promise.declared, job.plan, has_rank=getattr(job.method, "has_rank", True))
         if source.secure:
             warn_without_ledger(self.ledger, self.epsilon)
-        release_id = str(uuid.uuid4())
-        with tell_charges(self.ledger, lambda: release_id):
-            self._charge(job.event, release_id, promise.unit, secure=source.secure)
-            released = job.run(observed)
+        with begin(job, observed) as begun, tell_charges(self.ledger, lambda: begun.release_id):
+            self._charge(job.event, begun.release_id, promise.unit, secure=source.secure, again=begun.again)
+            released = begun.run()
             self.plan_ = job.plan
             self.notes_ = released.notes
             self.n_features_in_ = observed.order
@@ -107,13 +122,22 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """Draw the seed of public starting points."""
         return int(np.random.default_rng(self.random_state).integers(2**62))
 
-    def _charge(self, event: Event, release_id: str, unit: Unit, *, secure: bool) -> None:
+    def _charge(self, event: Event, release_id: str, unit: Unit, *, secure: bool, again: bool) -> None:
         """Charge the ledger and name the release.
 
         A fit that is refused leaves an earlier one as it was. One that is charged drops it first, so that no model is
         ever taken for what another charge has paid for.
         """
-        charge_release(self.ledger, event, release_id, purpose=self.purpose, delta=self.delta, unit=unit, secure=secure)
+        charge_release(
+            self.ledger,
+            event,
+            release_id,
+            purpose=self.purpose,
+            delta=self.delta,
+            unit=unit,
+            secure=secure,
+            again=again,
+        )
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.release_id_ = release_id

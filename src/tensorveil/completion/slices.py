@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from tensorveil.completion.job import Promise, Released
+from tensorveil.completion.job import Begun, Promise, Released
+from tensorveil.engines import Engine
+from tensorveil.engines.engine import sum_over_parts
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian
-from tensorveil.rounds import Recipe, SharedModel, describe_parts, run_recipe
+from tensorveil.rounds import Recipe, SharedModel, State, describe_parts, run_recipe, run_rounds
+from tensorveil.rounds.checkpoint import Checkpoint, open_checkpoint
 from tensorveil.rounds.guess import describe_release
-from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
+from tensorveil.tensor.stored import StoreError
 
 JOINT = (
     "joint differential privacy: what one person is shown is computed from the release and this person's own entries, "
@@ -77,9 +85,40 @@ class RoundsJob:
 
         Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
         """
-        recipe = self.recipe
-        model = recipe.finish(run_recipe(recipe, [tensor], self.source, threads=self.threads))
-        model = replace(model, modes=self.modes)
+        return self._release(self.recipe, run_recipe(self.recipe, [tensor], self.source, threads=self.threads))
+
+    @contextlib.contextmanager
+    def begin_stored(
+        self, stored: StoredTensor, engine: Engine, checkpoint: str | os.PathLike[str] | None
+    ) -> Iterator[Begun[SharedModel]]:
+        """Run the same rounds on a store: sums wherever the engine computes them, noise here, once per round.
+
+        Before anything is charged every part has been opened where it will be worked on: it is the one that was
+        stored, and shares no user with another. With a ``checkpoint`` an attempt that died is gone on with.
+
+        Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
+        """
+        recipe, protect = self.recipe, self.recipe.protect
+        engine.check_memory(stored, protect, max(this.size for this in recipe.rounds))
+        if int(sum_over_parts(engine, stored, protect, recipe, None)[0]) != stored.n_entries:
+            raise StoreError("unsound")
+        with contextlib.ExitStack() as held:
+            kept: Checkpoint | None = None
+            if checkpoint is not None:
+                kept = held.enter_context(
+                    open_checkpoint(checkpoint, recipe, data=stored.digest, secure=self.source.secure)
+                )
+                recipe = kept.recipe
+
+            def run() -> Released[SharedModel]:
+                total = partial(sum_over_parts, engine, stored, protect, recipe)
+                return self._release(recipe, run_rounds(recipe, total, self.source, keeper=kept))
+
+            name = str(uuid.uuid4()) if kept is None else kept.release_id
+            yield Begun(run=run, release_id=name, again=kept is not None and kept.begun)
+
+    def _release(self, recipe: Recipe, state: State) -> Released[SharedModel]:
+        model = replace(recipe.finish(state), modes=self.modes)
         others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
         holds = (
             f"factors and biases of {others}",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
@@ -13,6 +14,7 @@ from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.slices import RoundsJob, make_recipe
+from tensorveil.engines import Loop, find_engine
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import NoiseSource
@@ -20,11 +22,50 @@ from tensorveil.privacy import Unit
 from tensorveil.rounds import SharedModel
 from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.task import Array
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import ObservedTensor, StoredTensor
 
 
 class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
     """What the estimators for whole users have in common: a released `SharedModel`, from which people are served."""
+
+    def fit(
+        self,
+        tensor: ObservedTensor | StoredTensor | Any,
+        values: Any = None,
+        *,
+        engine: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        trust_network: bool = False,
+    ) -> Self:
+        """Fit privately, as all private estimators do, in memory or on a store.
+
+        Parameters
+        ----------
+        tensor, values
+            An `ObservedTensor`, coordinates and values, or a `StoredTensor` that is ordered by the protected mode. The
+            same entries give the same model, to the last bit, wherever they are.
+        engine
+            For a store: where its parts are worked on. "loop" (default) takes one after the other here, in memory that
+            does not depend on their number; "dask:ADDRESS", "spark", "spark:MASTER", a Dask client or a Spark session
+            use a cluster.
+        checkpoint
+            For a store: a folder that keeps the state of every round. If the process dies, the same call goes on from
+            there: nothing is charged, and no noise drawn, twice.
+        trust_network
+            Allow clusters beyond this machine whose connections are not encrypted.
+        """
+        if not isinstance(tensor, StoredTensor) or values is not None:
+            if engine is not None or checkpoint is not None:
+                raise InputError(
+                    "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
+                )
+            return super().fit(tensor, values)
+        name = "loop" if engine is None else engine
+        found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
+        try:
+            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found, checkpoint))
+        finally:
+            found.close()
 
     def _recipe_rank(self, shape: Sequence[int]) -> int | tuple[int, ...]:
         """Return one number for CP, one per mode for Tucker."""

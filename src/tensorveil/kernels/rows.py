@@ -30,7 +30,7 @@ from tensorveil.kernels.threads import cut_evenly, ranges, thread_count, workers
 
 Array = NDArray[Any]
 
-_UINT16 = 1 << 16
+UINT16 = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ def build_all_rows(
 
 def _allocate(shape: tuple[int, ...], mode: int, n: int, dtype: np.dtype[Any]) -> Rows:
     others = tuple(m for m in range(len(shape)) if m != mode)
-    small = all(shape[m] <= _UINT16 for m in others)
+    small = all(shape[m] <= UINT16 for m in others)
     return Rows(
         shape=shape,
         mode=mode,

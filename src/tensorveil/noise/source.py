@@ -7,7 +7,7 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 
 REKEY_BYTES: Final = 1 << 30  # far below where counter mode could be distinguished from random bits (about 2**68 bytes)
+_STAYS: Final = (
+    "a source of noise cannot be copied or sent to another process: whoever computes a task again would draw again. "
+    "Draw noise once, where the total is."
+)
 ZEROS: Final = memoryview(bytes(1 << 18))  # encrypting zeros yields the key stream; one chunk stays in cache
 
 
@@ -123,8 +127,8 @@ class SecureSource:
             held = self._local.held = _Owned(_Stream(os.urandom(32)), owner)
         return held.stream
 
-    def __reduce__(self) -> tuple[type[SecureSource], tuple[()]]:
-        return (SecureSource, ())  # a copy sent to another process starts with a key of its own
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(_STAYS)
 
     def __repr__(self) -> str:
         return "SecureSource()"
@@ -166,6 +170,9 @@ class SeededSource:
         with self._lock:
             self._stream.fill(memoryview(target))
         return bytes(target)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(_STAYS)
 
     def __repr__(self) -> str:
         return f"SeededSource({self._seed})"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.privacy.private import Private
 from tensorveil.privacy.unit import Unit
-from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
 from tensorveil.tensor.checks import check_shape, is_number, is_text
 from tensorveil.tensor.keys import sort_entries
 from tensorveil.tensor.modes import find_axis
@@ -183,7 +183,7 @@ def reading_rules(unit: Unit, bounds: Sequence[float], shape: Shape) -> FrameOpt
     return rules | {"shape": shape if unit.kind == "value" else check_shape(shape)}
 
 
-def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shape: Shape) -> Declared:
+def declare(tensor: ObservedTensor | StoredTensor, *, unit: Unit, bounds: Sequence[float], shape: Shape) -> Declared:
     """Settle what is public. Only names, public lists and rules are read of the tensor; in unit "value" positions."""
     limits = check_bounds(bounds)
     if tensor.unlisted == "zero":
@@ -217,13 +217,13 @@ def declare(tensor: ObservedTensor, *, unit: Unit, bounds: Sequence[float], shap
     return Declared(unit=unit, bounds=limits, shape=sizes, modes=modes, value=tensor.origin.value)
 
 
-def _by_name(tensor: ObservedTensor, shape: Sequence[int] | Mapping[str, int]) -> tuple[int, ...]:
+def _by_name(tensor: ObservedTensor | StoredTensor, shape: Sequence[int] | Mapping[str, int]) -> tuple[int, ...]:
     if isinstance(shape, Mapping):
         return tuple(shape.get(mode.name, size) for mode, size in zip(tensor.modes, tensor.shape, strict=True))
     return tuple(shape)
 
 
-def check_origin(tensor: ObservedTensor, unit: Unit) -> None:
+def check_origin(tensor: ObservedTensor | StoredTensor, unit: Unit) -> None:
     """Refuse tensors whose names, numbering or positions may depend on what the unit protects."""
     _check_names(tensor)
     if unit.kind == "value":
@@ -269,7 +269,7 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
     )
 
 
-def _check_value_rules(tensor: ObservedTensor) -> None:
+def _check_value_rules(tensor: ObservedTensor | StoredTensor) -> None:
     """Refuse tensors in which the positions, which are public in unit "value", may depend on values."""
     if tensor.origin.out_of_bounds == "drop":
         raise InputError(
@@ -283,7 +283,7 @@ def _check_value_rules(tensor: ObservedTensor) -> None:
         )
 
 
-def _check_missing_value(tensor: ObservedTensor, bounds: tuple[float, float]) -> None:
+def _check_missing_value(tensor: ObservedTensor | StoredTensor, bounds: tuple[float, float]) -> None:
     """Refuse tensors in which a value within the bounds would have counted as missing."""
     marker = tensor.origin.missing_value
     if marker is not None and bounds[0] <= marker <= bounds[1]:
@@ -294,7 +294,7 @@ def _check_missing_value(tensor: ObservedTensor, bounds: tuple[float, float]) ->
         )
 
 
-def _check_names(tensor: ObservedTensor) -> None:
+def _check_names(tensor: ObservedTensor | StoredTensor) -> None:
     """Refuse names that may be data: a table without a header, or a value column that nobody has named."""
     names = [mode.name for mode in tensor.modes] + ([tensor.origin.value] if tensor.origin.value else [])
     if any(is_number(name) for name in names):

@@ -215,6 +215,21 @@ class Ledger:
         with transaction(self.path, write=False) as connection:
             return any(row["release_id"] == release_id for row in self._load(connection).rows)
 
+    def stands(
+        self,
+        release_id: str,
+        spending: Event | Guarantee,
+        *,
+        delta: float | None = None,
+        unit: Unit | str | None = None,
+    ) -> bool:
+        """Tell whether a release was charged, and for just this; what was charged for something else is refused."""
+        event, _ = self._read_spending(spending, delta, unit)
+        charged = [each.event for each in self.entries() if each.release_id == release_id]
+        if charged and event_to_json(charged[0]) != event_to_json(event):
+            raise InputError("release_id was charged for something else. Give every release its own id.")
+        return bool(charged)
+
     def affords(
         self, spending: Event | Guarantee, *, delta: float | None = None, unit: Unit | str | None = None
     ) -> bool:

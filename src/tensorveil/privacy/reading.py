@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.privacy.gate import Shape, reading_rules
 from tensorveil.privacy.unit import Unit
+from tensorveil.tensor.checks import MAX_SIZE
 from tensorveil.tensor.files.file_format import Layout
-from tensorveil.tensor.files.formats import pick_format, read_layout
+from tensorveil.tensor.files.formats import pick_format, read_blocks, read_layout
 from tensorveil.tensor.frames import as_table, table_to_tensor
-from tensorveil.tensor.lists import settle_lists
+from tensorveil.tensor.lists import OwnerNumbers, settle_lists
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
-__all__ = ["read_privately"]
+__all__ = ["read_privately", "read_privately_in_blocks"]
 
 # Numbering the labels that occur would make every index depend on which entries there are.
 NEEDS_LISTS = (
@@ -78,6 +79,85 @@ def read_privately(
     """
     protected = Unit.parse(unit)
     is_table = not isinstance(source, str | os.PathLike) or pick_format(Path(source), format).is_table
+    rules, layout = _settle(
+        protected, bounds, shape, is_table=is_table, labels=labels, indices=indices, modes=modes, value=value,
+        header=header, variable=variable, group_owners=group_owners,
+    )  # fmt: skip
+    if duplicates not in (None, "error"):
+        rules["duplicates"] = duplicates
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if not is_table and isinstance(shape, Mapping):
+            raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
+        return read_layout(path, format, layout, rules)
+    return table_to_tensor(
+        as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists, owners=layout.owners,
+        **rules,
+    )  # fmt: skip
+
+
+def read_privately_in_blocks(
+    files: Sequence[str | os.PathLike[str]],
+    *,
+    unit: str | Unit,
+    bounds: Sequence[float],
+    shape: Shape = None,
+    labels: Mapping[str, Any] | None = None,
+    indices: bool = False,
+    modes: Sequence[str | Mode] | None = None,
+    value: str | None = None,
+    format: str | None = None,  # noqa: A002
+    header: bool = True,
+) -> Iterator[ObservedTensor]:
+    """Read private data as `read_privately` does, from files that may be larger than memory, in blocks of rows.
+
+    The parameters are those of `read_privately`. Every row becomes what it becomes there; an owner has one number in
+    all blocks of all files.
+    """
+    protected = Unit.parse(unit)
+    if protected.kind == "value":
+        raise InputError(
+            'unit must be "entry" or "slice:MODE" for a store: in unit "value" fits need all entries in memory.'
+        )
+    number = OwnerNumbers()
+    for each in files:
+        path = Path(each)
+        is_table = pick_format(path, format).is_table
+        rules, layout = _settle(
+            protected, bounds, shape, is_table=is_table, labels=labels, indices=indices, modes=modes, value=value,
+            header=header, variable=None, group_owners=True,
+        )  # fmt: skip
+        if layout.owners is not None:
+            rules["shape"] = _without_size(layout.owners, shape, modes)
+        if not is_table and isinstance(shape, Mapping):
+            raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
+        yield from read_blocks(path, format, layout, rules, number)
+
+
+def _without_size(owners: str, shape: Shape, modes: Sequence[str | Mode] | None) -> dict[str, int]:
+    """Return declared sizes by name, where owners are as many as there are: their size is no limit."""
+    if shape is not None and not isinstance(shape, Mapping):
+        if modes is None or len(modes) != len(tuple(shape)):
+            raise InputError("shape must be by name, {'user': 1000}, where labels group the rows by owner.")
+        shape = {m if isinstance(m, str) else m.name: size for m, size in zip(modes, shape, strict=True)}
+    return {**(shape or {}), owners: MAX_SIZE}
+
+
+def _settle(
+    protected: Unit,
+    bounds: Sequence[float],
+    shape: Shape,
+    *,
+    is_table: bool,
+    labels: Mapping[str, Any] | None,
+    indices: bool,
+    modes: Sequence[str | Mode] | None,
+    value: str | None,
+    header: bool,
+    variable: str | None,
+    group_owners: bool,
+) -> tuple[dict[str, Any], Layout]:
+    """Return the rules of the gate, and how a file or a table is laid out."""
     if protected.kind != "value" and is_table and not (indices or labels):
         raise InputError(NEEDS_LISTS)
     rules: dict[str, Any] = {**reading_rules(protected, bounds, shape)}
@@ -85,8 +165,6 @@ def read_privately(
         rules["shape"] = shape  # the reader knows the lists
     elif isinstance(shape, Mapping):
         raise InputError('shape is read off the data in unit="value". Leave it out.')
-    if duplicates not in (None, "error"):
-        rules["duplicates"] = duplicates
     layout = Layout(
         modes=modes,
         value=value,
@@ -98,12 +176,4 @@ def read_privately(
         lists=settle_lists(labels or {}),
         owners=protected.mode if group_owners and not indices and protected.mode not in (labels or {}) else None,
     )
-    if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        if not is_table and isinstance(shape, Mapping):
-            raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
-        return read_layout(path, format, layout, rules)
-    return table_to_tensor(
-        as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists, owners=layout.owners,
-        **rules,
-    )  # fmt: skip
+    return rules, layout

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tensorveil.rounds.contract import LIMIT, Round, State
 from tensorveil.rounds.recipe import Recipe
-from tensorveil.rounds.runner import describe_parts, draw_noise, run_recipe
+from tensorveil.rounds.runner import describe_parts, draw_noise, run_recipe, run_rounds
 from tensorveil.rounds.shared import SharedModel
 from tensorveil.rounds.stage import Setup, Stage
 
@@ -26,4 +26,5 @@ __all__ = [
     "describe_parts",
     "draw_noise",
     "run_recipe",
+    "run_rounds",
 ]

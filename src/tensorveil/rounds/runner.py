@@ -1,8 +1,9 @@
-"""The central runner: one trusted place sums contributions, adds noise to every round's sum, and keeps nothing else."""
+"""The central runner: one trusted place adds noise to the sum of every round, and keeps nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,20 @@ from tensorveil.rounds.contract import Round, State
 from tensorveil.rounds.recipe import Recipe
 from tensorveil.tensor import ObservedTensor
 
-__all__ = ["describe_parts", "draw_noise", "run_recipe"]
+__all__ = ["Keeper", "Total", "describe_parts", "draw_noise", "run_recipe", "run_rounds"]
+
+
+Total = Callable[[State], NDArray[np.int64]]
+
+
+class Keeper(Protocol):
+    """What remembers the states of a run, so that it can go on after the process that ran it has died."""
+
+    def last(self) -> State | None:
+        """Return the last state that was kept, if there is one."""
+
+    def keep(self, state: State) -> None:
+        """Keep a state, which nobody has kept before; when this returns it is on disk."""
 
 
 def run_recipe(
@@ -37,14 +51,48 @@ def run_recipe(
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
     """
     everyone = [recipe.people(group) for group in groups]
-    state = recipe.start()
-    for this in recipe.rounds:
-        total = np.zeros(this.size, dtype=np.int64)
+
+    def total(state: State) -> NDArray[np.int64]:
+        found = np.zeros(recipe.rounds[state.round].size, dtype=np.int64)
         for group in everyone:
-            total += recipe.contribute(state, group, threads=threads)
+            found += recipe.contribute(state, group, threads=threads)
+        return found
+
+    return run_rounds(recipe, total, source)
+
+
+def run_rounds(recipe: Recipe, total: Total, source: NoiseSource | None, *, keeper: Keeper | None = None) -> State:
+    """Run every round that has not been run yet, wherever sums are computed, and return the last state.
+
+    Parameters
+    ----------
+    recipe
+        What is computed.
+    total
+        Returns the exact sum of a round over all users. It may be computed in parts, again, or by many machines:
+        noise is drawn here, once, on the total.
+    source
+        Where the noise comes from.
+    keeper
+        Keeps every state before the next round begins. What it kept of an earlier run is gone on from: no noise is
+        drawn again for a round whose state was kept.
+
+    Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
+    """
+    state = recipe.start()
+    kept = None if keeper is None else keeper.last()
+    if kept is not None:
+        if source is not None and not source.secure:  # so that a seed means the same, interrupted or not
+            for this in recipe.rounds[: kept.round]:
+                draw_noise(this, source)
+        state = kept
+    for this in recipe.rounds[state.round :]:
+        found = total(state)
         if source is not None:
-            total += draw_noise(this, source)
-        state = recipe.advance(state, total)
+            found = found + draw_noise(this, source)
+        state = recipe.advance(state, found)
+        if keeper is not None:
+            keeper.keep(state)
     return state
 
 

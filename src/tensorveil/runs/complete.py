@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tensorveil.completion.estimator import Completion
+from tensorveil.errors import InputError
 from tensorveil.release.folder import find_leftovers
 from tensorveil.release.result import Summary, check_result_folder, summarise_fit, write_result
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.solvers.task import Progress
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["Completed", "OpenRun", "complete_openly"]
 
@@ -60,7 +62,7 @@ def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Comple
     """Read, fit, fill and write; ``progress`` is called with a `Record` after every sweep of the fit."""
     check_result_folder(run.output, force=run.force)  # before the work rather than after it
     leftovers = find_leftovers(run.output)
-    tensor = read_tensor(run.reading)
+    tensor: Any = _open_store(run) if is_store(run.reading.file) else read_tensor(run.reading)
     fill = choose_cells(run.filling, tensor)
     started = time.perf_counter()
     fitted = run.estimator.fit(tensor, progress=progress)
@@ -70,3 +72,15 @@ def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Comple
     )  # fmt: skip
     write_result(run.output, fitted.model_, tensor, summary, fill=fill, report=run.report, force=run.force)
     return Completed(output=run.output, summary=summary, leftovers=leftovers)
+
+
+def _open_store(run: OpenRun) -> StoredTensor:
+    """Return the store that is to be fitted, if what is asked for can be made of one."""
+    if run.report:
+        raise InputError("report: it shows all entries, which a store keeps on disk. Leave it out: report=False.")
+    if run.filling is not None and (run.filling.at is None or run.filling.format == "png"):
+        raise InputError(
+            "a store's missing cells are too many to fill. Name those that you want with at=FILE, or write the model "
+            "alone with filling=None."
+        )
+    return StoredTensor.open(run.reading.file)

@@ -11,12 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from tensorveil.engines.loop import estimate_part
 from tensorveil.errors import InputError
 from tensorveil.runs.costs import PER_ENTRY, Cost, estimate_open
 from tensorveil.runs.reading import Reading, read_tensor
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import ObservedTensor, StoredTensor
 
-__all__ = ["EXAMPLES", "FileFacts", "ModeFacts", "TensorFacts", "describe_file", "describe_tensor"]
+__all__ = [
+    "EXAMPLES",
+    "FileFacts",
+    "ModeFacts",
+    "StoreFacts",
+    "StoredMode",
+    "TensorFacts",
+    "describe_file",
+    "describe_store",
+    "describe_tensor",
+]
 
 # Policies under which a file with flaws can still be described, mildest first.
 LENIENT: tuple[dict[str, Any], ...] = (
@@ -71,6 +82,66 @@ class FileFacts:
         facts = dataclasses.asdict(self.tensor)
         costs = {solver: cost.to_json() for solver, cost in self.costs.items()}
         return facts | {"file": self.file, "bytes": self.bytes, "flaws": list(self.flaws), "costs": costs}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMode:
+    """One mode of a store, and if entries are ordered by it, its parts."""
+
+    name: str
+    size: int
+    listed: bool
+    parts: int | None
+    largest_part: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreFacts:
+    """What a store's manifest says; no entry is read. ``part_bytes`` is what work on its largest part takes."""
+
+    folder: str
+    bytes: int
+    shape: tuple[int, ...]
+    entries: int
+    density: float
+    bounds: tuple[float, float] | None
+    value: str
+    dtype: str
+    modes: tuple[StoredMode, ...]
+    part_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return dataclasses.asdict(self)
+
+
+def describe_store(folder: str | os.PathLike[str]) -> StoreFacts:
+    """Say what a store holds, by its manifest."""
+    stored = StoredTensor.open(folder)
+    modes = []
+    for mode, size in zip(stored.modes, stored.shape, strict=True):
+        parts = stored.orders.get(mode.name)
+        modes.append(
+            StoredMode(
+                name=mode.name,
+                size=size,
+                listed=mode.labels is not None,
+                parts=None if parts is None else len(parts),
+                largest_part=None if parts is None else max((part.rows for part in parts), default=0),
+            )
+        )
+    return StoreFacts(
+        folder=os.fspath(folder),
+        bytes=sum(path.stat().st_size for path in stored.folder.rglob("*") if path.is_file()),
+        shape=stored.shape,
+        entries=stored.n_entries,
+        density=stored.density,
+        bounds=stored.bounds,
+        value=stored.value_name,
+        dtype=stored.dtype,
+        modes=tuple(modes),
+        part_bytes=max(estimate_part(stored, name) for name in stored.orders),
+    )
 
 
 def describe_file(reading: Reading) -> FileFacts:

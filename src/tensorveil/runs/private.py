@@ -12,6 +12,7 @@ from typing import Any
 from tensorveil import __version__
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.user_level import UserLevelCompletion
 from tensorveil.errors import STANDS, InputError, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
@@ -24,6 +25,7 @@ from tensorveil.release.result import make_plain
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_privately
+from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor, is_store
 
 __all__ = ["PrivateRun", "Released", "release_privately"]
 
@@ -47,6 +49,8 @@ class PrivateRun:
         Another folder, for what must not be published.
     report
         Whether to write ``report.html``, and the owner's report among the diagnostics.
+    engine, checkpoint, trust_network
+        Where a store is worked on, and where its rounds are kept; as for `UserLevelCP.fit`.
     """
 
     reading: Reading
@@ -55,6 +59,9 @@ class PrivateRun:
     filling: Filling | None = None
     diagnostics: Path | None = None
     report: bool = True
+    engine: Any = None
+    checkpoint: Path | None = None
+    trust_network: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,15 +143,40 @@ def release_privately(run: PrivateRun) -> Released:
         if run.diagnostics is not None:
             aside = places.enter_context(write_folder(run.diagnostics, private=True))
         with write_folder(run.output) as staging:
-            tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
-            fill = choose_cells(filling, tensor, private=unit)
-            charged = estimator.fit(tensor).release_id_
+            stored = _find_store(run)
+            if stored is None:
+                tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
+                fill = choose_cells(filling, tensor, private=unit)
+                charged = estimator.fit(tensor).release_id_
+            else:
+                assert isinstance(estimator, UserLevelCompletion)
+                fill = None
+                fitted = estimator.fit(
+                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network
+                )
+                charged = fitted.release_id_
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
         note_release(estimator, run.output)
         if aside is not None:
             fill_diagnostics(aside, estimator, tensor, report=run.report)
     return _gather_facts(run, fill, leftovers)
+
+
+def _find_store(run: PrivateRun) -> StoredTensor | None:
+    """Return the store that is to be fitted, if it is one, and if it can be."""
+    if not is_store(run.reading.file):
+        if run.engine is not None or run.checkpoint is not None:
+            raise InputError("engine and checkpoint are for stores: `tensorveil store` makes one from files.")
+        return None
+    if not isinstance(run.estimator, UserLevelCompletion):
+        raise InputError(NOT_IN_MEMORY)
+    if run.diagnostics is not None:
+        raise InputError(
+            "diagnostics are computed from all entries at once, which a store keeps on disk. Leave them out, or give "
+            "the files themselves, if they fit into memory."
+        )
+    return StoredTensor.open(run.reading.file)
 
 
 def _check_folders(output: Path, diagnostics: Path | None) -> None:

@@ -18,10 +18,12 @@ from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.solvers.all_cells import solve_all_cells
+from tensorveil.solvers.als_stored import StoredFit
 from tensorveil.solvers.priors.point import SMALLEST_VARIANCE, PointPriors, solve_point_mode
 from tensorveil.solvers.priors.row_prior import PriorFactory
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
 from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.stored import StoredEntries
 
 # Large cores are improved, not solved, in every sweep: the next sweep goes on from there.
 _CORE_STEPS = 20
@@ -44,6 +46,8 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     """Fit by sweeps over the modes (and the core)."""
     if task.zeros or task.nonnegative:
         return solve_all_cells(task, settings, watch)
+    if isinstance(task.entries, StoredEntries):
+        return _solve_stored(StoredFit(task.entries.stored, task), task, settings, watch)
     scaling = standard_scaling(task)
     values = scaling.apply(task.values, task.dtype)
     rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
@@ -66,6 +70,19 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
         ):
             break
     return watch.result(lambda: _solution(factors, core, biases, scaling))
+
+
+def _solve_stored(fit: StoredFit, task: Task, settings: ALS, watch: Watch) -> Solution:
+    """Fit CP by the same sweeps on a store."""
+
+    def solution() -> Solution:
+        return _solution(fit.factors, None, fit.biases, fit.scaling)
+
+    for _ in range(settings.sweeps):
+        error = task.error(fit.sweep(settings.regularization), fit.scaling)
+        if watch.step(train_error=error, criterion=error, size=error, solution=solution):
+            break
+    return watch.result(solution)
 
 
 def _sweep(

@@ -5,6 +5,7 @@ from tensorveil.tensor.files import read, write
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.splits import Split, block_split, cell_split, k_fold, random_split, slice_split, time_split
+from tensorveil.tensor.stored import StoredTensor
 from tensorveil.tensor.synthetic import Problem, paper_problem, synthetic_cp, synthetic_tucker
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ObservedTensor",
     "Problem",
     "Split",
+    "StoredTensor",
     "block_split",
     "cell_split",
     "k_fold",

@@ -18,6 +18,7 @@ from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
+from tensorveil.tensor.lists import NumberOwners, number_owners
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
@@ -161,12 +162,14 @@ def table_to_tensor(
     sealed: bool = False,
     lists: Mapping[str, Mode] | None = None,
     owners: str | None = None,
+    number: NumberOwners = number_owners,
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor.
 
     ``sealed`` compares a table with the digest in its description, if there is one. ``lists`` are public lists of
-    labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows.
+    labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows, and
+    ``number`` numbers them: tables that are blocks of one another must share it.
     """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
@@ -199,7 +202,9 @@ def table_to_tensor(
         if own is not None and not index_base:
             own.check(numbers_of(table, given), numbers)
         columns = [table.column(axis) for axis in range(len(names))]
-        tensor = read_rows(columns, numbers, given, owners=owners, index_base=index_base, options=options)
+        tensor = read_rows(
+            columns, numbers, given, owners=owners, number=number, index_base=index_base, options=options
+        )
         return tensor.with_origin(earlier.then(tensor.origin))
     table = keep_listed(table, names, lists)
     table = _without_nulls(table, names, value, options, shown)

@@ -10,7 +10,7 @@ import datetime
 import decimal
 import re
 import unicodedata
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +23,10 @@ from tensorveil.tensor.modes import Mode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["find_listed", "label_key", "match_labels", "number_owners", "settle_lists"]
+__all__ = ["NumberOwners", "OwnerNumbers", "find_listed", "label_key", "match_labels", "number_owners", "settle_lists"]
 
 Array = NDArray[Any]
+NumberOwners = Callable[["pa.ChunkedArray", str], tuple[Array, Mode]]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
@@ -185,6 +186,23 @@ def number_owners(column: pa.ChunkedArray, name: str) -> tuple[Array, Mode]:
     found = np.array([*(-1 if key is None else numbers[key] for key in keys), -1], np.int64)
     labels = np.array([names[key] for key in numbers] or [""], np.dtypes.StringDType())
     return found[codes], Mode.from_trusted(name, labels)
+
+
+class OwnerNumbers:
+    """Numbers owners over many tables, in the order in which they occur, so that one owner has one number in all.
+
+    Their labels are not kept as labels: a store has no use for names of people. Memory grows with the number of owners.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def __call__(self, column: pa.ChunkedArray, name: str) -> tuple[Array, Mode]:
+        """Number who owns each row, -1 where nobody does."""
+        items, codes = _encode(column)
+        keys = [label_key(item) for item in items]
+        numbers = [-1 if key is None else self._numbers.setdefault(key, len(self._numbers)) for key in keys]
+        return np.array([*numbers, -1], np.int64)[codes], Mode.from_trusted(name, None)
 
 
 def _encode(column: pa.ChunkedArray) -> tuple[list[Any], Array]:

@@ -257,6 +257,11 @@ class ObservedTensor:
         return self._values
 
     @property
+    def dtype(self) -> str:
+        """Kind of the values: "float64" or "float32"."""
+        return str(self._values.dtype)
+
+    @property
     def entries(self) -> MemoryEntries:
         """The entries alone, as blocks of columns."""
         return MemoryEntries(columns=self._columns, values=self._values, shape=self._shape)

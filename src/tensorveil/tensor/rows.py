@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import checks
-from tensorveil.tensor.lists import find_listed, number_owners
+from tensorveil.tensor.lists import NumberOwners, find_listed, number_owners
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
@@ -55,6 +55,7 @@ def read_rows(
     modes: Sequence[str | Mode],
     *,
     owners: str | None,
+    number: NumberOwners = number_owners,
     index_base: int,
     options: dict[str, Any],
 ) -> ObservedTensor:
@@ -70,7 +71,7 @@ def read_rows(
         if named[m].labels is not None:
             packed.append(find_listed(column, named[m]))
         elif named[m].name == owners:
-            found, named[m] = number_owners(column, owners)
+            found, named[m] = number(column, owners)
             packed.append(found)
         else:
             packed.append(read_floats(column) - index_base)

@@ -1,6 +1,7 @@
 """Random bits: seeded streams repeat, secure ones never do - not across threads, forks, copies or rekeying."""
 
 import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -69,11 +70,12 @@ def test_words_can_be_written_to() -> None:
     assert words.flags.writeable
 
 
-def test_a_copy_starts_with_a_key_of_its_own() -> None:
-    source = SecureSource()
-    source.uniform64(1)
-    twin = copy.copy(source)
-    assert not np.intersect1d(source.uniform64(100), twin.uniform64(100)).size
+def test_a_source_is_neither_copied_nor_sent() -> None:
+    """Whoever computes a lost task again would draw again, for one charge."""
+    for source in (SecureSource(), SeededSource(1)):
+        for take in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="draw again"):
+                take(source)
 
 
 def test_threads_share_a_source_without_sharing_bits() -> None:

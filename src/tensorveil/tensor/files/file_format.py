@@ -6,7 +6,7 @@ Heavy packages are imported by the functions that need them, not by the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -79,6 +79,9 @@ class Format:
         Reads a tensor: (path, layout, options of `ObservedTensor`).
     write
         Writes a tensor: (tensor, temporary path, name of the file).
+    cut
+        Reads a tensor's table in blocks of rows: (path, layout, options of `ObservedTensor`). A row becomes what it
+        would become if the file was read as a whole.
     read_table
         Reads an Arrow table of cells. A format that has this is a table: its columns may hold labels.
     write_table
@@ -100,6 +103,7 @@ class Format:
     magic: tuple[bytes, ...] = ()
     read: Callable[[Path, Layout, dict[str, Any]], ObservedTensor] | None = None
     write: Callable[[ObservedTensor, Path, str], None] | None = None
+    cut: Callable[[Path, Layout, dict[str, Any]], Iterator[pa.Table]] | None = None
     read_table: TableReader | None = None
     write_table: Callable[[pa.Table, Path], None] | None = None
     read_array: Callable[[Path, str | None], DenseFile] | None = None

@@ -6,8 +6,8 @@ import errno
 import importlib
 import pkgutil
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -17,7 +17,7 @@ from tensorveil.errors import InputError, TensorveilError
 from tensorveil.memory import file_too_large
 from tensorveil.tensor.files.atomic import replace_file
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
-from tensorveil.tensor.lists import settle_lists
+from tensorveil.tensor.lists import NumberOwners, number_owners, settle_lists
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.options import FrameOptions
@@ -188,6 +188,44 @@ def read_layout(file: Path, name: str | None, layout: Layout, options: dict[str,
     unlisted = options.pop("unlisted", None)  # which files of ours know by themselves
     tensor = read_guarded(lambda: reader(file, layout, {**options}), picked.name)
     return tensor if unlisted is None else tensor.with_unlisted(unlisted)
+
+
+def read_blocks(
+    file: Path, name: str | None, layout: Layout, options: dict[str, Any], number: NumberOwners = number_owners
+) -> Iterator[ObservedTensor]:
+    """Read a tensor by a layout in blocks of rows, so that memory does not depend on the length of the file.
+
+    Every row becomes what `read_layout` makes of it, and rows of one cell stay apart. ``number`` numbers the owners,
+    for all blocks of all files alike. Files that are no tables are read whole.
+    """
+    from tensorveil.tensor.frames import table_to_tensor
+
+    picked = pick_format(file, name)
+    if not file.is_file():
+        raise InputError("path must be an existing file; there is no file of that name. Check the path.")
+    if layout.lists and not picked.is_table:
+        raise InputError(f"labels are for tables; a {picked.title} file holds indices. Leave them out.")
+    check_content(file, picked)
+    rules = {**options, "duplicates": "keep"}
+    unlisted = rules.pop("unlisted", None)
+
+    def build(table: pa.Table) -> ObservedTensor:
+        return table_to_tensor(
+            table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0,
+            lists=layout.lists, owners=layout.owners, number=number, **rules,
+        )  # fmt: skip
+
+    if picked.cut is None:
+        reader = picked.read
+        assert reader is not None  # pick_format takes care of that
+        tensor = read_guarded(lambda: reader(file, layout, rules), picked.name)
+        yield tensor if unlisted is None else tensor.with_unlisted(unlisted)
+        return
+    tables = picked.cut(file, layout, rules)
+    while (table := read_guarded(lambda: next(tables, None), picked.name)) is not None:
+        if table.num_rows or rules.get("out_of_range") == "drop":
+            tensor = read_guarded(partial(build, table), picked.name)
+            yield tensor if unlisted is None else tensor.with_unlisted(unlisted)
 
 
 def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -> None:  # noqa: A002

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,30 +26,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_DAMAGED = "path must be a readable Parquet file. The file is damaged or has another format."
+_BLOCK = 1 << 18  # rows
+_BUFFER = 1 << 20  # bytes of a file that are read ahead
+
+
 def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Read only the columns that are needed."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    damaged = InputError("path must be a readable Parquet file. The file is damaged or has another format.")
-    schema = None
-    with suppress(pa.ArrowException, OSError):
-        schema, outside = pq.read_schema(path), pq.read_metadata(path).metadata or {}
-        # Our description is written twice; where one of the two is damaged, neither is believed.
-        if outside.get(METADATA) != (schema.metadata or {}).get(METADATA):
-            schema = None
-    if schema is None:
-        raise damaged
-    modes, value = layout.modes, layout.value
-    if modes is None and value is None and (stored := stored_description(schema)) is not None:
-        modes, value = stored.modes, stored.value
-    names, value = choose_columns(schema.names, modes, value, helpful=is_open(options))
-    text = [name for name in names if _is_text(schema.field(name).type)]
+    names, value, text = _choose(path, layout, options)
     table = None
     with suppress(pa.ArrowException, OSError):
         table = _load(path, columns=[*names, value], keep=text)
     if table is None:
-        raise damaged
+        raise InputError(_DAMAGED)
     # Parquet returns columns in file order.
     return table_to_tensor(
         table.select([*names, value]),
@@ -62,6 +53,46 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         owners=layout.owners,
         **options,
     )
+
+
+def cut_table(path: Path, layout: Layout, options: dict[str, Any]) -> Iterator[pa.Table]:
+    """Read only the columns that are needed, a block of rows at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names, value, text = _choose(path, layout, options)
+    sound = False
+    with suppress(pa.ArrowException, OSError):
+        file = pq.ParquetFile(path, read_dictionary=text, page_checksum_verification=True, buffer_size=_BUFFER)
+        if any(pa.types.is_nested(file.schema_arrow.field(name).type) for name in [*names, value]):
+            raise InputError("columns to read must hold a text, a number or a date per cell, not lists or structures.")
+        for batch in file.iter_batches(_BLOCK, columns=[*names, value], use_threads=False):
+            table = pa.Table.from_batches([batch]).replace_schema_metadata(file.schema_arrow.metadata)
+            table.validate(full=True)
+            yield table.select([*names, value])
+        sound = True
+    if not sound:
+        raise InputError(_DAMAGED)
+
+
+def _choose(path: Path, layout: Layout, options: dict[str, Any]) -> tuple[list[str], str, list[str]]:
+    """Return the columns that are the modes, the one that is the value, and which of the modes are text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = None
+    with suppress(pa.ArrowException, OSError):
+        schema, outside = pq.read_schema(path), pq.read_metadata(path).metadata or {}
+        # Our description is written twice; where one of the two is damaged, neither is believed.
+        if outside.get(METADATA) != (schema.metadata or {}).get(METADATA):
+            schema = None
+    if schema is None:
+        raise InputError(_DAMAGED)
+    modes, value = layout.modes, layout.value
+    if modes is None and value is None and (stored := stored_description(schema)) is not None:
+        modes, value = stored.modes, stored.value
+    names, value = choose_columns(schema.names, modes, value, helpful=is_open(options))
+    return names, value, [name for name in names if _is_text(schema.field(name).type)]
 
 
 def _load(path: Path, *, columns: Sequence[str] | None = None, keep: Collection[str] = ()) -> pa.Table:
@@ -188,6 +219,7 @@ FORMAT = Format(
     magic=(b"PAR1",),
     read=read_tensor,
     write=write_tensor,
+    cut=cut_table,
     read_table=read_table,
     write_table=write_table,
     read_array=read_array,

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 BLOCK = 1 << 24
 # Behind blanks and byte order marks too, and in full width; all of them are formulas to some spreadsheet.
 FORMULA = "^[\\s\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]"
+_DAMAGED = (
+    "path must be a well-formed CSV or TSV file with the same number of fields in every line. "
+    "The file is empty or damaged, or has another format: name it with format=..."
+)
 COPIES = 2  # of a text, or of the table that is made of it, at the same time
 LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
 
@@ -75,15 +79,23 @@ def open_for_writing(path: Path, name: str) -> Any:
     return path.open("wb")
 
 
-def cut_lines(file: Any) -> Iterator[bytes]:
-    """Yield a file in blocks of whole lines."""
+def cut_lines(file: Any, *, bounded: bool = False) -> Iterator[bytes]:
+    """Yield a file in blocks of whole lines.
+
+    With ``bounded`` no more than a few blocks are in memory: of a line that is longer, and so far too long to be read,
+    the beginning is kept.
+    """
     rest = b""
     while chunk := file.read(BLOCK):
         cut = chunk.rfind(b"\n") + 1
+        if not cut and bounded:
+            cut = chunk[:-1].rfind(b"\r") + 1
         if cut:
             yield rest + chunk[:cut]
             rest = b""
         rest += chunk[cut:]
+        if bounded and len(rest) > 2 * BLOCK:
+            rest = rest[: 8 * LONGEST_LINE]
     if rest:
         yield rest
 
@@ -132,26 +144,33 @@ def _load(
     read by itself: one that is no row of the table is left out, whatever it holds, and changes no other. Only a header
     says how long rows are: without one the first row would decide on all others, so they must be equally long.
     """
-    import pyarrow as pa
-    from pyarrow import csv
-
     with open_for_reading(path) as stream:
         content: Any = stream
         if by_line:
             lines = b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream))
-            content = pa.BufferReader(lines + b"\n")  # Arrow refuses an unended header, which would show
-        table = csv.read_csv(
-            content,
-            read_options=csv.ReadOptions(autogenerate_column_names=not header),
-            parse_options=csv.ParseOptions(
-                delimiter=delimiter, invalid_row_handler=(lambda _: "skip") if by_line and header else None
-            ),
-            convert_options=csv.ConvertOptions(
-                column_types={name: pa.string() for name in text}, null_values=nulls, strings_can_be_null=True
-            ),
-        )
-        assert table.column_names is not None  # fails here, and not later, where names are no text
-        return table
+            content = lines + b"\n"  # Arrow refuses an unended header, which would show
+        return _parse(content, delimiter, header=header, text=text, nulls=nulls, by_line=by_line)
+
+
+def _parse(
+    content: Any, delimiter: str, *, header: bool, text: Collection[str], nulls: Sequence[str] | None, by_line: bool
+) -> pa.Table:
+    """Parse a table that is a stream, or bytes."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    table = csv.read_csv(
+        pa.BufferReader(content) if isinstance(content, bytes) else content,
+        read_options=csv.ReadOptions(autogenerate_column_names=not header),
+        parse_options=csv.ParseOptions(
+            delimiter=delimiter, invalid_row_handler=(lambda _: "skip") if by_line and header else None
+        ),
+        convert_options=csv.ConvertOptions(
+            column_types={name: pa.string() for name in text}, null_values=nulls, strings_can_be_null=True
+        ),
+    )
+    assert table.column_names is not None  # fails here, and not later, where names are no text
+    return table
 
 
 def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
@@ -164,16 +183,50 @@ def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, 
         drops = options.get("out_of_range") == "drop"
         table = _load(path, delimiter, header=layout.header, text=layout.text, nulls=[""], by_line=drops)
     if table is None:
-        raise InputError(
-            "path must be a well-formed CSV or TSV file with the same number of fields in every line. "
-            "The file is empty or damaged, or has another format: name it with format=..."
-        )
+        raise InputError(_DAMAGED)
     if layout.header:
         _check_header(table.column_names, layout)
     return table_to_tensor(
         table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0, lists=layout.lists,
         owners=layout.owners, **options,
     )  # fmt: skip
+
+
+def _cut_table(path: Path, delimiter: str, layout: Layout, options: dict[str, Any]) -> Iterator[pa.Table]:
+    """Read a table in blocks of whole lines, each under the file's header."""
+    import pyarrow as pa
+
+    drops = options.get("out_of_range") == "drop"
+    header, width = b"", 0
+    opener: Any = gzip.open if is_gzip(path) else open
+    with opener(path, "rb") as stream:
+        for raw in cut_lines(stream, bounded=True):
+            lines = (keep_sound_lines(raw, delimiter) if drops else raw).lstrip(b"\r\n")
+            if layout.header and not header:
+                header, lines = _cut_header(lines)
+                if not header:
+                    continue
+                if not lines.strip():
+                    lines = b""
+            table = None
+            with suppress(pa.ArrowException, OSError, EOFError, UnicodeError):
+                table = _parse(header + lines + b"\n", delimiter, header=layout.header, text=layout.text, nulls=[""],
+                               by_line=drops)  # fmt: skip
+            if table is None or (width and table.num_columns != width):
+                raise InputError(_DAMAGED)
+            if layout.header and not width:
+                _check_header(table.column_names, layout)
+            width = table.num_columns
+            yield table
+    if not width:
+        raise InputError(_DAMAGED)
+
+
+def _cut_header(lines: bytes) -> tuple[bytes, bytes]:
+    """Return the first line, with its end, and the others."""
+    found = re.match(rb"[^\r\n]*[\r\n]*", lines)
+    end = found.end() if found else 0
+    return lines[:end].rstrip(b"\r\n") + b"\n" if end else b"", lines[end:]
 
 
 def _check_header(names: Sequence[str], layout: Layout) -> None:
@@ -232,6 +285,7 @@ def _make_format(name: str, delimiter: str) -> Format:
         endings=(f".{name}", f".{name}.gz"),
         read=lambda path, layout, options: _read_tensor(path, delimiter, layout, options),
         write=lambda tensor, path, final: _write_tensor(tensor, path, final, delimiter),
+        cut=lambda path, layout, options: _cut_table(path, delimiter, layout, options),
         read_table=lambda path, *, text: _load(path, delimiter, header=True, text=text, nulls=None),
         write_table=lambda table, path: _write_table(table, path, delimiter),
     )

@@ -1,0 +1,139 @@
+"""From files to a store: a tensor on disk that may be larger than memory."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from tensorveil.errors import InputError
+from tensorveil.memory import memory_limit
+from tensorveil.privacy.reading import read_privately_in_blocks
+from tensorveil.privacy.unit import Unit
+from tensorveil.release.folder import check_folder, write_folder
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.files.file_format import Layout
+from tensorveil.tensor.files.formats import read_blocks
+from tensorveil.tensor.lists import settle_lists
+from tensorveil.tensor.stored import StoredTensor
+from tensorveil.tensor.storing import PART_ROWS, fill_store
+
+__all__ = ["STORE_FILES", "write_store"]
+
+STORE_FILES: Final = ("manifest.json", "labels/*.parquet", "by-*/*.parquet")
+_MOST = 1 << 30  # bytes for sorting: more makes fewer runs, and hardly any difference
+_SHARE = 4  # of the limit of memory
+
+
+def write_store(
+    files: Sequence[str | os.PathLike[str]] | str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    order: Sequence[str | int] | str,
+    unit: str | Unit | None = None,
+    bounds: Sequence[float] | None = None,
+    shape: Sequence[int] | Mapping[str, int] | None = None,
+    labels: Mapping[str, Any] | None = None,
+    indices: bool = False,
+    modes: Sequence[str | Mode] | None = None,
+    value: str | None = None,
+    format: str | None = None,  # noqa: A002
+    header: bool = True,
+    duplicates: str | None = None,
+    missing: str | None = None,
+    part_rows: int = PART_ROWS,
+    force: bool = False,
+) -> StoredTensor:
+    """Write files into a store, which may be larger than memory; the store appears whole or not at all.
+
+    With a ``unit`` the files are private: they are read as `read_privately` reads them, every row by itself, and only
+    the owner of the process can read the store. It remembers by which rules it was made, and estimators hold it to
+    them as they do a tensor.
+
+    Parameters
+    ----------
+    files
+        One file or several, of the same columns.
+    folder
+        The store to make.
+    order
+        The mode, or modes, that entries are to be ordered by. A user-level fit needs the order of its protected mode.
+    unit, bounds, shape, labels, indices
+        Private files: as for `read_privately`. Others: ``bounds`` refuse values outside, and modes have indices, or
+        public lists of labels.
+    modes, value, format, header
+        As for `read`.
+    duplicates, missing
+        Files that are not private: as for `ObservedTensor`.
+    part_rows
+        About how many rows a part is to have: no slice of a mode is cut in two.
+    force
+        Replace a store that is there.
+
+    >>> import tensorveil as tv
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as place:
+    ...     ratings = tv.synthetic_cp((30, 20), 2, random_state=0).train.with_modes(["user", "film"])
+    ...     ratings.write(f"{place}/data.parquet")
+    ...     rules = {"unit": "slice:user", "bounds": (0, 1), "shape": (30, 20), "indices": True}
+    ...     tv.write_store(f"{place}/data.parquet", f"{place}/store", order="user", **rules).modes
+    (Mode('user'), Mode('film'))
+    """
+    paths = [files] if isinstance(files, str | os.PathLike) else list(files)
+    by = [order] if isinstance(order, str | int) else list(order)
+    if len({Path(path).resolve() for path in paths}) != len(paths) or not paths:
+        raise InputError("files must be one file or several different ones.")
+    if part_rows < 1:
+        raise InputError("part_rows must be at least 1. Try part_rows=1000000.")
+    check_folder(folder, ours=STORE_FILES, force=force)
+    reading: dict[str, Any] = {
+        "shape": shape, "labels": labels, "indices": indices, "modes": modes, "value": value, "format": format,
+        "header": header,
+    }  # fmt: skip
+    if unit is None:
+        blocks = _read_openly(paths, bounds=bounds, missing=missing, **reading)
+        rule: Any = duplicates or "error"
+    else:
+        if bounds is None:
+            raise InputError("bounds must be declared for private files. Try bounds=(1, 5).")
+        if missing is not None or duplicates not in (None, "error"):
+            raise InputError(
+                "duplicates and missing are not for private files: entries that share a cell stay apart, and rows "
+                "without a value are left out. Leave them out."
+            )
+        blocks = read_privately_in_blocks(paths, unit=unit, bounds=bounds, **reading)
+        rule = "keep"
+    staged = write_folder(folder, ours=STORE_FILES, force=force, private=unit is not None)
+    with staged as staging, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they may follow the data
+        memory = min(memory_limit() // _SHARE, _MOST)
+        fill_store(staging, blocks, order=by, duplicates=rule, memory=memory, part_rows=part_rows)
+    return StoredTensor.open(folder)
+
+
+def _read_openly(
+    paths: Sequence[Any],
+    *,
+    bounds: Sequence[float] | None,
+    missing: str | None,
+    shape: Any,
+    labels: Mapping[str, Any] | None,
+    indices: bool,
+    modes: Sequence[str | Mode] | None,
+    value: str | None,
+    format: str | None,  # noqa: A002
+    header: bool,
+) -> Iterator[ObservedTensor]:
+    layout = Layout(
+        modes=modes, value=value, labels=not indices, index_base=None, header=header, variable=None,
+        missing_value=math.nan, lists=settle_lists(labels or {}),
+    )  # fmt: skip
+    if isinstance(shape, Mapping):
+        raise InputError("shape by name is for private files. Give the sizes in the order of the modes.")
+    options = {"bounds": bounds, "shape": shape, "missing": missing}
+    rules = {name: given for name, given in options.items() if given is not None}
+    for path in paths:
+        yield from read_blocks(Path(path), format, layout, rules)

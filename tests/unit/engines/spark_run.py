@@ -1,0 +1,23 @@
+"""A user-level fit on Spark, in a process of its own: a process has one JVM. Prints the digest of what it released."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import tensorveil as tv
+from tests.unit.engines.store_cases import digest, estimator
+
+
+def main(master: str, folder: str, method: str) -> None:
+    place = Path(folder)
+    engine: Any = f"spark:{master}"
+    if master.startswith("connect:"):
+        from pyspark.sql import SparkSession
+
+        engine = SparkSession.builder.remote(master.removeprefix("connect:")).getOrCreate()  # type: ignore[attr-defined]
+    fitted = estimator(method=method).fit(tv.StoredTensor.open(place / "store"), engine=engine, checkpoint=place / "c")
+    print("digest", digest(fitted, place))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

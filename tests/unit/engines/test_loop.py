@@ -1,0 +1,204 @@
+"""Parts one after the other: the same bytes as in memory, whatever the parts are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tensorveil as tv
+from tensorveil.engines import Loop, find_engine
+from tensorveil.engines.engine import group_parts, sum_over_parts
+from tensorveil.engines.task import CHANGED, FAILED, MISSING, UNSOUND, VERSION, add_answers, make_public, run_task
+from tensorveil.errors import InputError
+from tensorveil.memory import limit_memory
+from tensorveil.noise import SeededSource
+from tensorveil.rounds import run_recipe, run_rounds
+from tensorveil.tensor.stored import Part, StoreError
+from tests.unit.engines.store_cases import digest, estimator, in_memory, make_store, new_ledger, ratings, recipe
+
+FITS = [(tv.UserLevelCP, {}), (tv.UserLevelTucker, {}), (tv.UserLevelCP, {"method": "biases"})]
+
+
+class Shuffled(Loop):
+    """Tasks in another order, some of them twice, as a cluster that loses workers computes them."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(threads=1)
+        self.workers = 5
+        self._rng = np.random.default_rng(seed)
+
+    def run(self, tasks: Any, public: bytes) -> bytes:
+        order = self._rng.permutation(len(tasks))
+        run_task(tasks[order[0]], public)  # whose answer is lost
+        return super().run([tasks[i] for i in order], public)
+
+
+@pytest.mark.parametrize(("kind", "changes"), FITS)
+def test_a_fit_on_a_store_has_the_bytes_of_one_in_memory(tmp_path: Path, kind: Any, changes: Any) -> None:
+    stored = make_store(tmp_path, ratings())
+    assert len(stored.parts("user")) > 5
+    whole = digest(estimator(kind, **changes).fit(in_memory(tmp_path)), tmp_path)
+    assert digest(estimator(kind, **changes).fit(stored), tmp_path) == whole
+    assert digest(estimator(kind, **changes, threads=2).fit(stored, engine="loop"), tmp_path) == whole
+
+
+def test_matrices_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    cells = np.stack(np.unravel_index(rng.choice(50 * 9, 200, replace=False), (50, 9)), axis=1)
+    tensor = tv.ObservedTensor(cells, rng.integers(1, 6, 200).astype(float), (50, 9), modes=["user", "film"])
+    tensor.write(tmp_path / "m.parquet")
+    rules: dict[str, Any] = {"unit": "slice:user", "bounds": (1, 5), "shape": (50, 9), "indices": True}
+    stored = tv.write_store(tmp_path / "m.parquet", tmp_path / "m", order="user", part_rows=30, **rules)
+    whole = tv.read_privately(tmp_path / "m.parquet", **rules)
+    made = [estimator(tv.UserLevelMatrix, shape=(50, 9), bounds=(1, 5)).fit(data) for data in (whole, stored)]
+    assert len({digest(each, tmp_path) for each in made}) == 1
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 400),
+    part_rows=st.integers(1, 200),
+    sweeps=st.sampled_from([0, 1]),
+)
+def test_any_cut_and_order_of_parts_gives_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, n: int, part_rows: int, sweeps: int
+) -> None:
+    folder, tensor, made = tmp_path_factory.mktemp("law"), ratings(n, seed), recipe(sweeps=sweeps)
+    stored = make_store(folder, tensor, part_rows)
+    engine = Shuffled(seed)
+    found = run_rounds(made, lambda state: sum_over_parts(engine, stored, "user", made, state), SeededSource(1))
+    assert found.to_bytes() == run_recipe(made, [tensor], SeededSource(1), threads=1).to_bytes()
+
+
+def test_users_beyond_the_declared_number_and_rows_beyond_the_shape(tmp_path: Path) -> None:
+    """The protected mode only numbers its owners; other indices beyond the declared shape are left out."""
+    stored = make_store(tmp_path, ratings())
+    fits = [estimator(shape=(40, 12, 5)).fit(data) for data in (in_memory(tmp_path), stored)]
+    assert len({digest(each, tmp_path) for each in fits}) == 1
+
+
+def test_a_store_without_entries_is_as_good_as_any(tmp_path: Path) -> None:
+    nothing = ratings().take(np.zeros(900, bool), may_be_empty=True)
+    stored = make_store(tmp_path, ratings(1))
+    nobody = tv.StoredTensor(**{**vars(stored), "orders": {"user": ()}, "n_entries": 0})
+    assert estimator().fit(nobody).guarantee_.unit == estimator().fit(nothing).guarantee_.unit
+
+
+def test_parts_are_grouped_in_order_and_all_of_them() -> None:
+    parts = [Part(file=str(k), rows=k % 5 + 1, first=k, last=k, sha256="") for k in range(23)]
+    for tasks in (1, 2, 7, 23, 100):
+        groups = group_parts(parts, tasks)
+        assert [part for group in groups for part in group] == parts
+        assert len(groups) <= max(tasks, 1)
+
+
+def damaged(stored: Any, kind: str) -> None:
+    place = stored.folder / stored.parts("user")[2].file
+    if kind == "missing":
+        place.unlink()
+    else:
+        place.write_bytes(place.read_bytes() + b"x")
+
+
+@pytest.mark.parametrize("kind", ["missing", "changed"])
+def test_damage_is_found_before_the_charge(tmp_path: Path, kind: str) -> None:
+    stored = make_store(tmp_path, ratings())
+    ledger = new_ledger(tmp_path)
+    damaged(stored, kind)
+    with pytest.raises(StoreError) as caught:
+        estimator(noise_seed=None, ledger=ledger).fit(stored)
+    assert caught.value.problem == kind
+    assert not ledger.entries()
+
+
+def test_answers_are_codes_and_hold_no_data(tmp_path: Path) -> None:
+    stored = make_store(tmp_path, ratings())
+    made = recipe()
+    public = make_public(stored, "user", threads=1, recipe=made, state=made.start())
+    part = stored.parts("user")[0]
+    place = str(stored.folder / part.file)
+    good = [place, part.rows, part.first, part.last, part.sha256]
+
+    def code(*changed: Any, state: bytes = public) -> int:
+        return run_task(json.dumps([[*changed, *good[len(changed) :]]]), state)[0]
+
+    assert code() == 0
+    assert code("/nowhere") == MISSING
+    assert code(place, part.rows, part.first, part.last, "0" * 64) == CHANGED
+    assert code(place, part.rows + 1) == UNSOUND
+    assert code(place, part.rows, part.first + 1) == UNSOUND
+    assert code(place, part.rows, part.first, part.last - 1) == UNSOUND
+    for nonsense in (b"", b"{}\n", public[:-3], public.replace(b"tensorveil-state", b"something-else!!")):
+        assert run_task(json.dumps([good]), nonsense) == bytes([FAILED])
+    other = public.replace(tv.__version__.encode(), b"9.9.9", 1)
+    assert run_task(json.dumps([good]), other) == bytes([VERSION])
+    assert run_task("nonsense", public) == bytes([FAILED])
+    assert add_answers(bytes([0]) + bytes(8), bytes([CHANGED])) == bytes([CHANGED])
+
+
+def test_a_part_whose_users_are_not_in_its_range_is_refused(tmp_path: Path) -> None:
+    """The manifest may lie: a part that holds more users than it says could share one with another part."""
+    import hashlib
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    stored = make_store(tmp_path, ratings())
+    first, second = stored.parts("user")[:2]
+    table = pq.read_table(stored.folder / second.file)
+    column = np.sort(np.r_[table.column("user").to_numpy()[1:], first.first].astype(np.int32))
+    pq.write_table(table.set_column(0, "user", pa.array(column)), stored.folder / second.file)
+    sha = hashlib.sha256((stored.folder / second.file).read_bytes()).hexdigest()
+    lying = Part(**{**vars(second), "sha256": sha})
+    with pytest.raises(StoreError, match="does not hold what"):
+        stored.read_part("user", lying)
+
+
+def test_memory_is_asked_for_before_the_charge(tmp_path: Path) -> None:
+    stored = make_store(tmp_path, ratings(), part_rows=1000)
+    with limit_memory(2000), pytest.raises(MemoryError):
+        estimator().fit(stored)
+
+
+def test_engines_are_for_stores_and_have_names(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="write_store"):
+        estimator().fit(ratings(), engine="loop")
+    with pytest.raises(InputError, match="write_store"):
+        estimator().fit(ratings(), checkpoint=tmp_path / "c")
+    for name in ("", "ray", "dask", "dask:", "loop:3", 3):
+        with pytest.raises(InputError, match="engine must be"):
+            find_engine(name)
+    stored = make_store(tmp_path, ratings())
+    with pytest.raises(InputError, match="unit must be"):
+        estimator(unit="entry").fit(stored)
+    with pytest.raises(InputError, match="order=\\['day'\\]"):
+        estimator(unit="slice:day").fit(stored)
+
+
+def test_one_engine_for_many_fits(tmp_path: Path) -> None:
+    stored, engine = make_store(tmp_path, ratings()), Loop(threads=1)
+    assert len({digest(estimator().fit(stored, engine=engine), tmp_path) for _ in range(2)}) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModuleNotFoundError("No module named 'tensorveil'"), "lack the package"),
+        (RuntimeError("PYTHON: No module named 'tensorveil', user 17 rated 4.5"), "lack the package"),
+        (RuntimeError("user 17 rated 4.5"), r"gave up \(RuntimeError\)"),
+    ],
+)
+def test_what_a_cluster_raises_is_told_by_its_kind(tmp_path: Path, error: Exception, words: str) -> None:
+    class Broken(Loop):
+        def run(self, tasks: Any, public: bytes) -> bytes:
+            raise error
+
+    with pytest.raises(InputError, match=words) as caught:
+        estimator().fit(make_store(tmp_path, ratings()), engine=Broken())
+    assert "17" not in str(caught.value)
+    assert caught.value.__cause__ is None

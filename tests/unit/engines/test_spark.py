@@ -1,0 +1,172 @@
+"""Spark: here, on a cluster of processes, and through Spark Connect; the same bytes as in memory."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.engines.store_cases import digest, estimator, in_memory, make_store, ratings
+
+pytest.importorskip("pyspark", reason="the extra spark is not installed")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+ROOT = Path(__file__).parents[3]
+
+
+def spark_environment() -> dict[str, str]:
+    import pyspark
+
+    paths = os.pathsep.join([str(ROOT), *sys.path])
+    return os.environ | {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": paths,
+        "PYSPARK_PYTHON": sys.executable, "NUMBA_NUM_THREADS": "1",
+    }  # fmt: skip
+
+
+def start(master: str, folder: Path, method: str = "biases") -> Any:
+    words = [sys.executable, "-m", "tests.unit.engines.spark_run", master, str(folder), method]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(words, cwd=ROOT, env=spark_environment(), **pipes)
+
+
+def finish(process: Any) -> str:
+    out, err = process.communicate(timeout=400)
+    assert process.returncode == 0, err[-3000:]
+    return str(out.split()[-1])
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Any:
+    """What a fit must give, by method, once the store is there."""
+    make_store(tmp_path, ratings())
+    return lambda method: digest(estimator(method=method).fit(in_memory(tmp_path)), tmp_path)
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[tuple[str, list[Any]]]:
+    """A master and two workers as processes, on loopback, who prove who they are and encrypt what they send."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = folder / "spark.conf"
+    settings.write_text(
+        "spark.authenticate true\nspark.authenticate.secret for-this-test-alone\nspark.network.crypto.enabled true\n"
+        "spark.io.encryption.enabled true\n"
+    )
+    environment = spark_environment()
+    command = [f"{environment['SPARK_HOME']}/bin/spark-class"]
+    here = ["--host", "127.0.0.1", "--webui-port", "0", "--properties-file", str(settings)]
+    address = f"spark://127.0.0.1:{port}"
+    started = []
+    with (folder / "spark.log").open("w") as log:
+
+        def launch(kind: str, *rest: str) -> None:
+            words = [*command, f"org.apache.spark.deploy.{kind}", *here, *rest]
+            started.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
+
+        try:
+            launch("master.Master", "--port", str(port))
+            for number in range(2):
+                launch("worker.Worker", "--cores", "1", "--memory", "1g", "-d", str(folder / f"w{number}"), address)
+            yield address, started
+        finally:
+            for process in started:
+                process.kill()
+                process.wait()
+
+
+def kill_executors(worker: Any) -> int:
+    """Kill the executors of a worker, which starts new ones; return how many there were."""
+    import psutil
+
+    executors = [each for each in psutil.Process(worker.pid).children(recursive=True)
+                 if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())]  # fmt: skip
+    for each in executors:
+        os.kill(each.pid, signal.SIGKILL)
+    return len(executors)
+
+
+@pytest.mark.slow
+def test_on_this_machine(tmp_path: Path, whole: Any) -> None:
+    assert finish(start("local[2]", tmp_path, "factors")) == whole("factors")
+
+
+@pytest.mark.slow
+def test_through_spark_connect(tmp_path: Path, whole: Any) -> None:
+    pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
+    assert finish(start("connect:local[2]", tmp_path)) == whole("biases")
+
+
+@pytest.mark.slow
+def test_on_a_cluster_that_loses_executors_in_its_rounds(
+    tmp_path: Path, whole: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    (tmp_path / "conf").mkdir()
+    with standalone(tmp_path) as (address, (_, *workers)):
+        shutil.copy(tmp_path / "spark.conf", tmp_path / "conf" / "spark-defaults.conf")
+        run = start(address, tmp_path)
+        killed, seen = 0, -1
+        while run.poll() is None and killed < 4:
+            done = len(list((tmp_path / "c").glob("*.state")))
+            if (tmp_path / "c").exists() and done > seen:
+                seen = done
+                killed += kill_executors(workers[done % 2])
+            time.sleep(0.02)
+        assert finish(run) == whole("biases")
+        assert killed >= 2
+
+
+def test_a_cluster_beyond_this_machine_must_prove_who_it_is_and_encrypt() -> None:
+    from tensorveil.engines.spark import SparkEngine
+    from tensorveil.errors import InputError
+
+    class Session:
+        def __init__(self, **settings: str) -> None:
+            self.settings = {name.replace("_", "."): each for name, each in settings.items()}
+            self.conf = self
+
+        def get(self, name: str, default: str) -> str:
+            return self.settings.get(name, default)
+
+    def open_engine(trust: bool = False, **settings: str) -> Any:
+        session: Any = Session(**settings)
+        return SparkEngine(session, trust_network=trust)
+
+    assert open_engine(spark_master="local[3]").workers == 3
+    open_engine(spark_master="spark://127.0.0.1:7077")
+    for master in ("spark://head:7077", "yarn", "k8s://https://head:443", ""):
+        for settings in ({}, {"spark_authenticate": "true"}):
+            with pytest.raises(InputError, match="trust_network"):
+                open_engine(spark_master=master, **settings)
+        open_engine(spark_master=master, trust=True)
+        open_engine(spark_master=master, spark_authenticate="true", spark_network_crypto_enabled="true")
+
+
+def test_sums_are_cut_into_blocks_and_added() -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    from tensorveil.engines import spark
+
+    rng = np.random.default_rng(0)
+    totals = [rng.integers(-(2**60), 2**60, 2 * spark._BLOCK + 5) for _ in range(2)]
+    cut = [spark._cut(bytes(1) + total.astype("<i8").tobytes()) for total in totals]
+    assert [len(each) for each in cut] == [3, 3]
+    added = b""
+    for block in range(3):
+        table = pa.table({"block": [block] * 2, "answer": pa.array([each[block] for each in cut], pa.binary())})
+        (row,) = spark._add(table).to_pylist()
+        assert row["block"] == block
+        added += row["answer"][1:]
+    assert added == (totals[0] + totals[1]).astype("<i8").tobytes()
