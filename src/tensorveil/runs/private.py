@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tensorveil import __version__
 from tensorveil.completion.charging import tell_charges
@@ -25,7 +26,10 @@ from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_privately
 
-__all__ = ["PrivateRun", "Released", "release_privately"]
+__all__ = ["STEPS", "PrivateRun", "Released", "release_privately"]
+
+# The ledger is charged when fitting begins.
+STEPS: Final = ("reading", "fitting", "writing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +108,10 @@ class Released:
         }
 
 
-def release_privately(run: PrivateRun) -> Released:
+def release_privately(run: PrivateRun, *, tell: Callable[[str], None] | None = None) -> Released:
     """Check, read, fit (which charges the ledger first), release.
+
+    ``tell`` is called with the step that begins, one of `STEPS`: how far a run has come, and nothing of its data.
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
@@ -113,7 +119,7 @@ def release_privately(run: PrivateRun) -> Released:
 
     Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
     """
-    estimator = run.estimator
+    estimator, step = run.estimator, tell or (lambda _: None)
     unit = Unit.parse(estimator.unit)
     _check_folders(run.output, run.diagnostics)
     filling = None if unit.kind == "slice" else run.filling
@@ -136,9 +142,12 @@ def release_privately(run: PrivateRun) -> Released:
         if run.diagnostics is not None:
             aside = places.enter_context(write_folder(run.diagnostics, private=True))
         with write_folder(run.output) as staging:
+            step("reading")
             tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
             fill = choose_cells(filling, tensor, private=unit)
+            step("fitting")
             charged = estimator.fit(tensor).release_id_
+            step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
         note_release(estimator, run.output)
