@@ -54,7 +54,7 @@ $(DOCS_VENV)/.ready: requirements-docs.lock
 	@touch $@
 
 lock: setup ## pin what pyproject.toml asks for
-	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --extra learning --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --extra learning --extra desk --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
 		| $(BIN)/pip-compile --quiet --strip-extras --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements-docs.lock -
 

@@ -36,6 +36,7 @@ ORDER = [
     "report",
     "release",
     "runs",
+    "desk",
     "cli",
 ]
 

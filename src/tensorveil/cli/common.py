@@ -125,6 +125,7 @@ class ReadingOptions:
 
     def reading(self, file: str, **policies: Any) -> Reading:
         """Return the facts that a run reads a file by."""
+        from tensorveil.runs.lists import read_lists
         from tensorveil.runs.reading import Reading
 
         return Reading(
@@ -278,23 +279,6 @@ def split_lists(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
             raise click.BadParameter("give MODE=FILE once for a mode, such as film=films.csv or film=films.csv:title.")
         lists[name.strip()] = place.strip()
     return lists
-
-
-def read_lists(places: dict[str, str], data: str) -> dict[str, Any] | None:
-    """Read public lists; one that is a column of the data themselves would tell who is in them."""
-    from pathlib import Path
-
-    from tensorveil.errors import InputError
-    from tensorveil.tensor.files.label_files import read_labels
-
-    for name, place in places.items():
-        file = Path(place) if Path(place).is_file() else Path(place.rpartition(":")[0])
-        if file.is_file() and file.samefile(data):
-            raise InputError(
-                f"labels: the list for mode {name!r} is read off the data themselves. A public list says who may be in "
-                "them, whether they are or not."
-            )
-    return {name: read_labels(place, name) for name, place in places.items()} or None
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:

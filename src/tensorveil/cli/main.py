@@ -24,6 +24,7 @@ from tensorveil.cli.budget import budget
 from tensorveil.cli.common import State, clean
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
+from tensorveil.cli.desk import desk
 from tensorveil.cli.doctor import doctor
 from tensorveil.cli.evaluate import evaluate
 from tensorveil.cli.federate import federate
@@ -76,6 +77,7 @@ VERBS = (
     federate,
     budget,
     audit,
+    desk,
     demo,
     doctor,
 )

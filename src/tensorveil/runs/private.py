@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tensorveil import __version__
 from tensorveil.completion.charging import tell_charges
@@ -27,7 +28,10 @@ from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_privately
 from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor, is_store
 
-__all__ = ["PrivateRun", "Released", "release_privately"]
+__all__ = ["STEPS", "PrivateRun", "Released", "release_privately"]
+
+# The ledger is charged when fitting begins.
+STEPS: Final = ("reading", "fitting", "writing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +115,10 @@ class Released:
         }
 
 
-def release_privately(run: PrivateRun) -> Released:
+def release_privately(run: PrivateRun, *, tell: Callable[[str], None] | None = None) -> Released:
     """Check, read, fit (which charges the ledger first), release.
+
+    ``tell`` is called with the step that begins, one of `STEPS`: how far a run has come, and nothing of its data.
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
@@ -120,7 +126,7 @@ def release_privately(run: PrivateRun) -> Released:
 
     Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
     """
-    estimator = run.estimator
+    estimator, step = run.estimator, tell or (lambda _: None)
     unit = Unit.parse(estimator.unit)
     _check_folders(run.output, run.diagnostics)
     filling = None if unit.kind == "slice" else run.filling
@@ -143,18 +149,22 @@ def release_privately(run: PrivateRun) -> Released:
         if run.diagnostics is not None:
             aside = places.enter_context(write_folder(run.diagnostics, private=True))
         with write_folder(run.output) as staging:
+            step("reading")
             stored = _find_store(run)
             if stored is None:
                 tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
                 fill = choose_cells(filling, tensor, private=unit)
+                step("fitting")
                 charged = estimator.fit(tensor).release_id_
             else:
                 assert isinstance(estimator, UserLevelCompletion)
                 fill = None
+                step("fitting")
                 fitted = estimator.fit(
                     stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network
                 )
                 charged = fitted.release_id_
+            step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
         note_release(estimator, run.output)
