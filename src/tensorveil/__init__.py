@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from tensorveil.errors import (
         DataNotFoundError,
+        GuessWarning,
         InputError,
         MemoryLimitError,
         MissingDependencyError,
@@ -73,6 +74,7 @@ _HOMES = {
     ),
     "tensorveil.errors": (
         "DataNotFoundError",
+        "GuessWarning",
         "InputError",
         "MemoryLimitError",
         "MissingDependencyError",
@@ -106,6 +108,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "CP",
     "CPModel",
     "DataNotFoundError",
+    "GuessWarning",
     "InputError",
     "Ledger",
     "Loss",

@@ -181,7 +181,7 @@ def complete(
     if writing.interval is not None:
         check_interval(private, writing)
     if private.epsilon is not None:
-        check_private_options(private, open_only, fit, writing, listed=bool(reading.labels))
+        check_private_options(private, open_only, fit, writing, listed=bool(reading.labels or reading.bins))
         _complete_privately(_private_run(file, fit, writing, open_only, private, reading), as_json=as_json)
     else:
         refuse_private_options(private)

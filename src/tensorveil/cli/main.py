@@ -6,13 +6,15 @@ Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -34,7 +36,7 @@ from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
-from tensorveil.errors import STANDS, TensorveilError, list_notes
+from tensorveil.errors import STANDS, GuessWarning, TensorveilError, list_notes
 
 # What a path that was typed can be wrong by.
 WRONG_PATH = (
@@ -97,7 +99,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     state = State()
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
+        with _guesses_told():
+            code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
         return code if isinstance(code, int) else OK
     except BaseException as error:
         notes = list_notes(error)
@@ -110,6 +113,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if state.debug:
             _print_traceback(error, state)
         return _explain(error, notes)
+
+
+@contextlib.contextmanager
+def _guesses_told() -> Iterator[None]:
+    """Say how files were read where that was guessed; other warnings are Python's."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+        warnings.simplefilter("always", GuessWarning)
+
+        def tell(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, GuessWarning):
+                click.echo(f"note: {clean(in_shell_words(str(message)))}", err=True)
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = tell
+        yield
 
 
 def _interrupted(notes: Sequence[str]) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.privacy.gate import Shape, reading_rules
 from tensorveil.privacy.unit import Unit
+from tensorveil.tensor.bins import settle_bins
+from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import pick_format, read_layout
 from tensorveil.tensor.frames import as_table, table_to_tensor
@@ -42,6 +44,10 @@ def read_privately(
     header: bool = True,
     variable: str | None = None,
     duplicates: str | None = None,
+    bins: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
     group_owners: bool = True,
 ) -> ObservedTensor:
     """Read private data so that what becomes of a row depends on this row alone, and nothing is told of it.
@@ -63,6 +69,11 @@ def read_privately(
         mode, whose labels only say which rows belong together.
     modes, value, format, header, variable
         As for `read`.
+    bins
+        Columns of moments to put into bins, as for `read`. In units entry and slice with a declared range, whose bins
+        are a public list: {"time": ("day", "2024-01-01", "2024-03-31")}.
+    delimiter, decimal, encoding
+        How a CSV or TSV file is written. Only its line of names is looked at to find out, never a row.
     duplicates
         Unit value: by which rule the entries of a cell are merged.
     group_owners
@@ -78,7 +89,8 @@ def read_privately(
     """
     protected = Unit.parse(unit)
     is_table = not isinstance(source, str | os.PathLike) or pick_format(Path(source), format).is_table
-    if protected.kind != "value" and is_table and not (indices or labels):
+    binned = settle_bins(bins)
+    if protected.kind != "value" and is_table and not (indices or labels or binned):
         raise InputError(NEEDS_LISTS)
     rules: dict[str, Any] = {**reading_rules(protected, bounds, shape)}
     if protected.kind != "value":
@@ -97,6 +109,9 @@ def read_privately(
         missing_value=math.nan,
         lists=settle_lists(labels or {}),
         owners=protected.mode if group_owners and not indices and protected.mode not in (labels or {}) else None,
+        dialect=Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding),
+        bins=binned,
+        private=True,
     )
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -105,5 +120,5 @@ def read_privately(
         return read_layout(path, format, layout, rules)
     return table_to_tensor(
         as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists, owners=layout.owners,
-        **rules,
+        bins=layout.bins, **rules,
     )  # fmt: skip

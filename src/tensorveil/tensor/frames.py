@@ -16,6 +16,7 @@ import numpy as np
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
+from tensorveil.tensor.bins import Bins, bin_columns
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.modes import Mode
@@ -161,12 +162,14 @@ def table_to_tensor(
     sealed: bool = False,
     lists: Mapping[str, Mode] | None = None,
     owners: str | None = None,
+    bins: Mapping[str, Bins] | None = None,
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor.
 
     ``sealed`` compares a table with the digest in its description, if there is one. ``lists`` are public lists of
     labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows.
+    ``bins`` are the modes whose moments are to be binned; a declared range of bins is a public list.
     """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
@@ -179,7 +182,10 @@ def table_to_tensor(
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
-    lists = lists or {}
+    lists = {**(lists or {})}
+    if bins:
+        table, more = bin_columns(table, bins, lenient=not is_open(options))
+        lists |= more
     given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
     if unknown := {*lists} - {*names}:
         raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. Check its spelling.")
@@ -190,6 +196,11 @@ def table_to_tensor(
     if options.get("out_of_range") == "drop":
         lacking = [mode for mode in given if labels and isinstance(mode, str) and mode != owners]
         if lacking:
+            if lacking[0] in (bins or {}):
+                raise InputError(
+                    f"bins of mode {lacking[0]!r} need a declared range, since those that occur tell who is in the "
+                    f"data: bins={{{lacking[0]!r}: ('day', '2024-01-01', '2024-03-31')}}."
+                )
             raise InputError(
                 f"{shown.mode(lacking[0])} needs a public list of its labels, since those that occur tell who is in "
                 "the data: labels={'film': films}. If columns hold 0-based indices instead, add indices=True; if this "
@@ -253,7 +264,7 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if kinds.is_decimal(column.type):
         return _decimals_to_floats(column)
     if kinds.is_binary(column.type) or kinds.is_large_binary(column.type):  # a field somewhere is no text
-        column = pa.chunked_array([[_decode(field) for field in column.to_pylist()]], pa.large_string())
+        column = pa.chunked_array([[decode_field(field) for field in column.to_pylist()]], pa.large_string())
     if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
         return pa.chunked_array([pa.nulls(len(column), pa.float64())])
     text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
@@ -272,7 +283,7 @@ def _decimals_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()).cast(pa.float64())
 
 
-def _decode(field: bytes | None) -> str | None:
+def decode_field(field: bytes | None) -> str | None:
     """Return the text of a field, unless it is none."""
     try:
         return None if field is None else field.decode()
@@ -319,7 +330,7 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
     raise InputError(
         f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
-    )
+    ).of("no value")
 
 
 def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
@@ -349,7 +360,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> Any:
         raise InputError(
             f"{where} must hold numbers to serve as values; got {column.type}. "
             "Name the value column with value=..., or convert it."
-        )
+        ).of("no number")
     array = column.to_numpy()
     return array if array.flags.owndata or column.num_chunks > 1 else array.copy()
 

@@ -60,6 +60,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         sealed=True,
         lists=layout.lists,
         owners=layout.owners,
+        bins=layout.bins,
         **options,
     )
 
