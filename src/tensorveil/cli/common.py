@@ -156,7 +156,9 @@ def reading_options(function: Function) -> Function:
             "time=day:2024-01-01..2024-03-31. Repeatable.",
         ),
         click.option("--delimiter", help="CSV, TSV: what stands between fields, such as ';' [default: detected]."),
-        click.option("--decimal", type=click.Choice([".", ","]), help="CSV, TSV: mark of decimals [default: detected]."),
+        click.option(
+            "--decimal", type=click.Choice([".", ","]), help="CSV, TSV: mark of decimals [default: detected]."
+        ),
         click.option("--encoding", help="CSV, TSV: such as utf-16 or latin-1 [default: detected]."),
     ]
     return add_options(gather(reading=ReadingOptions)(function), options)

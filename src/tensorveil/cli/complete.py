@@ -10,6 +10,7 @@ import click
 
 from tensorveil.cli.common import (
     ReadingOptions,
+    clean,
     common_options,
     console,
     gather,
@@ -22,6 +23,7 @@ from tensorveil.cli.common import (
     split_settings,
 )
 from tensorveil.cli.compiling import tell_compiling
+from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.private import (
     MODELS,
     FitOptions,
@@ -214,6 +216,8 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
         print_json(completed.summary.to_json())
     else:
         _show_result(completed)
+    for note in completed.notes:
+        click.echo(f"note: {clean(in_shell_words(note))}", err=True)
     _tell_leftovers(completed.leftovers)
 
 

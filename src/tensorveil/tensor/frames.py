@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import decimal
 import hashlib
 import json
 import os
@@ -39,6 +41,8 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     """
     import pyarrow as pa
 
+    if is_cursor(frame):
+        return _fetch(frame, lenient=lenient)
     frame = plain_frame(frame)
     if isinstance(frame, pa.Table):
         return frame
@@ -58,6 +62,58 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
             "Convert the mixed column first."
         )
     raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
+
+
+def is_cursor(thing: Any) -> bool:
+    """Tell whether something is a database cursor that holds a result, of ADBC or by Python's DB-API."""
+    return hasattr(thing, "fetchall") and hasattr(thing, "description") and not hasattr(thing, "columns")
+
+
+def _fetch(cursor: Any, *, lenient: bool) -> pa.Table:
+    """Return the rows that a query found."""
+    if cursor.description is None:
+        raise InputError(
+            "frame: the cursor holds no result. Execute a query first, such as SELECT user, film, rating FROM ratings."
+        )
+    if hasattr(cursor, "fetch_arrow_table"):  # ADBC, DuckDB: columns with declared kinds
+        return cursor.fetch_arrow_table()
+    return rows_to_table([column[0] for column in cursor.description], cursor.fetchall(), lenient=lenient)
+
+
+def rows_to_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, lenient: bool) -> pa.Table:
+    """Return rows of Python's objects as a table.
+
+    With ``lenient`` every cell becomes text, so that none of them decides what others are taken for.
+    """
+    import pyarrow as pa
+
+    cells = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    if lenient:
+        return pa.table([pa.array([_cell_text(cell) for cell in column], pa.string()) for column in cells], list(names))
+    columns = []
+    for column in cells:
+        mixed = len({type(cell) for cell in column if cell is not None} - {int, float}) > 1
+        failed = mixed or any(isinstance(cell, int) and abs(cell) > 1 << 62 for cell in column)
+        if not failed:
+            try:
+                columns.append(pa.array(column))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                failed = True  # Arrow's own message quotes the data
+        if failed:
+            columns.append(pa.array([_cell_text(cell) for cell in column], pa.string()))
+    return pa.table(columns, names=list(names))
+
+
+def _cell_text(cell: Any) -> str | None:
+    """Return a cell as text; None for what is no text, number, date or truth value."""
+    if isinstance(cell, bytes):
+        return decode_field(cell)
+    if isinstance(cell, datetime.datetime):
+        cell = cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None)
+        return cell.isoformat(sep=" ")
+    known = isinstance(cell, str | bool | int | float | decimal.Decimal | datetime.date)
+    text = str(cell) if known and not (isinstance(cell, int) and cell.bit_length() > 4096) else None
+    return None if text is None else text.encode(errors="replace").decode()
 
 
 def _without_mixtures(frame: Any) -> Any:
@@ -108,9 +164,12 @@ def choose_columns(
     checks.check_order(len(picked), "modes")
     nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
     if nameless:
+        named = [name for name in picked if name.strip()]
+        example = named if helpful and len(named) > 1 else ["user", "item"]
         raise InputError(
             f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
-            "Name the columns to read, e.g. modes=['user', 'item'] and value='rating', or write the table without it."
+            f"Name the columns to read, e.g. modes={example!r} and value={value if helpful else 'rating'!r}, or write "
+            "the table without it."
         )
     return picked, value
 

@@ -222,7 +222,10 @@ def write_parquet(path: Path) -> None:
 FILES = {
     "damaged.parquet": (write_parquet, "readable Parquet"),
     "text.parquet": (lambda path: path.write_text(LABEL), "readable Parquet"),
-    "uneven.csv": (lambda path: path.write_text(f"a,b,value\n{LABEL},x,{VALUE}\n{LABEL},{LABEL}\n"), "Line 3 has 2 fields"),
+    "uneven.csv": (
+        lambda path: path.write_text(f"a,b,value\n{LABEL},x,{VALUE}\n{LABEL},{LABEL}\n"),
+        "Line 3 has 2 fields",
+    ),
     "empty.csv": (lambda path: path.write_text(""), "the file is empty"),
     "header.csv": (lambda path: path.write_text("a,b,value\n"), "at least one row"),
     "words.csv": (lambda path: path.write_text(f"a,b,value\nx,y,{LABEL}\n"), "column 'value' must hold numbers"),

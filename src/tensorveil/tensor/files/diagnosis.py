@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tensorveil.errors import InputError
 from tensorveil.tensor.bins import to_seconds
-from tensorveil.tensor.files.dialect import Dialect, first_line
+from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.streams import is_gzip, open_for_reading
 
@@ -24,8 +24,8 @@ __all__ = ["ONE_COLUMN", "find_cause", "find_public_cause", "name_other", "tell_
 
 ONE_COLUMN = (
     "path must be a table with a column for each of two or more modes and one for the value; its first line holds one "
-    "column. If fields are separated by another sign than a comma, semicolon, tab or '|', say delimiter=...; if this is no "
-    "table, name its format: format=..."
+    "column. If fields are separated by another sign than a comma, semicolon, tab or '|', say delimiter=...; if this "
+    "is no table, name its format: format=..."
 )
 _RULE = "path must be a well-formed table with the same number of fields in every line."
 _HEAD = 1 << 16
@@ -36,7 +36,10 @@ _OTHERS = (
     (rb"PK\x03\x04", "a spreadsheet or another archive (zip). Save the sheet as CSV"),
     (rb"\xd0\xcf\x11\xe0", "an old spreadsheet (xls). Save the sheet as CSV"),
     (rb"%PDF-", "a PDF document. Export its table as CSV"),
-    (rb"\s*<(!doctype|html|\?xml|!--)(?i:)", "a web page or XML, perhaps of an error while downloading. Fetch it again"),
+    (
+        rb"\s*<(!doctype|html|\?xml|!--)(?i:)",
+        "a web page or XML, perhaps of an error while downloading. Fetch it again",
+    ),
     (rb"\s*[\[{]\s*[\[{\"\]}]", "JSON. One object per line can be read as format='jsonl'"),
     (rb"version https://git-lfs", "a pointer of Git LFS, not the data. Run: git lfs pull"),
     (rb"BZh|\xfd7zXZ\x00|\x28\xb5\x2f\xfd", "data compressed by bzip2, xz or zstd. Unpack it, or use gzip"),
@@ -52,10 +55,6 @@ def find_public_cause(path: Path) -> str:
         return head
     if other := name_other(head):
         return other
-    if not head.strip(b"\0"):
-        return "path must be a table; the file holds nothing but zero bytes, as a download that was broken off leaves."
-    if not head.strip():
-        return "path must be a table; the file holds blank lines only. Check where it comes from."
     return (
         f"{_RULE} The file is empty or damaged, or has another format: name it with format=..., or say how it is "
         "written: delimiter=..., encoding=..."
@@ -63,7 +62,11 @@ def find_public_cause(path: Path) -> str:
 
 
 def name_other(head: bytes) -> str | None:
-    """Say that a file is of another kind, if it begins like one."""
+    """Say that a file is of another kind, if it begins like one, or that it holds nothing."""
+    if head and not head.strip(b"\0"):
+        return "path must be a table; the file holds nothing but zero bytes, as a download that was broken off leaves."
+    if head and not head.strip():
+        return "path must be a table; the file holds blank lines only. Check where it comes from."
     for pattern, what in _OTHERS:
         if re.match(pattern, head, re.IGNORECASE):
             return f"path must be a table; the file holds {what}."
@@ -104,7 +107,9 @@ def _find_zero(path: Path) -> str | None:
     with suppress(OSError, EOFError, zlib.error), open_for_reading(path) as stream:
         for number, line in enumerate(stream, 1):
             if b"\0" in line:
-                return f"path: line {number} holds a zero byte: it is no text, or the file was cut while it was written."
+                return (
+                    f"path: line {number} holds a zero byte: it is no text, or the file was cut while it was written."
+                )
     return None
 
 
@@ -154,8 +159,6 @@ def _find_bad_line(path: Path, dialect: Dialect, *, header: bool) -> str | None:
         if "field larger" in str(error):
             what = "holds a field that is too long, as behind a quote that is never closed"
         return f"{_RULE} Line {_next_line(path, dialect, last)} {what}. Repair that line."
-    if not seen:
-        return "path must be a table; the file holds blank lines only. Check where it comes from."
     if header and seen == 1:
         return "path must hold at least one row; the file holds the names of the columns alone. Check the source."
     return None

@@ -14,7 +14,7 @@ from itertools import islice
 
 from tensorveil.errors import InputError
 
-__all__ = ["UNKNOWN", "Dialect", "detect", "first_line", "is_windows_text", "reads_lines_alone"]
+__all__ = ["PLAIN", "UNKNOWN", "Dialect", "detect", "first_line", "is_windows_text", "reads_lines_alone"]
 
 DELIMITERS = ",;\t|"
 WINDOWS = "cp1252"  # what is no UTF-8 mostly is, or its subset Latin-1
@@ -54,12 +54,17 @@ class Dialect:
         if self.delimiter is not None:
             sign = _NAMES.get(self.delimiter, self.delimiter)
             if len(sign) != 1 or not sign.isascii() or sign in '"\r\n' or sign.isalnum():
-                raise InputError("delimiter must be one character that is no letter, digit or quote. Try delimiter=';'.")
+                raise InputError(
+                    "delimiter must be one character that is no letter, digit or quote. Try delimiter=';'."
+                )
             object.__setattr__(self, "delimiter", sign)
         if self.decimal not in (None, ".", ","):
             raise InputError("decimal must be '.' or ','. Try decimal=','.")
         if self.encoding is not None:
             object.__setattr__(self, "encoding", _name_encoding(self.encoding))
+
+
+PLAIN = Dialect()  # of which nothing was said
 
 
 def _name_encoding(given: str) -> str:
@@ -99,7 +104,7 @@ def detect(head: bytes, said: Dialect, *, default: str, header: bool, private: b
     blind = private and not header  # then the first line is a row
     encoding = said.encoding or (None if blind else _detect_encoding(head))
     names = first_line(head, encoding)
-    if private and header and "\ufffd" in names:
+    if private and header and said.encoding is None and "\ufffd" in names:
         raise InputError(UNKNOWN)
     delimiter = said.delimiter or (default if blind else _detect_delimiter(names, default))
     if said.decimal is not None:
@@ -154,7 +159,7 @@ def _detect_decimal(head: bytes, encoding: str | None, delimiter: str, *, header
     """
     text = head.decode(encoding or "utf-8", errors="replace")
     rows = text.splitlines()[: _SAMPLE + 1]
-    rows = rows[1 if header else 0 : len(rows) - 1 if len(rows) > 2 else None]  # the last may be cut
+    rows = rows[1 if header else 0 : None if text.endswith("\n") else -1]  # the last may be cut
     columns: list[list[str]] = []
     try:
         for row in islice(csv.reader(rows, delimiter=delimiter), _SAMPLE):

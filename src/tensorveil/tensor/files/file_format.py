@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.tensor.bins import Bins
-from tensorveil.tensor.files.dialect import Dialect
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
@@ -42,7 +42,7 @@ class Layout:
     missing_value: float
     lists: Mapping[str, Mode] = field(default_factory=dict)
     owners: str | None = None
-    dialect: Dialect = Dialect()
+    dialect: Dialect = PLAIN
     bins: Mapping[str, Bins] = field(default_factory=dict)
     private: bool = False
 

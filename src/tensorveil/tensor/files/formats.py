@@ -19,7 +19,7 @@ from tensorveil.errors import GuessWarning, InputError, TensorveilError
 from tensorveil.memory import file_too_large
 from tensorveil.tensor.bins import settle_bins
 from tensorveil.tensor.files.atomic import replace_file
-from tensorveil.tensor.files.dialect import Dialect
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.lists import settle_lists
 from tensorveil.tensor.modes import Mode
@@ -220,8 +220,10 @@ def read_layout(file: Path, name: str | None, layout: Layout, options: dict[str,
         raise InputError(f"labels are for tables; a {picked.title} file holds indices. Leave them out.")
     if layout.bins and not picked.is_table:
         raise InputError(f"bins are for tables; a {picked.title} file holds indices. Leave them out.")
-    if layout.dialect != Dialect() and not picked.is_text:
-        raise InputError(f"delimiter, decimal and encoding are for CSV and TSV; this is {picked.title}. Leave them out.")
+    if layout.dialect != PLAIN and not picked.is_text:
+        raise InputError(
+            f"delimiter, decimal and encoding are for CSV and TSV; this is {picked.title}. Leave them out."
+        )
     reader = picked.read
     assert reader is not None  # pick_format takes care of that
     check_content(file, picked)

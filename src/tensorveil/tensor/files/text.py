@@ -16,7 +16,7 @@ import numpy as np
 from tensorveil.errors import GuessWarning, InputError
 from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.files import diagnosis
-from tensorveil.tensor.files.dialect import WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
+from tensorveil.tensor.files.dialect import PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
 from tensorveil.tensor.frames import decode_field, is_open, table_to_tensor, tensor_to_table
@@ -234,7 +234,7 @@ def _check_header(names: Sequence[str], layout: Layout) -> None:
 def _read_table(path: Path, default: str, text: Collection[str]) -> pa.Table:
     """Read a table of cells, or of whatever else is not private."""
     try:
-        return _load_openly(path, default, Dialect(), header=True, text=text, nulls=None)[1]
+        return _load_openly(path, default, PLAIN, header=True, text=text, nulls=None)[1]
     except InputError as error:
         problem = InputError(re.sub("^path", path.name, str(error)))
     raise problem
@@ -245,7 +245,11 @@ def _write_tensor(tensor: ObservedTensor, path: Path, name: str, delimiter: str)
     from pyarrow import csv
 
     with open_for_writing(path, name) as file:
-        csv.write_csv(_without_dictionaries(tensor_to_table(tensor)), file, csv.WriteOptions(delimiter=delimiter))
+        csv.write_csv(
+            _without_dictionaries(tensor_to_table(tensor, tensor.value_name)),
+            file,
+            csv.WriteOptions(delimiter=delimiter),
+        )
 
 
 def _write_table(table: pa.Table, path: Path, delimiter: str) -> None:
@@ -280,7 +284,13 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return pa.table(plain, names=table.column_names)
 
 
-def _make_format(name: str, delimiter: str) -> Format:
+def default_delimiter(name: str) -> str:
+    """Return what stands between fields in a format of text, by its name."""
+    return {"csv": ",", "tsv": "\t"}[name]
+
+
+def _make_format(name: str) -> Format:
+    delimiter = default_delimiter(name)
     return Format(
         name=name,
         endings=(f".{name}", f".{name}.gz"),
@@ -291,4 +301,4 @@ def _make_format(name: str, delimiter: str) -> Format:
     )
 
 
-FORMATS = (_make_format("csv", ","), _make_format("tsv", "\t"))
+FORMATS = (_make_format("csv"), _make_format("tsv"))
