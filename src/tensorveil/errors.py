@@ -10,6 +10,7 @@
 
     NoLedgerWarning (a UserWarning)                   a private fit that nobody counts
     GuessWarning (a UserWarning)                      how a file is written was guessed
+    LowerRankWarning (a UserWarning)                  less than the rank that was asked for will be released
 
 Messages name the parameter, the rule and the remedy. They never quote the data: no value, index,
 label or count, because error messages travel further than data should.
@@ -32,6 +33,7 @@ __all__ = [
     "FileTooLargeError",
     "GuessWarning",
     "InputError",
+    "LowerRankWarning",
     "MemoryLimitError",
     "MissingDependencyError",
     "NoLedgerWarning",
@@ -93,6 +95,10 @@ class NoLedgerWarning(UserWarning):
 
 class GuessWarning(UserWarning):
     """How a file is written was guessed from what stands in it, and the guess may be wrong."""
+
+
+class LowerRankWarning(UserWarning):
+    """Less than the rank that was asked for will be released, since noise would drown it: said before the charge."""
 
 
 class FileTooLargeError(InputError, MemoryLimitError):

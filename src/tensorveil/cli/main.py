@@ -36,12 +36,13 @@ from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
-from tensorveil.errors import STANDS, GuessWarning, TensorveilError, list_notes
+from tensorveil.errors import STANDS, GuessWarning, LowerRankWarning, TensorveilError, list_notes
 
 # What a path that was typed can be wrong by.
 WRONG_PATH = (
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP,
 )  # fmt: skip
+TOLD = (GuessWarning, LowerRankWarning)
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -117,13 +118,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _guesses_told() -> Iterator[None]:
-    """Say how files were read where that was guessed; other warnings are Python's."""
+    """Say what was guessed, and what will be less than was asked for; other warnings are Python's."""
     with warnings.catch_warnings():
         show = warnings.showwarning
-        warnings.simplefilter("always", GuessWarning)
+        for known in TOLD:
+            warnings.simplefilter("always", known)
 
         def tell(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, GuessWarning):
+            if issubclass(category, TOLD):
                 click.echo(f"note: {clean(in_shell_words(str(message)))}", err=True)
             else:
                 show(message, category, *where, **more)

@@ -24,6 +24,11 @@ def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
     if tensor.n_entries < FEW:
         return ()
     found = []
+    if _SECONDS[0] < tensor.values.min() and tensor.values.max() < _SECONDS[1]:
+        found.append(
+            "values look like moments, in seconds since 1970: name the columns of the modes and of the value, "
+            "modes=['user', 'film'] and value='rating'."
+        )
     for mode, size in zip(tensor.modes, tensor.shape, strict=True):
         others = [other.name for other in tensor.modes if other is not mode]
         if _holds_moments(mode) and size > max(FEW, tensor.n_entries // 3):
@@ -57,7 +62,7 @@ def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
     'values are 0 and 1'
     """
     values = tensor.values
-    if tensor.n_entries < FEW or tensor.bounds is not None or values.min() < 0:
+    if tensor.n_entries < FEW or tensor.bounds is not None or values.min() < 0 or values.min() > _SECONDS[0]:
         return ()
     if np.isin(values, (0, 1)).all():
         return ("values are 0 and 1: loss='bernoulli' predicts chances, bounds=(0, 1) keeps predictions between them.",)
