@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     )
     from tensorveil.errors import (
         DataNotFoundError,
+        GuessWarning,
         InputError,
+        LowerRankWarning,
         MemoryLimitError,
         MissingDependencyError,
         NoLedgerWarning,
@@ -75,7 +77,9 @@ _HOMES = {
     ),
     "tensorveil.errors": (
         "DataNotFoundError",
+        "GuessWarning",
         "InputError",
+        "LowerRankWarning",
         "MemoryLimitError",
         "MissingDependencyError",
         "NoLedgerWarning",
@@ -110,10 +114,12 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "CP",
     "CPModel",
     "DataNotFoundError",
+    "GuessWarning",
     "InputError",
     "Ledger",
     "Loss",
     "LowRankMatrix",
+    "LowerRankWarning",
     "MemoryLimitError",
     "MissingDependencyError",
     "Mode",

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tensorveil.cli.common import clean, common_options, console, print_json
+from tensorveil.cli.common import common_options, console, print_json
+from tensorveil.markup import clean
 
 ONLY_ONE = "Charge all releases from these data here: what another ledger is charged, this one does not count."
 

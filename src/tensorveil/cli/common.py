@@ -117,6 +117,10 @@ class ReadingOptions:
     indices: bool
     no_header: bool
     variable: str | None
+    bins: dict[str, Any]
+    delimiter: str | None
+    decimal: str | None
+    encoding: str | None
 
     @property
     def given(self) -> bool:
@@ -137,6 +141,10 @@ class ReadingOptions:
             indices=self.indices,
             header=not self.no_header,
             variable=self.variable,
+            bins=self.bins,
+            delimiter=self.delimiter,
+            decimal=self.decimal,
+            encoding=self.encoding,
             **policies,
         )
 
@@ -163,7 +171,21 @@ def reading_options(function: Function) -> Function:
             "--indices", is_flag=True, help="Mode columns without a list hold 0-based indices; otherwise labels."
         ),
         click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ..."),
-        click.option("--variable", help="MATLAB: the variable to read."),
+        click.option("--variable", help="MATLAB: the variable to read; SQLite, DuckDB: the table."),
+        click.option(
+            "--bin",
+            "bins",
+            multiple=True,
+            callback=split_bins,
+            metavar="MODE=WIDTH[:START..END]",
+            help="Moments to bins of an hour, day, week, month or a number of seconds: time=day. A range is public: "
+            "time=day:2024-01-01..2024-03-31. Repeatable.",
+        ),
+        click.option("--delimiter", help="CSV, TSV: what stands between fields, such as ';' [default: detected]."),
+        click.option(
+            "--decimal", type=click.Choice([".", ","]), help="CSV, TSV: mark of decimals [default: detected]."
+        ),
+        click.option("--encoding", help="CSV, TSV: such as utf-16 or latin-1 [default: detected]."),
     ]
     return add_options(gather(reading=ReadingOptions)(function), options)
 
@@ -279,6 +301,21 @@ def split_lists(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
             raise click.BadParameter("give MODE=FILE once for a mode, such as film=films.csv or film=films.csv:title.")
         lists[name.strip()] = place.strip()
     return lists
+
+
+def split_bins(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+    """Parse MODE=WIDTH and MODE=WIDTH:START..END."""
+    bins: dict[str, Any] = {}
+    for text in texts:
+        name, sign, said = text.rpartition("=")
+        width, colon, ends = said.partition(":")
+        parts = [part.strip() for part in ends.split("..")] if colon else []
+        if not (sign and name.strip() and width.strip()) or len(parts) not in (0, 2) or name.strip() in bins:
+            raise click.BadParameter(
+                "give MODE=WIDTH once for a mode, such as time=day or time=day:2024-01-01..2024-03-31."
+            )
+        bins[name.strip()] = (width.strip(), *parts)
+    return bins
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:

@@ -12,7 +12,6 @@ from tensorveil.cli.common import (
     EngineOptions,
     ReadingOptions,
     check_tensor,
-    clean,
     common_options,
     console,
     engine_options,
@@ -27,6 +26,7 @@ from tensorveil.cli.common import (
     telling,
 )
 from tensorveil.cli.compiling import tell_compiling
+from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.private import (
     MODELS,
     FitOptions,
@@ -38,6 +38,7 @@ from tensorveil.cli.private import (
     private_options,
     refuse_private_options,
 )
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from tensorveil.runs.cells import Filling
@@ -191,7 +192,7 @@ def complete(
         raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
     if writing.interval is not None:
         check_interval(private, writing)
-    listed = bool(reading.labels)
+    listed = bool(reading.labels or reading.bins)
     if Path(file).is_dir():
         listed = _check_store(file, fit, private, engines, reading)
     elif engines.given:
@@ -252,6 +253,8 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
         print_json(completed.summary.to_json())
     else:
         _show_result(completed)
+    for note in completed.notes:
+        click.echo(f"note: {clean(in_shell_words(note))}", err=True)
     _tell_leftovers(completed.leftovers)
 
 

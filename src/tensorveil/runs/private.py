@@ -14,7 +14,7 @@ from tensorveil import __version__
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.user_level import UserLevelCompletion
-from tensorveil.errors import STANDS, InputError, note_errors
+from tensorveil.errors import STANDS, GuessWarning, InputError, LowerRankWarning, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
 from tensorveil.release.diagnostics import check_diagnostics_folder, fill_diagnostics
@@ -144,6 +144,8 @@ def release_privately(run: PrivateRun, *, tell: Callable[[str], None] | None = N
         contextlib.ExitStack() as places,
     ):
         warnings.simplefilter("ignore")
+        for known in (GuessWarning, LowerRankWarning):  # which follow from public facts alone
+            warnings.simplefilter("always", known)
         # Both folders are there, and nobody else's, before anything is charged.
         aside = None
         if run.diagnostics is not None:

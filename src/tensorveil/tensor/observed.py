@@ -159,6 +159,7 @@ class ObservedTensor:
         value: str | None = None,
         *,
         labels: bool | Mapping[str, Any] = True,
+        bins: Mapping[str, Any] | None = None,
         **options: Unpack[FrameOptions],
     ) -> ObservedTensor:
         """Return the tensor of a pandas, polars or Arrow table, one entry per row.
@@ -168,8 +169,11 @@ class ObservedTensor:
         sorted and numbered. `labels=False` takes integer columns as 0-based indices instead. A `Mode` in
         `modes` brings its own numbering (without labels: indices), e.g. `modes=train.modes` for a test set.
         `labels={"film": films}` names modes with a public list of their labels: its order numbers them, and rows
-        whose label is not on it are left out.
+        whose label is not on it are left out. `bins={"time": "day"}` puts moments into bins of an "hour", a "day", a
+        "week", a "month" or a number of seconds; with a declared range, ("day", "2024-01-01", "2024-03-31"), its
+        bins are such a list. Cursors of databases (DB-API, ADBC) that hold a result are tables, too.
         """
+        from tensorveil.tensor.bins import settle_bins
         from tensorveil.tensor.frames import as_table, table_to_tensor
         from tensorveil.tensor.lists import settle_lists
 
@@ -181,6 +185,7 @@ class ObservedTensor:
             value,
             labels=others,
             lists=lists,
+            bins=settle_bins(bins),
             **options,
         )
 

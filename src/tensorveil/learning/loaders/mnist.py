@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import DataNotFoundError
 from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
-from tensorveil.tensor.files.text import open_for_reading
+from tensorveil.tensor.files.streams import open_for_reading
 
 BYTES = 8  # the type code of unsigned bytes
 
