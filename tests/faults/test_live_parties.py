@@ -250,4 +250,5 @@ def test_a_hostile_client_does_not_stop_a_run(federation: Any, trust: str) -> No
     log = here.log("server")
     for reason in ("type that is not allowed", "a wrong length", "another round", "too long"):
         assert reason in log, log
+    assert log.count("client 2: ") >= 4
     here.assert_released()
