@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -86,3 +89,12 @@ def test_a_terminal_obeys_no_ledger_and_no_log(tmp_path: Path, capsys: pytest.Ca
     for text in (printed.out, printed.err, path.read_text(encoding="utf-8")):
         assert "[bold]x[/bold]" in text
         assert not set(text) & {"\x1b", "\x07", "\x9b", "\u202e"}
+
+
+def test_a_terminal_that_lacks_letters_gets_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("user,été,value\nÅsa,東京,1\nbob,東京,2\n", encoding="utf-8")
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "tensorveil", "info", str(tmp_path / "x.csv")]
+    done = subprocess.run(command, capture_output=True, env=plain, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"\\xe9t\\xe9" in done.stdout
