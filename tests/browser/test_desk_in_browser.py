@@ -18,7 +18,12 @@ from tests.browser.test_report_in_browser import OVERFLOWS
 from tests.flows.desk_cases import Visitor, served
 from tests.flows.private_cases import new_ledger, write_table
 
-LOOKS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
+QUICK = ((1280, "light"), (400, "dark"))
+LOOKS = [
+    pytest.param(width, scheme, marks=[] if (width, scheme) in QUICK else [pytest.mark.slow])
+    for width in (1280, 400)
+    for scheme in ("light", "dark")
+]
 
 
 @pytest.fixture

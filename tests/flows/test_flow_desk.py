@@ -274,6 +274,14 @@ def test_errors_of_others_are_not_quoted() -> None:
     assert describe_error(InputError("bounds must be two numbers."))["field"] == "bounds"
 
 
+def test_without_the_extra_it_is_said_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["desk", str(tmp_path)]) == 2
+    assert "pip install 'tensorveil[desk]'" in capsys.readouterr().err
+
+
 # Whole runs.
 
 
@@ -366,11 +374,33 @@ def test_a_run_that_is_cancelled_says_what_was_charged(tmp_path: Path) -> None:
         while not tv.Ledger.open(ledger).entries():
             pass
         assert visitor.ask("cancel").status == 200
+        visitor.ask("cancel")  # once more does no harm
         found = visitor.follow()
         assert found["state"] == "cancelled"
         [charge] = tv.Ledger.open(ledger).entries()
         assert any(charge.release_id in note for note in found["notes"])
         assert names(tmp_path) == ["ratings.csv", "ratings.ledger"]
+
+
+def test_a_run_that_is_cancelled_at_once_charges_nothing(tmp_path: Path) -> None:
+    """Before the process of the run hears interrupts, too."""
+    runner, ledger = failing(tmp_path, "wait")
+    with served(tmp_path, runner) as visitor:
+        start(visitor)
+        assert visitor.ask("cancel").status == 200
+        found = visitor.follow()
+        assert (found["state"], found["message"]) == ("cancelled", "Cancelled. Nothing was charged.")
+        assert tv.Ledger.open(ledger).entries() == ()
+
+
+def test_links_in_the_place_of_a_release_or_a_ledger_are_not_followed(visitor: Visitor, folder: Path) -> None:
+    outside = folder.parent / "outside"
+    for name in ("linked", "linked.ledger"):
+        (folder / name).symlink_to(outside)
+    assert visitor.ask("run", PROMISE | SPENDING | {"output": "linked"}).json["field"] == "output"
+    made = {"name": "linked", "epsilon": "1", "delta": "0", "unit": "value"}
+    assert visitor.ask("new-ledger", made).json["field"] == "ledger-name"
+    assert not outside.exists()
 
 
 def test_the_command_ends_its_run_and_leaves_no_trace(tmp_path: Path) -> None:

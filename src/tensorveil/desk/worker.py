@@ -55,6 +55,7 @@ def main() -> int:
             out.write(json.dumps(facts) + "\n")
             out.flush()
 
+    say(ready=True)  # from here on an interrupt is heard
     try:
         asked = json.loads(sys.stdin.readline())
         names = {key: Path(path) for key, path in asked["names"].items()}
