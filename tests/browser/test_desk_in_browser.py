@@ -226,7 +226,7 @@ def test_cancelling_says_what_was_charged(opened: Any, folder: Path) -> None:
         page.wait_for_selector("#ledger-shown table")
         assert "epsilon 1" in page.inner_text("#start")
         page.click("#start")
-        page.wait_for_selector("#step:has-text('Charged')", timeout=60_000)
+        page.wait_for_selector("#step:has-text('Charging')", timeout=60_000)
         while not tv.Ledger.open(folder / "ratings.ledger").entries():
             pass
         page.keyboard.press("Enter")  # the focus is on cancelling

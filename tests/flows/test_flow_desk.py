@@ -356,7 +356,7 @@ def test_a_run_that_fails_after_the_charge_says_so(tmp_path: Path, how: str) -> 
         found = visitor.follow()
         assert found["state"] == "failed"
         [charge] = tv.Ledger.open(ledger).entries()
-        assert any(note.startswith(CHARGED) and charge.release_id in note for note in found["notes"])
+        assert any(charge.release_id in note and "never taken back" in note for note in found["notes"])
         assert SECRET not in json.dumps(found)
         assert names(tmp_path) == ["ratings.csv", "ratings.ledger"] or how == "die"
         refused = visitor.ask("run", PROMISE | SPENDING | {"epsilon": "2"})  # one epsilon is left of three

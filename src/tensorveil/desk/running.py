@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil.desk.errors import FieldError
-from tensorveil.errors import CHARGED, TensorveilError
+from tensorveil.errors import TensorveilError
 from tensorveil.privacy import Ledger
 
 __all__ = ["Runner"]
@@ -135,16 +134,19 @@ class Runner:
             return {"state": "done", **done}
         if "cancelled" in final:
             notes = final["cancelled"]
-            charged = any(note.startswith(CHARGED) for note in notes)
-            message = "Cancelled, after the ledger was charged." if charged else "Cancelled. Nothing was charged."
-            return {"state": "cancelled", "message": message, "field": None, "notes": notes}
+            new = [] if notes else _list_new(ledger, before)
+            message = "Cancelled, after the ledger was charged." if notes else "Cancelled. Nothing was charged."
+            message = "Cancelled." if new else message
+            return {"state": "cancelled", "message": message, "field": None, "notes": notes or new}
         return {"state": "failed", **final["failed"]}
 
 
 def _list_new(ledger: Path, before: set[str]) -> list[str]:
-    """Say which charges the ledger has now that it had not when the run began."""
+    """Say which charges the ledger has now that it had not when the run began, for a run that cannot say it itself."""
     try:
         new = [charge.release_id for charge in Ledger.open(ledger).entries() if charge.release_id not in before]
     except (TensorveilError, OSError):
         return [f"Look into {ledger.name}: it may have been charged."]
-    return [f"{CHARGED} It is charge {each} in {os.fspath(ledger)}." for each in new]
+    if not new:
+        return []
+    return [f"{ledger.name} was charged since this run began, and a charge is never taken back: {', '.join(new)}."]
