@@ -342,6 +342,52 @@ def test_a_run_leaves_what_the_shell_leaves(visitor: Visitor, folder: Path, tmp_
     assert visitor.get(f"release/{number}.zip").status == 404
 
 
+def test_an_upload_and_public_lists_protect_whole_users(visitor: Visitor, folder: Path, tmp_path: Path) -> None:
+    upload = visitor.request("POST", "upload?name=mine.csv", (folder / "ratings.csv").read_bytes()).json["file"]
+    made = {"name": "persons", "epsilon": "5", "delta": "1e-4", "unit": "slice", "protect": "user"}
+    ledger = visitor.ask("new-ledger", made).json["path"]
+    asked = {"file": upload, "unit": "slice", "protect": "user", "delta": "1e-6", "ledger": ledger, "output": "persons"}
+    lists = {"film": {"file": "films.csv", "column": "film"}, "user": {"file": "", "column": ""}}
+    start(visitor, **asked, lists=lists, sizes={"user": "14", "film": ""}, fill="")
+    found = visitor.follow()
+    assert found["state"] == "done", found
+    shell = [
+        "complete",
+        str(folder / "ratings.csv"),
+        "-o",
+        str(tmp_path / "shell"),
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-6",
+    ]
+    more = ["--unit", "slice:user", "--bounds", "1", "5", "--value", "rating", "--modes", "user,film", "--rank", "2"]
+    assert run([*shell, *more, "--labels", f"film={folder / 'films.csv'}:film", "--private-shape", "user=14"]) == 0
+    mine, theirs = (
+        json.loads((place / "guarantee.json").read_text()) for place in (folder / "persons", tmp_path / "shell")
+    )
+    assert mine["sentence"] == theirs["sentence"]
+    assert names(folder / "persons") == names(tmp_path / "shell")
+    assert_nothing_private(folder / "persons", json.dumps(found))
+
+
+def test_tensors_that_name_their_modes_need_no_columns(visitor: Visitor, folder: Path) -> None:
+    """And a ledger of another unit is refused before anything is spent."""
+    tensor = tv.synthetic_cp((9, 8, 7), 1, random_state=0).train.with_modes(("user", "film", "day"))
+    tensor.write(folder / "tensor.npz")
+    found = visitor.ask("preview", {"file": "tensor.npz"}).json
+    assert [column["name"] for column in found["columns"]] == ["user", "film", "day"]
+    assert not found["is_table"]
+    sizes = {"user": "9", "film": "8", "day": "7"}
+    asked = PROMISE | {"file": "tensor.npz", "roles": None, "unit": "entry", "sizes": sizes}
+    assert visitor.ask("plan", asked | {"epsilon": "2", "entries": "100"}).json["shape"] == [9, 8, 7]
+    visitor.ask("new-ledger", {"name": "entries", "epsilon": "3", "delta": "0", "unit": "entry"})
+    start(visitor, **asked | {"unit": "value", "output": "entries", "ledger": "entries.ledger"})
+    found = visitor.follow()
+    assert (found["state"], found["field"], found["notes"]) == ("failed", "ledger", []), found
+    assert not (folder / "entries").exists()
+
+
 def failing(folder: Path, how: str) -> tuple[Runner, Path]:
     write_table(folder / "ratings.csv")
     ledger = new_ledger(folder / "ratings.ledger")
@@ -359,6 +405,8 @@ def test_a_run_that_fails_after_the_charge_says_so(tmp_path: Path, how: str) -> 
         assert any(charge.release_id in note and "never taken back" in note for note in found["notes"])
         assert SECRET not in json.dumps(found)
         assert names(tmp_path) == ["ratings.csv", "ratings.ledger"] or how == "die"
+        if how == "die":
+            return
         refused = visitor.ask("run", PROMISE | SPENDING | {"epsilon": "2"})  # one epsilon is left of three
         assert refused.status == 200
         found = visitor.follow()
