@@ -18,7 +18,12 @@ from tests.browser.test_report_in_browser import OVERFLOWS
 from tests.flows.desk_cases import Visitor, served
 from tests.flows.private_cases import new_ledger, write_table
 
-LOOKS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
+QUICK = ((1280, "light"), (400, "dark"))
+LOOKS = [
+    pytest.param(width, scheme, marks=[] if (width, scheme) in QUICK else [pytest.mark.slow])
+    for width in (1280, 400)
+    for scheme in ("light", "dark")
+]
 
 
 @pytest.fixture
@@ -221,7 +226,7 @@ def test_cancelling_says_what_was_charged(opened: Any, folder: Path) -> None:
         page.wait_for_selector("#ledger-shown table")
         assert "epsilon 1" in page.inner_text("#start")
         page.click("#start")
-        page.wait_for_selector("#step:has-text('Charged')", timeout=60_000)
+        page.wait_for_selector("#step:has-text('Charging')", timeout=60_000)
         while not tv.Ledger.open(folder / "ratings.ledger").entries():
             pass
         page.keyboard.press("Enter")  # the focus is on cancelling

@@ -274,6 +274,14 @@ def test_errors_of_others_are_not_quoted() -> None:
     assert describe_error(InputError("bounds must be two numbers."))["field"] == "bounds"
 
 
+def test_without_the_extra_it_is_said_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["desk", str(tmp_path)]) == 2
+    assert "pip install 'tensorveil[desk]'" in capsys.readouterr().err
+
+
 # Whole runs.
 
 
@@ -334,6 +342,52 @@ def test_a_run_leaves_what_the_shell_leaves(visitor: Visitor, folder: Path, tmp_
     assert visitor.get(f"release/{number}.zip").status == 404
 
 
+def test_an_upload_and_public_lists_protect_whole_users(visitor: Visitor, folder: Path, tmp_path: Path) -> None:
+    upload = visitor.request("POST", "upload?name=mine.csv", (folder / "ratings.csv").read_bytes()).json["file"]
+    made = {"name": "persons", "epsilon": "5", "delta": "1e-4", "unit": "slice", "protect": "user"}
+    ledger = visitor.ask("new-ledger", made).json["path"]
+    asked = {"file": upload, "unit": "slice", "protect": "user", "delta": "1e-6", "ledger": ledger, "output": "persons"}
+    lists = {"film": {"file": "films.csv", "column": "film"}, "user": {"file": "", "column": ""}}
+    start(visitor, **asked, lists=lists, sizes={"user": "14", "film": ""}, fill="")
+    found = visitor.follow()
+    assert found["state"] == "done", found
+    shell = [
+        "complete",
+        str(folder / "ratings.csv"),
+        "-o",
+        str(tmp_path / "shell"),
+        "--epsilon",
+        "2",
+        "--delta",
+        "1e-6",
+    ]
+    more = ["--unit", "slice:user", "--bounds", "1", "5", "--value", "rating", "--modes", "user,film", "--rank", "2"]
+    assert run([*shell, *more, "--labels", f"film={folder / 'films.csv'}:film", "--private-shape", "user=14"]) == 0
+    mine, theirs = (
+        json.loads((place / "guarantee.json").read_text()) for place in (folder / "persons", tmp_path / "shell")
+    )
+    assert mine["sentence"] == theirs["sentence"]
+    assert names(folder / "persons") == names(tmp_path / "shell")
+    assert_nothing_private(folder / "persons", json.dumps(found))
+
+
+def test_tensors_that_name_their_modes_need_no_columns(visitor: Visitor, folder: Path) -> None:
+    """And a ledger of another unit is refused before anything is spent."""
+    tensor = tv.synthetic_cp((9, 8, 7), 1, random_state=0).train.with_modes(("user", "film", "day"))
+    tensor.write(folder / "tensor.npz")
+    found = visitor.ask("preview", {"file": "tensor.npz"}).json
+    assert [column["name"] for column in found["columns"]] == ["user", "film", "day"]
+    assert not found["is_table"]
+    sizes = {"user": "9", "film": "8", "day": "7"}
+    asked = PROMISE | {"file": "tensor.npz", "roles": None, "unit": "entry", "sizes": sizes}
+    assert visitor.ask("plan", asked | {"epsilon": "2", "entries": "100"}).json["shape"] == [9, 8, 7]
+    visitor.ask("new-ledger", {"name": "entries", "epsilon": "3", "delta": "0", "unit": "entry"})
+    start(visitor, **asked | {"unit": "value", "output": "entries", "ledger": "entries.ledger"})
+    found = visitor.follow()
+    assert (found["state"], found["field"], found["notes"]) == ("failed", "ledger", []), found
+    assert not (folder / "entries").exists()
+
+
 def failing(folder: Path, how: str) -> tuple[Runner, Path]:
     write_table(folder / "ratings.csv")
     ledger = new_ledger(folder / "ratings.ledger")
@@ -348,9 +402,11 @@ def test_a_run_that_fails_after_the_charge_says_so(tmp_path: Path, how: str) -> 
         found = visitor.follow()
         assert found["state"] == "failed"
         [charge] = tv.Ledger.open(ledger).entries()
-        assert any(note.startswith(CHARGED) and charge.release_id in note for note in found["notes"])
+        assert any(charge.release_id in note and "never taken back" in note for note in found["notes"])
         assert SECRET not in json.dumps(found)
         assert names(tmp_path) == ["ratings.csv", "ratings.ledger"] or how == "die"
+        if how == "die":
+            return
         refused = visitor.ask("run", PROMISE | SPENDING | {"epsilon": "2"})  # one epsilon is left of three
         assert refused.status == 200
         found = visitor.follow()
@@ -366,11 +422,33 @@ def test_a_run_that_is_cancelled_says_what_was_charged(tmp_path: Path) -> None:
         while not tv.Ledger.open(ledger).entries():
             pass
         assert visitor.ask("cancel").status == 200
+        visitor.ask("cancel")  # once more does no harm
         found = visitor.follow()
         assert found["state"] == "cancelled"
         [charge] = tv.Ledger.open(ledger).entries()
         assert any(charge.release_id in note for note in found["notes"])
         assert names(tmp_path) == ["ratings.csv", "ratings.ledger"]
+
+
+def test_a_run_that_is_cancelled_at_once_charges_nothing(tmp_path: Path) -> None:
+    """Before the process of the run hears interrupts, too."""
+    runner, ledger = failing(tmp_path, "wait")
+    with served(tmp_path, runner) as visitor:
+        start(visitor)
+        assert visitor.ask("cancel").status == 200
+        found = visitor.follow()
+        assert (found["state"], found["message"]) == ("cancelled", "Cancelled. Nothing was charged.")
+        assert tv.Ledger.open(ledger).entries() == ()
+
+
+def test_links_in_the_place_of_a_release_or_a_ledger_are_not_followed(visitor: Visitor, folder: Path) -> None:
+    outside = folder.parent / "outside"
+    for name in ("linked", "linked.ledger"):
+        (folder / name).symlink_to(outside)
+    assert visitor.ask("run", PROMISE | SPENDING | {"output": "linked"}).json["field"] == "output"
+    made = {"name": "linked", "epsilon": "1", "delta": "0", "unit": "value"}
+    assert visitor.ask("new-ledger", made).json["field"] == "ledger-name"
+    assert not outside.exists()
 
 
 def test_the_command_ends_its_run_and_leaves_no_trace(tmp_path: Path) -> None:

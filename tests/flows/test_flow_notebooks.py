@@ -91,8 +91,8 @@ def test_what_was_read_for_private_positions_shows_no_count(unit: str) -> None:
 def test_a_plan_shows_its_guesses_and_what_they_rest_on() -> None:
     from tensorveil.runs.plan import PlanRun, plan_budgets
 
-    run = PlanRun(unit="slice:user", shape=(6040, 3706), entries=900_000, bounds=(1, 5), epsilons=(1.0, 4.0), rmse=0.6, spread=1.1,
-                  delta=1e-6)  # fmt: skip
+    facts: dict[str, Any] = {"shape": (6040, 3706), "entries": 900_000, "bounds": (1, 5), "spread": 1.1}
+    run = PlanRun(unit="slice:user", epsilons=(1.0, 4.0), rmse=0.6, delta=1e-6, **facts)
     planned = plan_budgets(run)
     words = show(planned)
     for fact in (

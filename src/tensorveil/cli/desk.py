@@ -30,10 +30,15 @@ def desk(folder: Path, port: int, max_upload: str, open_browser: bool) -> None:
       tensorveil desk studies --open
       tensorveil desk studies --port 8642
     """
+    import logging
+    import warnings
+
     from tensorveil.desk.server import open_desk
     from tensorveil.memory import parse_size
 
     mark_private()
+    warnings.simplefilter("ignore")  # they may follow the data
+    logging.disable()
     with open_desk(folder, port=port, max_upload=parse_size(max_upload), tell=_say) as opened:
         click.echo(opened.address)
         click.echo("The desk is open at this address, for this machine alone. Ctrl-C ends it.", err=True)

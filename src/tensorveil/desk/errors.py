@@ -20,6 +20,8 @@ FIELDS: Final = {
     "entries": "entries",
     "epsilon": "epsilon",
     "folder": "output",
+    "format": "file",
+    "frame": "modes",
     "indices": "lists",
     "labels": "lists",
     "ledger": "ledger",
@@ -34,6 +36,8 @@ FIELDS: Final = {
     "unit": "unit",
     "value": "modes",
 }
+# Or a message is about what it does not begin with.
+PHRASES: Final = {"budget is for unit": "ledger", "needs public labels": "lists", "listed more than once": "duplicates"}
 _FIRST = re.compile(r"^(?:the |this |column )?(\w+)\b")
 _ANY = re.compile(r"\b(" + "|".join(FIELDS) + r")(?:=|: | must\b|,)")
 
@@ -68,5 +72,8 @@ def _find_field(error: TensorveilError) -> str | None:
     if isinstance(error, LedgerError):
         return "ledger"
     text = str(error)
+    for phrase, field in PHRASES.items():
+        if phrase in text:
+            return field
     found = (_FIRST.match(text), _ANY.search(text))
     return next((FIELDS[match[1]] for match in found if match is not None and match[1] in FIELDS), None)

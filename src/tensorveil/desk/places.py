@@ -59,6 +59,8 @@ class Places:
             raise FieldError(
                 name, "give a plain name, such as release-1: letters, digits, and . - _ ( ) + between them."
             )
+        if (self.root / text).is_symlink():
+            raise FieldError(name, "there is a link of this name, which may lead anywhere. Choose another name.")
         return self.root / text
 
     def list_folder(self, text: str) -> dict[str, Any]:

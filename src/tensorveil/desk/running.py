@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil.desk.errors import FieldError
-from tensorveil.errors import CHARGED, TensorveilError
+from tensorveil.errors import TensorveilError
 from tensorveil.privacy import Ledger
 
 __all__ = ["Runner"]
@@ -38,6 +37,7 @@ class Runner:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._watcher: threading.Thread | None = None
+        self._ready = False
         self._state: dict[str, Any] = {"state": "idle", "number": 0}
         self._started = 0.0
         self.released: dict[int, tuple[Path, frozenset[str]]] = {}
@@ -53,7 +53,7 @@ class Runner:
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                 encoding="utf-8", start_new_session=True,
             )  # fmt: skip
-            self._process, self._started = process, time.monotonic()
+            self._process, self._started, self._ready = process, time.monotonic(), False
             number = self._state["number"] + 1
             self._state = {"state": "running", "number": number, "step": "starting"}
         assert process.stdin is not None
@@ -72,13 +72,14 @@ class Runner:
             return state
 
     def cancel(self) -> None:
-        """Interrupt the run as Ctrl-C does; it says itself what was charged."""
+        """Interrupt the run as Ctrl-C does, once; it says itself what was charged."""
         with self._lock:
             process = self._process
             if process is None or self._state["state"] != "running":
                 raise FieldError("run", "no run is under way.")
-            self._state["step"] = "cancelling"
-            process.send_signal(signal.SIGINT)
+            again, self._state["step"] = self._state["step"] == "cancelling", "cancelling"
+            if self._ready and not again:  # a second interrupt would disturb the tidying up after the first
+                process.send_signal(signal.SIGINT)
 
     def close(self, patience: float = 20.0) -> list[str]:
         """Interrupt what is under way, and return what is to be told of it."""
@@ -101,7 +102,9 @@ class Runner:
         for line in process.stdout:
             with contextlib.suppress(ValueError):
                 said = json.loads(line)
-                if "step" in said:
+                if "ready" in said:
+                    self._welcome(process)
+                elif "step" in said:
                     self._advance(said["step"])
                 else:
                     final = said
@@ -109,6 +112,13 @@ class Runner:
         process.wait()
         with self._lock:
             self._state = {"number": self._state["number"], **self._conclude(final, ledger, before)}
+
+    def _welcome(self, process: subprocess.Popen[str]) -> None:
+        """Note that interrupts are heard, and send the one that came too early for that."""
+        with self._lock:
+            self._ready = True
+            if self._state["step"] == "cancelling":
+                process.send_signal(signal.SIGINT)
 
     def _advance(self, step: str) -> None:
         with self._lock:
@@ -124,16 +134,19 @@ class Runner:
             return {"state": "done", **done}
         if "cancelled" in final:
             notes = final["cancelled"]
-            charged = any(note.startswith(CHARGED) for note in notes)
-            message = "Cancelled, after the ledger was charged." if charged else "Cancelled. Nothing was charged."
-            return {"state": "cancelled", "message": message, "field": None, "notes": notes}
+            new = [] if notes else _list_new(ledger, before)
+            message = "Cancelled, after the ledger was charged." if notes else "Cancelled. Nothing was charged."
+            message = "Cancelled." if new else message
+            return {"state": "cancelled", "message": message, "field": None, "notes": notes or new}
         return {"state": "failed", **final["failed"]}
 
 
 def _list_new(ledger: Path, before: set[str]) -> list[str]:
-    """Say which charges the ledger has now that it had not when the run began."""
+    """Say which charges the ledger has now that it had not when the run began, for a run that cannot say it itself."""
     try:
         new = [charge.release_id for charge in Ledger.open(ledger).entries() if charge.release_id not in before]
     except (TensorveilError, OSError):
         return [f"Look into {ledger.name}: it may have been charged."]
-    return [f"{CHARGED} It is charge {each} in {os.fspath(ledger)}." for each in new]
+    if not new:
+        return []
+    return [f"{ledger.name} was charged since this run began, and a charge is never taken back: {', '.join(new)}."]

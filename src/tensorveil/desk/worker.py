@@ -55,11 +55,14 @@ def main() -> int:
             out.write(json.dumps(facts) + "\n")
             out.flush()
 
+    say(ready=True)  # from here on an interrupt is heard
     try:
         asked = json.loads(sys.stdin.readline())
         names = {key: Path(path) for key, path in asked["names"].items()}
         places = Places(root=Path(asked["root"]), uploads=Path(asked["uploads"]), limit=0, names=names)
-        say(done=run_asked(asked["form"], places, lambda step: say(step=step)))
+        done = run_asked(asked["form"], places, lambda step: say(step=step))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late: it is released
+        say(done=done)
     except KeyboardInterrupt as error:
         say(cancelled=describe_error(error)["notes"])
         return 130

@@ -6,7 +6,7 @@ const STEPS = ["data", "look", "promise", "plan", "run", "release"];
 const WORDS = {
   starting: "Starting.",
   reading: "Reading the data; nothing has been charged yet.",
-  fitting: "Charged to the ledger; fitting. The first fit of a kind also compiles, once.",
+  fitting: "Charging the ledger, then fitting. The first fit of a kind also compiles, once.",
   writing: "Writing the release.",
   cancelling: "Cancelling.",
 };
