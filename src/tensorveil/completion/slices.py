@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -89,7 +89,11 @@ class RoundsJob:
 
     @contextlib.contextmanager
     def begin_stored(
-        self, stored: StoredTensor, engine: Engine, checkpoint: str | os.PathLike[str] | None
+        self,
+        stored: StoredTensor,
+        engine: Engine,
+        checkpoint: str | os.PathLike[str] | None,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Iterator[Begun[SharedModel]]:
         """Run the same rounds on a store: sums wherever the engine computes them, noise here, once per round.
 
@@ -112,7 +116,7 @@ class RoundsJob:
 
             def run() -> Released[SharedModel]:
                 total = partial(sum_over_parts, engine, stored, protect, recipe)
-                return self._release(recipe, run_rounds(recipe, total, self.source, keeper=kept))
+                return self._release(recipe, run_rounds(recipe, total, self.source, keeper=kept, progress=progress))
 
             name = str(uuid.uuid4()) if kept is None else kept.release_id
             yield Begun(run=run, release_id=name, again=kept is not None and kept.begun)

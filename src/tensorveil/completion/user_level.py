@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -38,6 +38,7 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         engine: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
         trust_network: bool = False,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Self:
         """Fit privately, as all private estimators do, in memory or on a store.
 
@@ -55,17 +56,20 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
             there: nothing is charged, and no noise drawn, twice.
         trust_network
             Allow clusters beyond this machine whose connections are not encrypted.
+        progress
+            For a store: is called after each round with the number of rounds that are done, and of all.
         """
         if not isinstance(tensor, StoredTensor) or values is not None:
-            if engine is not None or checkpoint is not None:
+            if engine is not None or checkpoint is not None or progress is not None:
                 raise InputError(
-                    "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
+                    "engine, checkpoint and progress are for a StoredTensor: tensorveil.write_store makes one from "
+                    "files."
                 )
             return super().fit(tensor, values)
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
         try:
-            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found, checkpoint))
+            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found, checkpoint, progress))
         finally:
             found.close()
 

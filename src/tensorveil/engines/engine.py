@@ -11,7 +11,19 @@ from typing import Any, Final, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.engines.task import CHANGED, FAILED, MEMORY, MISSING, OK, UNSOUND, VERSION, make_public, name_parts
+from tensorveil.engines.task import (
+    CHANGED,
+    FAILED,
+    MEMORY,
+    MISSING,
+    OK,
+    UNLIKE,
+    UNSOUND,
+    VERSION,
+    make_public,
+    name_parts,
+    read_answer,
+)
 from tensorveil.errors import InputError, MemoryLimitError, MissingDependencyError, TensorveilError
 from tensorveil.rounds import Recipe, State
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError
@@ -146,8 +158,9 @@ def sum_over_parts(
         problem = _explain(error)
     if problem is not None:
         raise problem  # without what led to it, whose text may come from anywhere
-    _check(answer[0])
-    total = np.frombuffer(answer, "<i8", offset=1).astype(np.int64)
+    code, found = read_answer(answer)
+    _check(code)
+    total = found.astype(np.int64)
     if total.shape != (size,):
         raise InputError("engine: it returned another number of integers than were asked for.")
     return total
@@ -162,6 +175,11 @@ def _check(code: int) -> None:
     if code == MEMORY:
         raise MemoryLimitError(
             "engine: a task ran out of memory. Give workers more, or make the store again with a smaller part_rows."
+        )
+    if code == UNLIKE:
+        raise InputError(
+            "engine: workers are of different kinds: their processors or libraries round differently, so that sums "
+            "would depend on who computes which part. Use workers of one kind, with the same packages."
         )
     if code == VERSION:
         raise InputError("engine: a worker has another version of tensorveil. Install the same everywhere.")

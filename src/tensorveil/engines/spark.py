@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tensorveil.engines.engine import is_loopback
-from tensorveil.engines.task import add_answers, read_answer, run_task
+from tensorveil.engines.task import FAILED, UNLIKE, add_answers, head_of, read_answer, run_task
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoredTensor
 
@@ -73,8 +73,11 @@ class SparkEngine:
         found = {int(row["block"]): bytes(row["answer"]) for row in sums.collect()}
         failed = [answer for answer in found.values() if answer[0]]
         if failed or sorted(found) != list(range(len(found))):
-            return failed[0] if failed else bytes([0])
-        return b"".join([found[0][:1], *(found[block][1:] for block in range(len(found)))])
+            return failed[0] if failed else bytes([FAILED])
+        heads = {head_of(answer) for answer in found.values()}
+        if len(heads) != 1:
+            return bytes([UNLIKE])
+        return b"".join([*heads, *(answer[len(head_of(answer)) :] for _, answer in sorted(found.items()))])
 
     def close(self) -> None:
         """Stop the session, if it was started here."""
@@ -98,8 +101,9 @@ def _worker(tasks: list[str], public: bytes) -> Callable[[Iterator[pa.RecordBatc
 
 def _cut(answer: bytes) -> list[bytes]:
     """Return an answer in blocks, each an answer of its own."""
-    size = len(read_answer(answer)[1])
-    return [answer[:1] + answer[1 + 8 * at : 1 + 8 * (at + _BLOCK)] for at in range(0, size, _BLOCK)]
+    head, size = head_of(answer), len(read_answer(answer)[1])
+    rest = answer[len(head) :]
+    return [head + rest[8 * at : 8 * (at + _BLOCK)] for at in range(0, size, _BLOCK)]
 
 
 def _add(table: pa.Table) -> pa.Table:

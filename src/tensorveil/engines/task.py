@@ -1,12 +1,18 @@
 """The one function that runs elsewhere: names of parts and public bytes in, a code and integers out.
 
 It catches everything: what an error says travels into logs, and may hold data.
+
+An answer is a code, a mark of the machine, and integers. Machines of different kinds may round differently in the last
+bit, and some of these bits reach an integer: if it depended on the schedule which of them computes a part, more than
+one user's integers could change with one user. Answers of unlike machines are therefore never added.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil import __version__
-from tensorveil.rounds.contract import State
+from tensorveil.rounds.contract import TASTE_COVARIANCE, State
 from tensorveil.rounds.recipe import Recipe
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part
 
 __all__ = ["CODES", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
 
-OK, MISSING, CHANGED, UNSOUND, MEMORY, FAILED, VERSION = range(7)
+OK, MISSING, CHANGED, UNSOUND, MEMORY, FAILED, VERSION, UNLIKE = range(8)
+_MARK: Final = 8  # bytes that tell machines of different kinds apart
 CODES: Final = {"missing": MISSING, "changed": CHANGED, "unsound": UNSOUND}
 
 
@@ -77,7 +84,29 @@ def _run(parts: Sequence[Any], public: bytes) -> bytes:
             shape = [size if m != facts["axis"] else last + 1 for m, size in enumerate(recipe.shape)]
             total += recipe.contribute(state, _admit(columns, values, shape, recipe), threads=facts["threads"])
         del columns, values
-    return _answer(OK, total)
+    return _answer(OK, total, mark_machine(recipe.start() if state is None else state))
+
+
+def mark_machine(state: State) -> bytes:
+    """Return a mark that machines share only if they compute alike.
+
+    It stands for the processor, the libraries, and what these make of a state: compiled code is made for the processor
+    at hand, and linear algebra chooses its own by it.
+    """
+    covariance = state[TASTE_COVARIANCE]
+    numbers = np.concatenate([np.linalg.inv(covariance), np.linalg.cholesky(covariance)])
+    return hashlib.sha256(_describe_machine() + numbers.tobytes()).digest()[:_MARK]
+
+
+@cache
+def _describe_machine() -> bytes:
+    import llvmlite
+    import numba
+    from llvmlite import binding
+
+    features = sorted(name for name, there in binding.get_host_cpu_features().items() if there)
+    versions = [np.__version__, numba.__version__, llvmlite.__version__, __version__]
+    return json.dumps([binding.get_host_cpu_name(), features, versions]).encode()
 
 
 def _admit(columns: NDArray[Any], values: NDArray[Any], shape: Sequence[int], recipe: Recipe) -> ObservedTensor:
@@ -87,17 +116,24 @@ def _admit(columns: NDArray[Any], values: NDArray[Any], shape: Sequence[int], re
     )
 
 
-def _answer(code: int, total: NDArray[np.int64] | None = None) -> bytes:
-    return bytes([code]) + (b"" if total is None else total.astype("<i8", copy=False).tobytes())
+def _answer(code: int, total: NDArray[np.int64] | None = None, mark: bytes = b"") -> bytes:
+    return bytes([code]) + (b"" if total is None else mark + total.astype("<i8", copy=False).tobytes())
 
 
 def read_answer(answer: bytes) -> tuple[int, NDArray[np.int64]]:
-    """Return the code and the integers of an answer."""
-    return answer[0], np.frombuffer(answer, "<i8", offset=1)
+    """Return the code and the integers of an answer; of a failure there are none."""
+    return answer[0], np.frombuffer(answer, "<i8", offset=len(head_of(answer)))
+
+
+def head_of(answer: bytes) -> bytes:
+    """Return what stands before an answer's integers: the code, and the mark of the machine."""
+    return answer[:1] if answer[0] else answer[: 1 + _MARK]
 
 
 def add_answers(one: bytes, other: bytes) -> bytes:
     """Return the answer for the parts of two answers; a failure stays one."""
     if one[0] or other[0]:
         return one[:1] if one[0] else other[:1]
-    return _answer(OK, read_answer(one)[1] + read_answer(other)[1])
+    if head_of(one) != head_of(other):
+        return _answer(UNLIKE)
+    return head_of(one) + (read_answer(one)[1] + read_answer(other)[1]).tobytes()

@@ -161,12 +161,7 @@ def leave_one_out(
         _times(B, s, w)
         for p in range(low, high):
             explained, leverage = 0.0, 0.0
-            for a in range(d):
-                s[a] = 0.0
-            for b in range(d):  # column by column, which compilers vectorise; B is symmetric
-                x = design[p, b]
-                for a in range(d):
-                    s[a] += B[b, a] * x
+            _add_columns(B, design[p], s)
             for a in range(d):
                 leverage += s[a] * design[p, a]
                 explained += w[a] * design[p, a]
@@ -177,6 +172,18 @@ def leave_one_out(
             left[p] = target[p] - before
             for a in range(first, d):
                 out[p, a - first] = w[a] - s[a] * step
+
+
+@user_kernel
+def multiply_rows(left: Array, basis: Array, column: Array, out: Array) -> None:
+    """Write, for every entry, the products of what it has so far with its row of a basis, whose index is fastest."""
+    width = basis.shape[1]
+    for p in range(len(column)):
+        row = column[p]
+        for a in range(left.shape[1]):
+            x, at = left[p, a], a * width
+            for b in range(width):
+                out[p, at + b] = x * basis[row, b]
 
 
 @user_kernel
@@ -285,7 +292,15 @@ def _normal_equations(
         x[a] = start[a]
         for b in range(a + 1):
             G[a, b] = precision[a, b]
-    for p in range(low, high):
+    whole = low + (high - low) // 4 * 4
+    for p in range(low, whole, 4):
+        for a in range(d):
+            h0, h1, h2, h3 = design[p, a], design[p + 1, a], design[p + 2, a], design[p + 3, a]
+            x[a] = (((x[a] + h0 * target[p]) + h1 * target[p + 1]) + h2 * target[p + 2]) + h3 * target[p + 3]
+            for b in range(a + 1):
+                early = (G[a, b] + h0 * design[p, b]) + h1 * design[p + 1, b]
+                G[a, b] = (early + h2 * design[p + 2, b]) + h3 * design[p + 3, b]
+    for p in range(whole, high):
         for a in range(d):
             h = design[p, a]
             x[a] += h * target[p]
@@ -294,29 +309,51 @@ def _normal_equations(
 
 
 @user_kernel
+def _add_columns(B: Array, x: Array, out: Array) -> None:
+    """Write B x for a symmetric matrix B, column by column, which compilers vectorise."""
+    d = len(out)
+    out[:] = 0.0
+    whole = d // 4 * 4
+    for b in range(0, whole, 4):
+        for a in range(d):
+            early = (out[a] + B[b, a] * x[b]) + B[b + 1, a] * x[b + 1]
+            out[a] = (early + B[b + 2, a] * x[b + 2]) + B[b + 3, a] * x[b + 3]
+    for b in range(whole, d):
+        for a in range(d):
+            out[a] += B[b, a] * x[b]
+
+
+@user_kernel
 def _inverse(G: Array, out: Array) -> None:
     """Write the inverse of a positive definite matrix, of which the lower triangle is read and overwritten."""
+    # Every element takes its terms in the order of the textbook's sums, one after the other, but whole rows of elements
+    # take a term at a time: a sum waits for each of its additions, a row does not.
     d = len(G)
-    for a in range(d):  # Cholesky's factor L
-        for b in range(a + 1):
-            s = G[a, b]
-            for k in range(b):
-                s -= G[a, k] * G[b, k]
-            G[a, b] = math.sqrt(max(s, 1e-300)) if a == b else s / G[b, b]
-    for b in range(d):  # its inverse, in place
-        G[b, b] = 1.0 / G[b, b]
-        for a in range(b + 1, d):
-            s = 0.0
-            for k in range(b, a):
-                s -= G[a, k] * G[k, b]
-            G[a, b] = s / G[a, a]
+    column = np.empty(d)
+    for k in range(d):  # Cholesky's factor L
+        G[k, k] = math.sqrt(max(G[k, k], 1e-300))
+        for a in range(k + 1, d):
+            G[a, k] /= G[k, k]
+            column[a] = G[a, k]
+        for a in range(k + 1, d):
+            for b in range(k + 1, a + 1):
+                G[a, b] -= column[a] * column[b]
+    for a in range(d):  # its inverse, in place
+        column[:a] = 0.0
+        for k in range(a):
+            for b in range(k + 1):
+                column[b] -= G[a, k] * G[k, b]
+        for b in range(a):
+            G[a, b] = column[b] / G[a, a]
+        G[a, a] = 1.0 / G[a, a]
+    out[:] = 0.0
+    for k in range(d):
+        for a in range(k + 1):
+            for b in range(a + 1):
+                out[a, b] += G[k, a] * G[k, b]
     for a in range(d):
-        for b in range(a + 1):
-            s = 0.0
-            for k in range(a, d):
-                s += G[k, a] * G[k, b]
-            out[a, b] = s
-            out[b, a] = s
+        for b in range(a):
+            out[b, a] = out[a, b]
 
 
 @user_kernel

@@ -144,7 +144,7 @@ def read_privately_in_blocks(
             protected, bounds, shape, is_table=is_table, labels=labels, indices=indices, modes=modes, value=value,
             header=header, variable=None, group_owners=True, bins=bins, dialect=dialect,
         )  # fmt: skip
-        if layout.owners is not None:
+        if is_table and layout.owners is not None:
             rules["shape"] = _without_size(layout.owners, shape, modes)
         if not is_table and isinstance(shape, Mapping):
             raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")

@@ -56,9 +56,12 @@ def count_plain_tastes(setup: Setup, state: State) -> int:
 
 def multiply_bases(bases: tuple[Array, ...], columns: Array) -> Array:
     """Return the products of the bases' rows at every entry, one factor per mode, the last mode's index fastest."""
+    from tensorveil.kernels.users import multiply_rows
+
     out: Array = bases[0][columns[0]]
     for basis, column in zip(bases[1:], columns[1:], strict=True):
-        out = (out[:, :, None] * basis[column][:, None, :]).reshape(len(column), -1)
+        left, out = out, np.empty((len(column), out.shape[1] * basis.shape[1]))
+        multiply_rows(left, np.ascontiguousarray(basis), column, out)
     return out
 
 

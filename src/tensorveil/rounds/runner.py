@@ -61,7 +61,14 @@ def run_recipe(
     return run_rounds(recipe, total, source)
 
 
-def run_rounds(recipe: Recipe, total: Total, source: NoiseSource | None, *, keeper: Keeper | None = None) -> State:
+def run_rounds(
+    recipe: Recipe,
+    total: Total,
+    source: NoiseSource | None,
+    *,
+    keeper: Keeper | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> State:
     """Run every round that has not been run yet, wherever sums are computed, and return the last state.
 
     Parameters
@@ -76,6 +83,8 @@ def run_rounds(recipe: Recipe, total: Total, source: NoiseSource | None, *, keep
     keeper
         Keeps every state before the next round begins. What it kept of an earlier run is gone on from: no noise is
         drawn again for a round whose state was kept.
+    progress
+        Is told after each round how many are done, and how many there are.
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
     """
@@ -93,6 +102,8 @@ def run_rounds(recipe: Recipe, total: Total, source: NoiseSource | None, *, keep
         state = recipe.advance(state, found)
         if keeper is not None:
             keeper.keep(state)
+        if progress is not None:
+            progress(state.round, len(recipe.rounds))
     return state
 
 

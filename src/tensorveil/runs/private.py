@@ -115,8 +115,13 @@ class Released:
         }
 
 
-def release_privately(run: PrivateRun, *, tell: Callable[[str], None] | None = None) -> Released:
-    """Check, read, fit (which charges the ledger first), release.
+def release_privately(
+    run: PrivateRun,
+    *,
+    tell: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Released:
+    """Check, read, fit (which charges the ledger first), release; ``progress`` follows the rounds on a store.
 
     ``tell`` is called with the step that begins, one of `STEPS`: how far a run has come, and nothing of its data.
 
@@ -163,8 +168,9 @@ def release_privately(run: PrivateRun, *, tell: Callable[[str], None] | None = N
                 fill = None
                 step("fitting")
                 fitted = estimator.fit(
-                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network
-                )
+                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network,
+                    progress=progress,
+                )  # fmt: skip
                 charged = fitted.release_id_
             step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)

@@ -14,7 +14,7 @@ def main(master: str, folder: str, method: str) -> None:
     if master.startswith("connect:"):
         from pyspark.sql import SparkSession
 
-        engine = SparkSession.builder.remote(master.removeprefix("connect:")).getOrCreate()  # type: ignore[attr-defined]
+        engine = SparkSession.builder.remote(master.removeprefix("connect:")).getOrCreate()
     fitted = estimator(method=method).fit(tv.StoredTensor.open(place / "store"), engine=engine, checkpoint=place / "c")
     print("digest", digest(fitted, place))
 

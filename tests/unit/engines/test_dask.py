@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def cluster() -> Iterator[Any]:
     with LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
-    ) as made:  # type: ignore[no-untyped-call]
+    ) as made:
         yield made
 
 
@@ -116,7 +116,7 @@ def test_a_cluster_whose_workers_are_elsewhere_is_refused() -> None:
 def test_nobody_there(tmp_path: Path) -> None:
     import dask
 
-    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(InputError, match="answers"):  # type: ignore[no-untyped-call]
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(InputError, match="answers"):
         find_engine("dask:127.0.0.1:9")
 
 
@@ -128,7 +128,7 @@ def test_tls_both_ways(tmp_path: Path, stored: Any) -> None:
     own, other = Security.temporary(), Security.temporary()
     whole = digest(estimator().fit(stored), tmp_path)
     settings: Any = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "security": own}
-    with LocalCluster(**settings) as made, Client(made, security=own) as client:  # type: ignore[no-untyped-call]
+    with LocalCluster(**settings) as made, Client(made, security=own) as client:
         assert made.scheduler_address.startswith("tls://")
         assert digest(estimator().fit(stored, engine=client), tmp_path) == whole
         with pytest.raises(OSError):  # noqa: PT011 - as Dask has it

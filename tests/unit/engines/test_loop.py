@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tensorveil as tv
-from tensorveil.engines import Loop, find_engine
+from tensorveil.engines import Loop, find_engine, task
 from tensorveil.engines.engine import group_parts, sum_over_parts
 from tensorveil.engines.task import CHANGED, FAILED, MISSING, UNSOUND, VERSION, add_answers, make_public, run_task
 from tensorveil.errors import InputError
 from tensorveil.memory import limit_memory
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import run_recipe, run_rounds
+from tensorveil.rounds import State, run_recipe, run_rounds
 from tensorveil.tensor.stored import Part, StoreError
 from tests.unit.engines.store_cases import digest, estimator, in_memory, make_store, new_ledger, ratings, recipe
 
@@ -138,7 +138,25 @@ def test_answers_are_codes_and_hold_no_data(tmp_path: Path) -> None:
     other = public.replace(tv.__version__.encode(), b"9.9.9", 1)
     assert run_task(json.dumps([good]), other) == bytes([VERSION])
     assert run_task("nonsense", public) == bytes([FAILED])
-    assert add_answers(bytes([0]) + bytes(8), bytes([CHANGED])) == bytes([CHANGED])
+    assert add_answers(bytes([0]) + bytes(16), bytes([CHANGED])) == bytes([CHANGED])
+
+
+def test_answers_of_unlike_machines_are_never_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would depend on the schedule, which may depend on one user, how other users' numbers round."""
+    stored, calls = make_store(tmp_path, ratings()), [0]
+    usual = task.mark_machine
+
+    def mark(state: Any) -> bytes:
+        calls[0] += 1
+        return usual(state) if calls[0] % 2 else bytes(8)
+
+    monkeypatch.setattr(task, "mark_machine", mark)
+    with pytest.raises(InputError, match="different kinds"):
+        estimator().fit(stored)
+    state = recipe().start()
+    assert usual(state) == usual(state)
+    other = State(round=0, arrays={**state.arrays, "taste_covariance": np.array([[0.7]])})
+    assert usual(other) != usual(state)
 
 
 def test_a_part_whose_users_are_not_in_its_range_is_refused(tmp_path: Path) -> None:
@@ -178,6 +196,12 @@ def test_engines_are_for_stores_and_have_names(tmp_path: Path) -> None:
         estimator(unit="entry").fit(stored)
     with pytest.raises(InputError, match="order=\\['day'\\]"):
         estimator(unit="slice:day").fit(stored)
+
+
+def test_progress_is_told_after_every_round(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    estimator(method="biases").fit(make_store(tmp_path, ratings()), progress=lambda *done: seen.append(done))
+    assert seen == [(k, 4) for k in (1, 2, 3, 4)]
 
 
 def test_one_engine_for_many_fits(tmp_path: Path) -> None:

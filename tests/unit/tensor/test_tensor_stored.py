@@ -117,6 +117,22 @@ def test_rows_of_parquet_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (stored.shape, stored.bounds, stored.origin) == (whole.shape, whole.bounds, whole.origin)
 
 
+@pytest.mark.parametrize("ending", ["tns", "npz", "csv.gz", "tsv"])
+def test_other_formats(tmp_path: Path, ending: str) -> None:
+    rng = np.random.default_rng(2)
+    cells = np.stack(np.unravel_index(rng.choice(60, 40, replace=False), (10, 6)), axis=1)
+    tensor = tv.ObservedTensor(cells, rng.uniform(0, 6, 40), (10, 6), modes=["user", "film"])
+    path = tmp_path / f"data.{ending}"
+    tensor.write(path)
+    rules = RULES | {"shape": (10, 6), "modes": ["user", "film"]} | ({} if ending == "npz" else {"value": "value"})
+    rules |= {"indices": ending not in ("tns", "npz")}
+    if ending == "tns":
+        del rules["value"]
+    stored = tv.write_store(path, tmp_path / "store", order="user", **rules)
+    assert rows_of(stored.load()) == rows_of(tv.read_privately(path, **rules))
+    assert stored.shape == (10, 6)
+
+
 def test_an_owner_is_one_in_all_files(tmp_path: Path) -> None:
     """Else one user would contribute twice: 7 here, "7" and 7.0 there."""
     for name, owners in (("a", [7, 8]), ("b", ["7", " 8"]), ("c", [7.0, 8.0])):
