@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VALUE = "value"
+CELL = 100  # bytes that a cell takes as an object of Python, besides its text
 METADATA = b"tensorveil"
 
 

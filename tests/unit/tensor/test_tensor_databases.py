@@ -154,6 +154,25 @@ def test_queries_of_duckdb_are_tables() -> None:
         assert sorted(tv.ObservedTensor.from_frame(connection.execute(query)).values.tolist()) == [1.5, 2.0]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "sqlite"])
+def test_rows_of_objects_are_counted_before_they_are_made(tmp_path: Path, ending: str) -> None:
+    n = 40_000
+    tv.ObservedTensor(np.stack([np.arange(n), np.arange(n) % 7], axis=1), np.ones(n)).write(tmp_path / f"x.{ending}")
+    assert (tmp_path / f"x.{ending}").stat().st_size < 3_000_000
+    with limit_memory("8 MB"), pytest.raises(tv.InputError, match="must fit into memory"):
+        tv.read(tmp_path / f"x.{ending}")
+
+
+def test_programs_in_a_database_are_no_tables(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection, connection:
+        connection.execute("CREATE TABLE a (u, v, value)")
+        connection.execute("CREATE VIEW b AS SELECT * FROM a")
+        connection.execute("INSERT INTO a VALUES (1, 2, 3.5)")
+    assert tv.read(tmp_path / "x.db").values.tolist() == [3.5]
+    with pytest.raises(tv.InputError, match="variable must name a table"):
+        tv.read(tmp_path / "x.db", variable="b")
+
+
 @pytest.mark.parametrize("compression", ["zstd", "lz4", "uncompressed"])
 def test_an_arrow_file_that_declares_too_much(tmp_path: Path, compression: Any) -> None:
     n = 1_000_000

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensorveil.errors import InputError
+from tensorveil.memory import check_file_memory
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import open_for_reading, open_for_writing
-from tensorveil.tensor.frames import is_open, rows_to_table, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import CELL, is_open, rows_to_table, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+OFTEN = 1 << 14  # lines
 _RULE = 'path must hold one JSON object per line, such as {"user": "ann", "film": "Alien", "rating": 5}.'
 
 
@@ -40,7 +42,13 @@ def _parse(path: Path, *, lenient: bool) -> Iterator[dict[str, Any]]:
 
 def _load(path: Path, names: Collection[str] | None, *, lenient: bool) -> pa.Table:
     """Load a table of all keys in the order in which they appear, or of the columns that were named."""
-    rows = list(_parse(path, lenient=lenient))
+    rows: list[dict[str, Any]] = []
+    cells = 0
+    for row in _parse(path, lenient=lenient):
+        rows.append(row)
+        cells += len(row)
+        if len(rows) % OFTEN == 0:
+            check_file_memory(2 * CELL * cells)
     if not rows and not lenient:
         raise InputError(f"{_RULE} The file holds no line. Check the source.")
     columns = list(dict.fromkeys(key for row in rows for key in row)) if names is None else list(names)

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.frames import is_open, rows_to_table, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import CELL, is_open, rows_to_table, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 WRITTEN = "entries"
+# No views and no virtual tables, which are programs.
+TABLES = (
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
+    "AND sql NOT LIKE 'CREATE VIRTUAL%'"
+)
 
 
 def quote_name(name: str) -> str:
@@ -55,9 +60,10 @@ def _open(path: Path) -> Iterator[sqlite3.Connection]:
 def _load(path: Path, said: str | None, *, lenient: bool) -> pa.Table:
     check_file_memory(2 * path.stat().st_size)
     with _open(path) as connection:
-        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-        table = pick_table([name for (name,) in found], said)
-        cursor = connection.execute(f"SELECT * FROM {quote_name(table)}")
+        table = quote_name(pick_table([name for (name,) in connection.execute(TABLES)], said))
+        (rows,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+        cursor = connection.execute(f"SELECT * FROM {table}")
+        check_file_memory(CELL * rows * len(cursor.description))
         return rows_to_table([column[0] for column in cursor.description], cursor.fetchall(), lenient=lenient)
 
 
