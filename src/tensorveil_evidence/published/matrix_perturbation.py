@@ -43,8 +43,8 @@ class MatrixPerturbation(Published):
     growth
         For "dlnm_qr": rho, by which mu grows in every sweep; not printed. Default: 1.1.
     sweeps
-        Iterations, all of which are made. "dlnm_qr" runs on the matrix as given; "sor" and "altmin" run on the
-        transpose of a wide matrix.
+        Iterations, all of which are made. "dlnm_qr" and "altmin" run on the matrix as given, "sor" on the
+        transpose of a wide one.
     shape
         Shape of the matrix when ``fit`` gets coordinates.
     random_state
