@@ -11,6 +11,7 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.privacy.gate import Shape, reading_rules
 from tensorveil.privacy.unit import Unit
+from tensorveil.tensor.checks import Unlisted
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import pick_format, read_layout
 from tensorveil.tensor.frames import as_table, table_to_tensor
@@ -42,6 +43,7 @@ def read_privately(
     header: bool = True,
     variable: str | None = None,
     duplicates: str | None = None,
+    unlisted: Unlisted | None = None,
     group_owners: bool = True,
 ) -> ObservedTensor:
     """Read private data so that what becomes of a row depends on this row alone, and nothing is told of it.
@@ -65,6 +67,8 @@ def read_privately(
         As for `read`.
     duplicates
         Unit value: by which rule the entries of a cell are merged.
+    unlisted
+        Unit entry: "zero" declares that cells without an entry are zero, as in counts and in yes and no.
     group_owners
         Whether labels of the protected mode may number its owners. A federation must not: it parts them by number.
 
@@ -102,8 +106,10 @@ def read_privately(
         path = Path(source)
         if not is_table and isinstance(shape, Mapping):
             raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
-        return read_layout(path, format, layout, rules)
-    return table_to_tensor(
-        as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists, owners=layout.owners,
-        **rules,
-    )  # fmt: skip
+        tensor = read_layout(path, format, layout, rules)
+    else:
+        tensor = table_to_tensor(
+            as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists,
+            owners=layout.owners, **rules,
+        )  # fmt: skip
+    return tensor if unlisted is None else tensor.with_unlisted(unlisted)
