@@ -34,6 +34,7 @@ from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
+from tensorveil.cli.synthesise import synthesise
 from tensorveil.errors import STANDS, TensorveilError, list_notes
 
 # What a path that was typed can be wrong by.
@@ -69,6 +70,7 @@ VERBS = (
     predict,
     recommend,
     evaluate,
+    synthesise,
     perturb,
     aggregate,
     federate,
