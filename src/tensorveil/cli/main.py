@@ -38,6 +38,7 @@ from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
 from tensorveil.cli.store import store
+from tensorveil.cli.synthesise import synthesise
 from tensorveil.errors import STANDS, GuessWarning, LowerRankWarning, TensorveilError, list_notes
 from tensorveil.markup import clean
 
@@ -76,6 +77,7 @@ VERBS = (
     predict,
     recommend,
     evaluate,
+    synthesise,
     perturb,
     aggregate,
     federate,

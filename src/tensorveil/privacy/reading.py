@@ -12,7 +12,7 @@ from tensorveil.errors import InputError
 from tensorveil.privacy.gate import Shape, reading_rules
 from tensorveil.privacy.unit import Unit
 from tensorveil.tensor.bins import settle_bins
-from tensorveil.tensor.checks import MAX_SIZE
+from tensorveil.tensor.checks import MAX_SIZE, Unlisted
 from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import pick_format, read_blocks, read_layout
@@ -49,6 +49,7 @@ def read_privately(
     delimiter: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    unlisted: Unlisted | None = None,
     group_owners: bool = True,
 ) -> ObservedTensor:
     """Read private data so that what becomes of a row depends on this row alone, and nothing is told of it.
@@ -77,6 +78,8 @@ def read_privately(
         How a CSV or TSV file is written. Only its line of names is looked at to find out, never a row.
     duplicates
         Unit value: by which rule the entries of a cell are merged.
+    unlisted
+        Unit entry: "zero" declares that cells without an entry are zero, as in counts and in yes and no.
     group_owners
         Whether labels of the protected mode may number its owners. A federation must not: it parts them by number.
 
@@ -101,11 +104,13 @@ def read_privately(
         path = Path(source)
         if not is_table and isinstance(shape, Mapping):
             raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
-        return read_layout(path, format, layout, rules)
-    return table_to_tensor(
-        as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists, owners=layout.owners,
-        bins=layout.bins, **rules,
-    )  # fmt: skip
+        tensor = read_layout(path, format, layout, rules)
+    else:
+        tensor = table_to_tensor(
+            as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists,
+            owners=layout.owners, bins=layout.bins, **rules,
+        )  # fmt: skip
+    return tensor if unlisted is None else tensor.with_unlisted(unlisted)
 
 
 def read_privately_in_blocks(

@@ -14,6 +14,7 @@ from tensorveil.errors import InputError
 if TYPE_CHECKING:
     from tensorveil.privacy import Unit
     from tensorveil.tensor import Mode, ObservedTensor
+    from tensorveil.tensor.checks import Unlisted
     from tensorveil.tensor.files.file_format import Layout
 
 __all__ = ["Reading", "layout_of", "read_privately", "read_tables", "read_tensor"]
@@ -72,7 +73,7 @@ class Reading:
     out_of_range: str | None = None
     duplicates: str | None = None
     missing: str | None = None
-    unlisted: str | None = None
+    unlisted: Unlisted | None = None
 
 
 def read_privately(
@@ -91,8 +92,9 @@ def read_privately(
     return read(
         os.fspath(reading.file), unit=unit, bounds=bounds, shape=reading.shape or shape, labels=reading.labels,
         indices=reading.indices, modes=reading.modes, value=reading.value, format=reading.format,
-        header=reading.header, variable=reading.variable, duplicates=reading.duplicates, group_owners=group_owners,
-        bins=reading.bins, delimiter=reading.delimiter, decimal=reading.decimal, encoding=reading.encoding,
+        header=reading.header, variable=reading.variable, duplicates=reading.duplicates, unlisted=reading.unlisted,
+        group_owners=group_owners, bins=reading.bins, delimiter=reading.delimiter, decimal=reading.decimal,
+        encoding=reading.encoding,
     )  # fmt: skip
 
 
