@@ -14,10 +14,12 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv with everything that the demo and the tests need
 
-$(STAMP): requirements.lock pyproject.toml
+# By hash, but for torch: see .github/part_torch.py.
+$(STAMP): requirements.lock requirements-torch.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tensorveil needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -50,13 +52,14 @@ docs: $(DOCS_VENV)/.ready ## build the documentation into site/ and check its li
 # The site needs none of what the library needs: its own small environment, and a lock of its own.
 $(DOCS_VENV)/.ready: requirements-docs.lock
 	$(PYTHON) -m venv --clear $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	@touch $@
 
-lock: setup ## pin what pyproject.toml asks for
-	$(BIN)/pip-compile --quiet --strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --extra learning --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+lock: setup ## pin what pyproject.toml asks for, by hash
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras --extra dev --extra frames --extra matlab --extra images --extra plots --extra tensorly --extra accounting --extra federated --extra learning --extra desk --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements.lock pyproject.toml
+	$(BIN)/python .github/part_torch.py
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"], sep="\n")' \
-		| $(BIN)/pip-compile --quiet --strip-extras --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements-docs.lock -
+		| $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --no-strip-extras --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header --output-file requirements-docs.lock -
 
 licences: setup ## list the licences of what is installed, in docs/reference/licences.md
 	$(BIN)/python docs/_site/licences.py
@@ -66,7 +69,8 @@ audit: ## compare the pinned versions with known holes; needs a network
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
 	.venv-audit/bin/pip-audit --requirement requirements.lock --disable-pip
-	.venv-audit/bin/pip-audit --requirement requirements-docs.lock --disable-pip --no-deps
+	.venv-audit/bin/pip-audit --requirement requirements-torch.lock --disable-pip --no-deps
+	.venv-audit/bin/pip-audit --requirement requirements-docs.lock --disable-pip
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(DOCS_VENV) .venv-audit demo-output build dist site .mypy_cache .ruff_cache .pytest_cache

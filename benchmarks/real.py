@@ -1,9 +1,10 @@
 """Private completion of real tensors, unit value: `python -m benchmarks.real run`, `table` or `check`.
 
 `run` adds to `benchmarks/results/real.jsonl` every run that is not in it, a line each, so it may be stopped and started
-again; remove the file when a method has changed. Tensors that are set aside (`benchmarks/real_tensors.py`) run with
-`--aside` only. `table` prints errors and writes them into docs/explanation/real-data.md, `check` compares them with the
-goals.
+again; remove the file when a method has changed. A run with a delta for which Laplace noise is chosen all the same is
+the run without a delta, bit by bit; if that is in the file, its figures are copied. Tensors that are set aside
+(`benchmarks/real_tensors.py`) run with `--aside` only. `table` prints errors and writes them into
+docs/explanation/real-data.md, `check` compares them with the goals.
 
 Noise is drawn by the exact samplers from a seeded source, so that figures can be drawn again; nothing here is private.
 """
@@ -29,6 +30,8 @@ import tensorveil as tv
 from benchmarks.real_report import BASELINES, KEY, NOISY_TABLE, list_tables, read_rows, state_goals
 from benchmarks.real_tensors import BY_NAME, TENSORS, load_problem
 from tensorveil.mechanisms.names import BY_UNIT
+from tensorveil.mechanisms.planner import plan
+from tensorveil.privacy import Budget, Unit
 from tensorveil_evidence.studies.reference import rmse
 
 RESULTS = Path(__file__).parent / "results"
@@ -84,21 +87,28 @@ def auc(scores, truth):
     return float((rankdata(scores)[ones].sum() - ones.sum() * (ones.sum() + 1) / 2) / pairs) if pairs else None
 
 
-def predict(problem, bounds, method, epsilon, delta, draw):
-    """Return predictions for the held-out cells, and the kind of noise."""
+def predict_baseline(problem, bounds, method, epsilon, draw):
+    """Return predictions for the held-out cells."""
     train, held = problem.train, problem.held
     if method == "constant":
-        return np.full(len(held), train.values.mean()), None
-    if method in BASELINES:
-        fit = tv.CP(RANK, solver=BASELINES[method], threads=1, random_state=0).fit(train)
-        return np.clip(fit.predict(held), *bounds), None
+        return np.full(len(held), train.values.mean())
     if method == NOISY_TABLE:
-        return predict_noisy_table(train, held, bounds, epsilon, np.random.default_rng(100 + draw)), "laplace"
+        return predict_noisy_table(train, held, bounds, epsilon, np.random.default_rng(100 + draw))
+    fit = tv.CP(RANK, solver=BASELINES[method], threads=1, random_state=0).fit(train)
+    return np.clip(fit.predict(held), *bounds)
+
+
+def complete(problem, bounds, method, epsilon, delta, draw):
+    """Return predictions for the held-out cells, and facts about the release: noise, intervals, its own estimate."""
     fit = tv.PrivateCP(
         RANK, epsilon=epsilon, delta=delta, unit="value", bounds=bounds, method=method, threads=1, random_state=draw,
         noise_seed=100 + draw,
-    ).fit(train)  # fmt: skip
-    return fit.predict(held), fit.plan_.noise
+    ).fit(problem.train)  # fmt: skip
+    if fit.estimated_rmse_ is None:
+        return fit.predict(problem.held), {"noise": fit.plan_.noise}
+    found, low, high = fit.predict(problem.held, interval=0.9)
+    inside = float(np.mean((problem.truth >= low) & (problem.truth <= high)))
+    return found, {"noise": fit.plan_.noise, "inside": inside, "estimate": fit.estimated_rmse_}
 
 
 def measure(key):
@@ -108,13 +118,17 @@ def measure(key):
     try:
         real, problem = BY_NAME[row["tensor"]], load_problem(row["tensor"])
         began = time.perf_counter()
-        found, noise = predict(problem, real.bounds, *key[1:])
-        row |= {
+        method, epsilon, delta, draw = key[1:]
+        if method in BASELINES or method == NOISY_TABLE:
+            found = predict_baseline(problem, real.bounds, method, epsilon, draw)
+            facts = {"noise": "laplace" if method == NOISY_TABLE else None}
+        else:
+            found, facts = complete(problem, real.bounds, method, epsilon, delta, draw)
+        row |= facts | {
             "rmse": float(rmse(found, problem.truth)),
             "bias": float(found.mean() - problem.truth.mean()),
             "auc": auc(found, problem.truth) if real.kind == "yes/no" else None,
             "seconds": round(time.perf_counter() - began, 3),
-            "noise": noise,
         }
         if row["method"] == "constant":
             facts = {"shape": problem.train.shape, "entries": problem.train.n_entries}
@@ -124,12 +138,36 @@ def measure(key):
     return row
 
 
+def choose_noise(key):
+    """Return the noise that is chosen for a run of a private method: public facts decide."""
+    tensor, method, epsilon, delta, _ = key
+    train = load_problem(tensor).train
+    chosen = plan(
+        shape=train.shape, n_entries=train.n_entries, bounds=BY_NAME[tensor].bounds, ranks=(RANK,) * train.order,
+        core=False, budget=Budget(epsilon=epsilon, delta=delta), unit=Unit.value(), method=method,
+    )  # fmt: skip
+    return chosen.noise
+
+
+def copy_rows(keys, done):
+    """Yield the rows of runs that are in the file without a delta, which they do not use."""
+    for key in keys:
+        twin = done.get((*key[:3], 0.0, key[4]))
+        if key[3] > 0 and twin is not None and choose_noise(key) == twin["noise"] == "laplace":
+            yield twin | {"delta": key[3], "copied": True}
+
+
 def run(keys, path, workers):
     """Run what the file does not hold yet, or holds with an error; add a line for each."""
     drop_cut_line(path)
-    done = {tuple(row[name] for name in KEY) for row in read_rows(path) if "error" not in row}
+    done = {tuple(row[name] for name in KEY): row for row in read_rows(path) if "error" not in row}
     missing = [key for key in keys if key not in done]
-    print(f"{len(missing)} runs", flush=True)
+    copied = list(copy_rows(sorted(missing, key=lambda key: key[0]), done))
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in copied)
+    known = {tuple(row[name] for name in KEY) for row in copied}
+    missing = [key for key in missing if key not in known]
+    print(f"{len(copied)} copied, {len(missing)} runs", flush=True)
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     try:
         with path.open("a", encoding="utf-8") as file:

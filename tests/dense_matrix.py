@@ -15,15 +15,18 @@ def csvd_qr(X: Any, R: Any) -> Any:
     return L, Dt.T, Rt.T
 
 
-def dlnm_qr(Y: Any, mask: Any, rank: Any, sweeps: Any, penalty: Any, growth: Any) -> Any:
-    X, R = Y.copy(), np.eye(rank, Y.shape[1])
+def dlnm_qr(Y: Any, mask: Any, rank: Any, sweeps: Any, penalty: Any, growth: Any, multiplier: bool = False) -> Any:
+    """As printed, with the vector that eq. 20 leaves out; ``multiplier``: eq. 22 too, in the step of X + M / mu."""
+    X, R, M = Y.copy(), np.eye(rank, Y.shape[1]), np.zeros_like(Y)
     for _ in range(sweeps):
-        L, D, R = csvd_qr(X, R)
+        L, D, R = csvd_qr(X if penalty is None else X + M / penalty, R)
         lengths = np.linalg.norm(D, axis=0)
         penalty = 10 / lengths.max() if penalty is None else penalty
         D = D * (np.maximum(lengths - 1 / penalty, 0) / np.where(lengths > 0, lengths, 1))
         estimate = L @ D @ R
         X = np.where(mask, Y, estimate)
+        if multiplier:
+            M = M + penalty * (X - estimate)
         penalty *= growth
     return estimate
 

@@ -23,9 +23,9 @@ need; everything else belongs to extras, tests and documentation.
 
 
 def list_pinned() -> list[tuple[str, str]]:
-    """Return the packages of the lock file, with their versions."""
-    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    return re.findall(r"^([A-Za-z0-9._-]+)==([^ \\\n]+)", text, flags=re.MULTILINE)
+    """Return the packages of the lock files, with their versions."""
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("requirements.lock", "requirements-torch.lock")]
+    return sorted(re.findall(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^ \\\n]+)", "".join(texts), flags=re.MULTILINE))
 
 
 def find_licence(name: str) -> str:

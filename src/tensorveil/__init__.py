@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     )
     from tensorveil.errors import (
         DataNotFoundError,
+        GuessWarning,
         InputError,
+        LowerRankWarning,
         MemoryLimitError,
         MissingDependencyError,
         NoLedgerWarning,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         TensorveilError,
     )
     from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
+    from tensorveil.models.synthesis import synthesise
     from tensorveil.privacy import Budget, Ledger, Unit
     from tensorveil.privacy.reading import read_privately
     from tensorveil.release.release import load_release, write_release
@@ -75,7 +78,9 @@ _HOMES = {
     ),
     "tensorveil.errors": (
         "DataNotFoundError",
+        "GuessWarning",
         "InputError",
+        "LowerRankWarning",
         "MemoryLimitError",
         "MissingDependencyError",
         "NoLedgerWarning",
@@ -89,6 +94,7 @@ _HOMES = {
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.solvers.loss": ("Loss",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
+    "tensorveil.models.synthesis": ("synthesise",),
     "tensorveil.tensor": (
         "Mode",
         "ObservedTensor",
@@ -110,10 +116,12 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "CP",
     "CPModel",
     "DataNotFoundError",
+    "GuessWarning",
     "InputError",
     "Ledger",
     "Loss",
     "LowRankMatrix",
+    "LowerRankWarning",
     "MemoryLimitError",
     "MissingDependencyError",
     "Mode",
@@ -144,6 +152,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "random_split",
     "read",
     "read_privately",
+    "synthesise",
     "synthetic_cp",
     "synthetic_tucker",
     "write_release",

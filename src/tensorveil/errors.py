@@ -9,6 +9,8 @@
     └── MemoryLimitError (also MemoryError)           the answer would not fit the stated limit
 
     NoLedgerWarning (a UserWarning)                   a private fit that nobody counts
+    GuessWarning (a UserWarning)                      how a file is written was guessed
+    LowerRankWarning (a UserWarning)                  less than the rank that was asked for will be released
 
 Messages name the parameter, the rule and the remedy. They never quote the data: no value, index,
 label or count, because error messages travel further than data should.
@@ -29,7 +31,9 @@ __all__ = [
     "STANDS",
     "DataNotFoundError",
     "FileTooLargeError",
+    "GuessWarning",
     "InputError",
+    "LowerRankWarning",
     "MemoryLimitError",
     "MissingDependencyError",
     "NoLedgerWarning",
@@ -50,7 +54,18 @@ class TensorveilError(Exception):
 
 
 class InputError(TensorveilError, ValueError):
-    """A tensor, a file or a parameter breaks a rule."""
+    """A tensor, a file or a parameter breaks a rule.
+
+    ``flaw`` says of what kind, where single rows can be at fault, so that whoever read a file openly can tell the line.
+    """
+
+    flaw: str | None = None
+    bounds: tuple[float, float] | None = None
+
+    def of(self, flaw: str, bounds: tuple[float, float] | None = None) -> InputError:
+        """Return this error, of a kind; ``bounds`` are those that rows break."""
+        self.flaw, self.bounds = flaw, bounds
+        return self
 
 
 class DataNotFoundError(InputError):
@@ -76,6 +91,14 @@ class NoLedgerWarning(UserWarning):
     >>> import tensorveil as tv
     >>> warnings.simplefilter("ignore", tv.NoLedgerWarning)  # for those who keep count themselves
     """
+
+
+class GuessWarning(UserWarning):
+    """How a file is written was guessed from what stands in it, and the guess may be wrong."""
+
+
+class LowerRankWarning(UserWarning):
+    """Less than the rank that was asked for will be released, since noise would drown it: said before the charge."""
 
 
 class FileTooLargeError(InputError, MemoryLimitError):

@@ -1,4 +1,4 @@
-"""HTML and SVG by construction: whatever is not markup already is escaped."""
+"""HTML and SVG by construction: whatever is not markup already is escaped. And texts for terminals and logs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Markup", "join", "notebook_card", "shorten", "tag", "text_width"]
+__all__ = ["Markup", "clean", "join", "notebook_card", "shorten", "tag", "text_width"]
 
 _VOID = frozenset({"meta", "input", "br", "img"})
 # Neither may occur in a page: the first break it, the second reverse the writing direction of what follows.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 Attribute = str | int | float | bool | None
+
+
+def clean(text: str) -> str:
+    """Return a text that does nothing to a terminal: characters that are not printed are spelled out.
+
+    >>> clean("a" + chr(27) + "[2J")
+    'a\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 class Markup(str):

@@ -17,7 +17,7 @@ import pytest
 from tensorveil.audit import Claim
 from tensorveil.completion import PrivateCP
 from tensorveil.kernels import bounding
-from tensorveil.mechanisms import comparison, mean, stages, tallies
+from tensorveil.mechanisms import comparison, counts, mean, stages, tallies
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form
 from tensorveil.mechanisms.shape import Interval, Shape
@@ -326,6 +326,24 @@ def residuals_not_bounded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Interval, "clip", lambda self, residual: residual)
 
 
+def empty_cells_without_noise(patch: pytest.MonkeyPatch) -> None:
+    """Cells without an entry say zero, as they are."""
+    original = counts.private_sums
+
+    def private_sums(columns: Any, shape: Any, modes: Any, *rest: Any) -> Any:
+        found = original(columns, shape, modes, *rest)
+        listed = np.bincount(counts.number_cells(columns, shape, modes), minlength=found.sums.size) > 0
+        return dataclasses.replace(found, sums=found.sums * listed.reshape(found.sums.shape))
+
+    patch.setattr(counts, "private_sums", private_sums)
+
+
+def values_not_cut(patch: pytest.MonkeyPatch) -> None:
+    """Values beyond the limit are summed as they are."""
+    no_clip(patch)
+    patch.setattr(counts, "np", Unclipped())
+
+
 def one_square(patch: pytest.MonkeyPatch) -> None:
     """Noise on products of entries for the square of the limit, as if a count that changes did not matter."""
     original = Spend._add
@@ -353,6 +371,20 @@ def draw_tallies(residual: Any, rng: np.random.Generator, n: int) -> Any:
     spend = Spend(source=source(rng), epsilon=PURE.epsilon)
     tally = tallies.private_tally(columns, (n,), (0,), np.tile(residual, n), interval, spend)
     return np.stack([tally.counts, tally.sums], axis=1)
+
+
+def draw_sums(values: Any, rng: np.random.Generator, n: int) -> Any:
+    """The sum of one cell of a table of two, n times."""
+    columns = np.zeros((1, len(values)), dtype=np.int64)
+    spend = Spend(source=source(rng), epsilon=PURE.epsilon)
+    draws = (counts.private_sums(columns, (2,), (0,), values, 1.0, dataclasses.replace(spend)) for _ in range(n))
+    return np.array([table.sums for table in draws])
+
+
+def draw_sizes(values: Any, rng: np.random.Generator, n: int) -> Any:
+    """The numbers of the largest values, n times."""
+    spend = Spend(source=source(rng), epsilon=PURE.epsilon)
+    return np.array([counts.private_sizes(values, 1.0, dataclasses.replace(spend))[0][-3:] for _ in range(n)])
 
 
 def draw_products(residual: Any, rng: np.random.Generator, n: int) -> Any:
@@ -417,6 +449,7 @@ def run(
 UNROUNDED = np.array([0.1234567891, 0.5, 2.0]), np.array([2.7654321987, 0.5, 2.0])
 MEETING = np.array([LOW, HIGH]), np.array([HIGH, HIGH])
 SIZES = np.array([0.2, 0.5, 0.25]), np.array([3.0, 0.5, 0.25])
+ALONE = np.array([1.0]), np.array([])
 ENTRIES = np.array([1.0, 0.3, -0.2]), np.array([0.3, -0.2])
 OUTLIERS = np.array([50.0, 0.3, -0.2]), np.array([0.3, -0.2])
 OPPOSITE = np.array([2.0] * 8), np.array([2.0] * 8 + [-2.0])
@@ -455,6 +488,9 @@ MUTANTS = [
     run("a source of few bits", "mean", TWO, nothing, FewBits, samples=6_000),
     bulk("counts of entries without noise", draw_tallies, PURE, counts_without_noise, ENTRIES),
     bulk("residuals of entries that are not bounded", draw_tallies, PURE, residuals_not_bounded, OUTLIERS),
+    bulk("cells without an entry without noise", draw_sums, PURE, empty_cells_without_noise, ALONE, 4_000),
+    bulk("values of cells that are not cut", draw_sums, PURE, values_not_cut, OUTLIERS, 4_000),
+    bulk("sizes of values for half a bin", draw_sizes, PURE, half_sensitivity, ENTRIES, 20_000),
     bulk("products of entries for one square", draw_products, PURE, one_square, OPPOSITE, 20_000),
     run("a factor without noise, unit entry", "gram", TWO, forgotten_factor),
     run("Gram matrices without noise, unit entry", "gram", TWO_MU, gram_without_noise),

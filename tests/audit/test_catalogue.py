@@ -163,6 +163,7 @@ PROVEN_BY = {
     "entry": "statistic/bounded rows",
     "entry-products": "statistic/entry products",
     "crosstabs": "statistic/tallies",
+    "counts-of-cells": "statistic/sums of cells",
     "selection": "selection/errors",
     "slice": "users/",
     "federated": "federated/",

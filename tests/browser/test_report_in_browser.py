@@ -261,7 +261,7 @@ def test_without_a_script_the_table_says_the_same(opened: Any) -> None:
     assert not page.locator("#budget").is_visible()
     assert page.inner_text("#told-epsilon") == "5"
     page.locator("#explorer-chart summary").click()
-    table = page.get_by_role("region", name="Table: expected errors at every budget")
+    table = page.get_by_role("region", name="Table: guessed errors at every budget")
     assert table.is_visible()
     assert table.locator("tbody tr").count() > 40
 

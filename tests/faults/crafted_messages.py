@@ -11,9 +11,9 @@ import numpy as np
 
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.asking import Run
 from tensorveil.federated.identity import load_identity
 from tensorveil.federated.recipes import read_state
-from tensorveil.federated.server import _Run
 from tensorveil.rounds import State
 from tests.faults import crafted
 from tests.faults.crafted import pick
@@ -134,7 +134,7 @@ def _client(asking: Any) -> Any:
 def _server(asking: Any) -> Any:
     """Return what a server does with a reply: whatever arrives is refused or good, and never ends the run."""
     nothing: Any = None
-    run = _Run(
+    run = Run(
         agreement=asking.agreement, key=asking.key, transport=nothing, settings=nothing, private=True, name="ab" * 16
     )
     size = asking.agreement.recipe.rounds[0].size

@@ -1,6 +1,9 @@
 """Read crafted files and messages one after the other, and say what went wrong: run as a process of its own.
 
-python -m tests.faults.fuzz_crafted FOLDER PER_SOURCE SEED [GIGABYTES [SOURCE ...]]
+    python -m tests.faults.fuzz_crafted FOLDER PER_SOURCE SEED [GIGABYTES [SOURCE ...]]
+
+A file that is written elsewhere, such as by a new format, joins as one more `Source`: how it is changed, who reads it,
+and the good file whose content, or nothing, must come back.
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from typing import Any
 import numpy as np
 
 import tensorveil as tv
-from tests.faults import crafted, crafted_binary
+from tests.faults import crafted, crafted_binary, havoc
 from tests.faults.crafted import pick
 from tests.faults.damage import damage, make_files
-from tests.faults.judging import same
+from tests.faults.judging import read_hdf5_here, same
 
 SECONDS = 20  # of the processor's time: a machine may be busy with other things
 Judge = Callable[[Path], Any]
@@ -37,13 +40,15 @@ Judge = Callable[[Path], Any]
 class Source:
     """A kind of crafted file: how it is made, what it is called, who reads it, and what must come back if it is read.
 
-    ``original`` is the good file whose content, or nothing, is to be read.
+    ``original`` is the good file whose content, or nothing, is to be read; or that of one of ``others``, of which the
+    changed file may hold so much that it is that file.
     """
 
     make: Callable[[dict[str, bytes], Any], bytes]
     names: tuple[str, ...]
     judges: tuple[Judge, ...]
     original: Path | None = None
+    others: tuple[Path, ...] = ()
 
 
 class World:
@@ -57,6 +62,7 @@ class World:
         self.good = good
         self._shared(good / "s.npz")
         self._released(good / "release")
+        self.corpus = havoc.write_corpus(folder / "corpus")
         self._reports(folder / "reports")
         self.ledger = self._ledger(good / "ledger")
         (folder / "at.csv").write_text("user,film,day\na,10,2024-01-01\n")
@@ -139,7 +145,72 @@ def sources(world: World) -> dict[str, Source]:
         "reports": made(_change_reports(world), ("d.json",), (_aggregate(world),)),
         "ledger": made(_change_ledger(world), ("ledger",), (_open_ledger(world),)),
         **message_sources(world),
+        **_havoc_sources(world, tensor, array, model),
     }
+
+
+def _havoc_sources(world: World, tensor: Any, array: Any, model: Any) -> dict[str, Source]:
+    """Return files that are changed without knowing what they mean: of every kind, and of ours in every variant."""
+    plain = {path.name: path.read_bytes() for path in (world.folder / "good").iterdir() if path.is_file()}
+    ours = {name: path.read_bytes() for name, path in world.corpus.items()}
+    known = havoc.Dictionary.of(plain | ours)
+
+    def changer(content: bytes) -> Any:
+        return lambda _, rng: havoc.change_deeply(content, known, rng)
+
+    def judges(name: str) -> Any:
+        if name.startswith(("m.", "k.", "s.")):
+            return model
+        if name.startswith("a."):
+            return array
+        table = (_read_table, _predict_at(world), _read_list, _read_own(world))
+        return (*tensor, *table) if name.endswith((".csv", ".tsv", ".parquet")) else tensor
+
+    files = {
+        f"havoc, {name}": Source(make=changer(content), names=(name,), judges=judges(name))
+        for name, content in plain.items()
+        if name not in ("ledger", "t.npz", "m.npz", "k.npz", "t.parquet")
+    }
+    sealed = {
+        f"havoc, {name}": Source(
+            make=changer(content),
+            names=(f"x.{name.rpartition('.')[2]}",),
+            judges=(tv.load_model,) if name.startswith("model") else (tv.read,),
+            original=world.corpus[name],
+            others=tuple(
+                path
+                for other, path in world.corpus.items()
+                if other[-4:] == name[-4:] and other.startswith("model") == name.startswith("model")
+            ),
+        )
+        for name, content in ours.items()
+    }
+    unsealed = {
+        f"without digests, {name}": Source(
+            make=_changer_of_both(crafted.unseal(content), known),
+            names=("x.npz",),
+            judges=model if name.startswith(("model", "s.")) else (tv.read,),
+        )
+        for name, content in {**ours, "s.npz": plain["s.npz"]}.items()
+        if name.endswith(".npz") and not name.startswith(("one", "order 6"))
+    }
+    places = {
+        "havoc, release": (_change_release(world, known), _load_release(world)),
+        "havoc, reports": (_change_reports(world, known), _aggregate(world)),
+        "havoc, ledger": (changer(plain["ledger"]), _open_ledger(world)),
+    }
+    return {
+        **files,
+        **sealed,
+        **unsealed,
+        **{label: Source(make=make, names=("r",), judges=(judge,)) for label, (make, judge) in places.items()},
+    }
+
+
+def _changer_of_both(content: bytes, known: havoc.Dictionary) -> Any:
+    return lambda _, rng: (
+        crafted.change_archive(content, rng) if rng.integers(2) else havoc.change_deeply(content, known, rng)
+    )
 
 
 def _splice(originals: dict[str, bytes], rng: Any) -> bytes:
@@ -189,6 +260,20 @@ def _predict_at(world: World) -> Judge:
     return judge
 
 
+def _read_list(path: Path) -> Any:
+    from tensorveil.tensor.files.label_files import read_labels
+
+    return len(read_labels(f"{path}:film", "film"))
+
+
+def _read_own(world: World) -> Judge:
+    from tensorveil.rounds import SharedModel
+    from tensorveil.runs.people import read_own_table
+
+    shared = SharedModel.load(world.good / "s.npz")
+    return lambda path: shared.read_entries(read_own_table(path, shared)).n_entries
+
+
 def _perturb(world: World) -> Judge:
     from tensorveil.runs.perturb import PerturbRequest, guarantee_path, perturb_file
 
@@ -204,7 +289,7 @@ def _perturb(world: World) -> Judge:
     return judge
 
 
-def _change_release(world: World) -> Any:
+def _change_release(world: World, known: havoc.Dictionary | None = None) -> Any:
     parts = {path.name: path.read_bytes() for path in (world.good / "release").iterdir()}
 
     def make(originals: dict[str, bytes], rng: Any) -> bytes:
@@ -212,6 +297,8 @@ def _change_release(world: World) -> Any:
         from tensorveil.privacy.sealing import seal
 
         name = pick(rng, ["guarantee.json"] * 4 + sorted(parts))
+        if known is not None:
+            return bytes(name.encode()) + b"\n" + havoc.change_deeply(parts[name], known, rng)
         if name == "guarantee.json":
             tree = crafted.change_tree(json.loads(parts[name]), rng)
             resealed = rng.random() < 0.6 and isinstance(tree, dict)
@@ -240,12 +327,15 @@ def _load_release(world: World) -> Judge:
     return judge
 
 
-def _change_reports(world: World) -> Any:
-    good = json.loads((world.folder / "reports" / "r.npy.guarantee.json").read_text())
+def _change_reports(world: World, known: havoc.Dictionary | None = None) -> Any:
+    text = (world.folder / "reports" / "r.npy.guarantee.json").read_bytes()
+    good = json.loads(text)
 
     def make(originals: dict[str, bytes], rng: Any) -> bytes:
         from tensorveil.privacy.sealing import seal
 
+        if known is not None:
+            return havoc.havoc(text, known, rng)
         tree = crafted.change_tree(good, rng)
         with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
             tree["guarantee"] = seal(tree["guarantee"])
@@ -331,11 +421,11 @@ def run(folder: Path, per_source: int, seed: int, most: int, only: list[str]) ->
         most += pages * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     faults: list[str] = []
-    counts: dict[str, Any] = {"files": 0, "reads": 0, "refused": 0, "read": 0, "slowest": 0.0}
+    counts: dict[str, Any] = {"files": 0, "reads": 0, "refused": 0, "read": 0, "slowest": 0.0, "sources": {}}
     for label, source in made.items():
         if only and label not in only:
             continue
-        rng = np.random.default_rng([seed, zlib.crc32(label.encode())])
+        rng, before = np.random.default_rng([seed, zlib.crc32(label.encode())]), dict(counts)
         for number in range(per_source):
             path = folder / pick(rng, source.names)
             path.write_bytes(source.make(world.files, rng))
@@ -347,6 +437,7 @@ def run(folder: Path, per_source: int, seed: int, most: int, only: list[str]) ->
                 if fault is not None:
                     faults.append(f"{what}: {fault}")
                     shutil.copy(path, folder / f"kept-{label}-{number}")
+        counts["sources"][label] = {name: counts[name] - before[name] for name in ("files", "refused", "read")}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {**counts, "peak_bytes": peak, "faults": faults}
 
@@ -359,7 +450,9 @@ def _try(judge: Judge, path: Path, source: Source, counts: dict[str, Any]) -> st
     try:
         found = judge(path)
         counts["read"] += 1
-        if source.original is not None and not same(judge(source.original), found):
+        if source.original is not None and not any(
+            same(judge(known), found) for known in (source.original, *source.others)
+        ):
             return "changed"
     except tv.TensorveilError:
         counts["refused"] += 1
@@ -379,5 +472,6 @@ def _too_slow(*_: Any) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, _too_slow)
+    read_hdf5_here()
     more = int(float(sys.argv[4]) * 1e9) if len(sys.argv) > 4 else 0
     print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), more, sys.argv[5:])))

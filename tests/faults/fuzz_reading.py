@@ -17,6 +17,7 @@ import numpy as np
 
 import tensorveil as tv
 from tests.faults.damage import cases, make_tensor, readers_of
+from tests.faults.judging import read_hdf5_here
 
 SECONDS = 20
 # Files of ours that hold checksums: what is read from them is what was written, or nothing is read.
@@ -88,4 +89,5 @@ if __name__ == "__main__":
         most = int(float(sys.argv[4]) * 1e9)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     assert make_tensor(labels=False) is not None
+    read_hdf5_here()
     print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))))

@@ -4,6 +4,9 @@
 
 With strace the moment is a system call that writes; without it, an event that Python announces before one. With an
 ERROR, such as ENOSPC or EIO, the call fails instead, and the run is to cope with it.
+
+A verb that writes joins by a line in `commands` and in the list of test_killing.py; by one in `UNITS` if it charges a
+ledger, and in `RELEASES` if it writes a release; and by what `check` is to find of it.
 """
 
 from __future__ import annotations

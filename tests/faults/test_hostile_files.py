@@ -114,6 +114,49 @@ def test_a_small_matlab_file_is_not_large(tmp_path: Path) -> None:
     refused(tmp_path / "x.mat", "readable MATLAB")
 
 
+READERS = {
+    "dies": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    "says nothing": "",
+    "says anything": "print('x' * 100_000)",
+    "announces too much": 'print(\'{"arrays": {"x": ["<f8", [1000000, 1000000]]}}\')',
+    "sends too little": 'print(\'{"arrays": {"x": ["<f8", [10, 10]]}}\\n12345678\')',
+    "sends objects": 'print(\'{"arrays": {"x": ["|O", [1]]}}\\n12345678\')',
+    "sends a shape that is none": 'print(\'{"arrays": {"x": ["<f8", [-1, "a"]]}}\')',
+    "does not know why": "print('{\"refused\": [1]}')",
+}
+
+
+@pytest.mark.parametrize("script", list(READERS.values()), ids=list(READERS))
+def test_a_reader_of_hdf5_may_die_or_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """The library that it uses has holes; a file that takes the reader over gets no further."""
+    from tensorveil.tensor.files import hdf5_reader
+
+    with h5py.File(tmp_path / "x.mat", "w") as file:
+        file["x"] = np.ones((2, 2))
+    (tmp_path / "reader.py").write_text(script)
+    monkeypatch.setattr(hdf5_reader, "__file__", str(tmp_path / "reader.py"))
+    with limit_memory("1 GB"):
+        refused(tmp_path / "x.mat", "readable MATLAB|fit into memory")
+
+
+def test_a_reader_of_hdf5_writes_no_file_and_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorveil.tensor.files import hdf5, hdf5_reader
+
+    with h5py.File(tmp_path / "x.mat", "w") as file:
+        file["x"] = np.arange(6.0).reshape(2, 3)
+        file["text"] = "abc"
+    assert hdf5.read_hdf5(tmp_path / "x.mat").keys() == {"x", "text"}
+    np.testing.assert_array_equal(hdf5.read_hdf5(tmp_path / "x.mat")["x"], np.arange(6.0).reshape(2, 3).T)
+    source, written = Path(hdf5_reader.__file__).read_text(encoding="utf-8"), tmp_path / "written"
+    attack = f"    Path({str(written)!r}).write_text('x')\n    try:\n        write_arrays"
+    source = source.replace("    try:\n        write_arrays", attack)
+    assert str(written) in source
+    (tmp_path / "reader.py").write_text(source)
+    monkeypatch.setattr(hdf5_reader, "__file__", str(tmp_path / "reader.py"))
+    refused(tmp_path / "x.mat", "readable MATLAB")
+    assert not written.exists() or written.stat().st_size == 0
+
+
 # Pictures.
 
 
@@ -337,7 +380,10 @@ def test_a_parquet_file_that_declares_too_much(tmp_path: Path) -> None:
 
 def test_a_header_in_another_encoding(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_bytes("pays,été,value\na,b,1\n".encode("latin-1"))
-    refused(tmp_path / "x.csv", "well-formed CSV")
+    with pytest.warns(tv.GuessWarning, match="Windows-1252"):
+        assert [mode.name for mode in tv.read(tmp_path / "x.csv").modes] == ["pays", "été"]
+    with pytest.raises(tv.InputError, match="encoding: the line of names"):
+        tv.read_privately(tmp_path / "x.csv", unit="value", bounds=(1, 5), value="value")
     tv.CP(1, solver="als", sweeps=1).fit(make_tensor(labels=True)).model_.save(tmp_path / "m.npz")
     asked = ["--at", str(tmp_path / "x.csv"), "-o", str(tmp_path / "out.csv")]
     assert run(["predict", str(tmp_path / "m.npz"), *asked]) == 2

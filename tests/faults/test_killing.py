@@ -44,9 +44,13 @@ def test_runs_are_killed_before_anything_that_python_announces(tmp_path: Path) -
     assert found["kills"] >= 20
 
 
+VERBS = ["complete", "diagnostics", "force", "perturb", "aggregate", "budget", "federate"]
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace chooses the system call")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace chooses the system call")
-@pytest.mark.parametrize("verb", ["complete", "diagnostics", "force", "perturb", "aggregate", "budget", "federate"])
+@needs_strace
+@pytest.mark.parametrize("verb", VERBS)
 def test_runs_are_killed_at_every_system_call_that_writes(tmp_path: Path, verb: str) -> None:
     command = [sys.executable, "-m", "tests.faults.killing", str(tmp_path), verb]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
@@ -54,3 +58,18 @@ def test_runs_are_killed_at_every_system_call_that_writes(tmp_path: Path, verb: 
     found = json.loads(done.stdout)
     assert found["faults"] == []
     assert found["kills"] >= 0.8 * found["moments"] > 0
+
+
+@pytest.mark.slow
+@needs_strace
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_system_call_that_writes_fails_once(tmp_path: Path, verb: str, error: str) -> None:
+    """Runs end with an error or cope with it, say what was charged, leave nothing, and the next one works."""
+    most = "40" if verb == "diagnostics" else "1000"
+    command = [sys.executable, "-m", "tests.faults.killing", str(tmp_path), verb, most, error]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["faults"] == []
+    assert found["failures"] > 10

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import tensorveil as tv
-from tensorveil.cli.common import clean
 from tensorveil.cli.main import run
+from tensorveil.markup import clean
 
 HOSTILE = ["\x1b]0;title\x07", "\x1b[2J", "\x9b31m", "\u202egnp", "[bold]x[/bold]", "=1+1", "@SUM(A1)"]
 
@@ -69,3 +72,29 @@ def test_formulas_are_defused_on_request(tmp_path: Path) -> None:
     ask = ["predict", str(tmp_path / "plain" / "model.npz"), "--at", str(asked), "-o", str(tmp_path / "out.csv")]
     assert run([*ask, "--safe-csv"]) == 0
     assert "'=1+1" in (tmp_path / "out.csv").read_text()
+
+
+def test_a_terminal_obeys_no_ledger_and_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever writes a ledger or an agreement by other means can put anything into its texts."""
+    from tensorveil.privacy.ledger_file import create_file
+    from tensorveil.runs.federate import keep_log, logger
+
+    hostile = "".join(HOSTILE)
+    stated = {"name": hostile, "unit": "value", "epsilon": "5.0", "delta": "0.0", "created": hostile}
+    create_file(tmp_path / "ledger", stated, None)
+    assert run(["budget", str(tmp_path / "ledger")]) == 0
+    with keep_log(tmp_path) as path:
+        logger.warning("the mode %s", hostile)
+    printed = capsys.readouterr()
+    for text in (printed.out, printed.err, path.read_text(encoding="utf-8")):
+        assert "[bold]x[/bold]" in text
+        assert not set(text) & {"\x1b", "\x07", "\x9b", "\u202e"}
+
+
+def test_a_terminal_that_lacks_letters_gets_their_numbers(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("user,été,value\nÅsa,東京,1\nbob,東京,2\n", encoding="utf-8")
+    plain = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "tensorveil", "info", str(tmp_path / "x.csv")]
+    done = subprocess.run(command, capture_output=True, env=plain, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"\\xe9t\\xe9" in done.stdout

@@ -1,7 +1,8 @@
-"""A client that answers every round's question for its sum with another kind of harm; started as a process by tests."""
+"""A client that answers every round's question for its sum with another kind of harm, or slowly; a process of tests."""
 
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,24 @@ class Hostile:
         return body + load_identity(self.client.home).sign(body)
 
 
+class Slow(Hostile):
+    """Wraps a true client, which takes its time for every answer."""
+
+    def __init__(self, client: Any, seconds: float) -> None:
+        super().__init__(client)
+        self.seconds = seconds
+
+    def answer(self, content: Any) -> Any:
+        time.sleep(self.seconds)
+        return self.client.answer(content)
+
+
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    agreement, home, address, *ledger = sys.argv[1:]
+    agreement, home, address, *more = sys.argv[1:]
+    slow = float(more[1]) if more[:1] == ["--slow"] else 0.0
     group = read(Path(home) / "data.npz")
-    own = Path(ledger[0]) if ledger else None
+    own = Path(more[0]) if more and not slow else None
     client = Client(agreement=Agreement.load(agreement), home=Path(home), data=lambda: group, ledger=own)
-    hostile: Any = Hostile(client)
+    hostile: Any = Slow(client, slow) if slow else Hostile(client)
     work(hostile, Channel(address=address), Path(home))

@@ -229,3 +229,20 @@ def test_the_page_on_local_privacy_runs(
     for block in re.findall(r"```python\n(.*?)```", study, re.DOTALL)[1:]:
         exec(compile(block, "published.md", "exec"), {})
     assert "untouched" in capsys.readouterr().out
+
+
+def test_the_examples_of_the_help_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = pytest.importorskip("PIL.Image")
+    assert run(["perturb", "--help"]) == 0
+    text = capsys.readouterr().out.replace("\\\n", " ")
+    examples = re.findall(r"^\s+tensorveil (perturb .*)$", text, flags=re.MULTILINE)
+    assert len(examples) == 3
+    monkeypatch.chdir(tmp_path)
+    image.fromarray(np.full((6, 5), 100, np.uint8)).save("photo.png")
+    np.save("people.npy", np.full((4, 8, 8), 0.5))
+    for example in examples:
+        assert run(shlex.split(example)) == 0, example
+        for written in (*tmp_path.glob("reports.npy*"), *tmp_path.glob("noisy.png*")):
+            written.unlink()

@@ -24,9 +24,7 @@ def ratings() -> tv.ObservedTensor:
 
 def test_a_fit_that_nobody_counts_warns_once_before_anything_is_computed() -> None:
     tensor = ratings()
-    with warnings.catch_warnings():  # what is imported by the first fit makes Python forget which warnings were shown
-        warnings.simplefilter("ignore")
-        tv.PrivateCP(1, **PROMISE).fit(tensor)
+    tv.PrivateCP(1, noise_seed=1, **PROMISE).fit(tensor)  # what is imported at first makes Python forget what it told
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         for _ in range(3):
@@ -73,11 +71,27 @@ def test_less_than_the_rank_is_said_in_the_result_and_before_in_the_plan(
     assert run([*plan, "--delta", "1e-5", "--bounds", "1", "5", "--modes", "user,film"]) == 0
     assert f"{sentence} would be released" in " ".join(capsys.readouterr().out.split())
     assert complete_slice(path, tmp_path / "release", "--json") == 0
-    notes = json.loads(capsys.readouterr().out)["notes"]
+    told = capsys.readouterr()
+    assert f"note: {sentence} would be released" in told.err  # before anything is charged
+    notes = json.loads(told.out)["notes"]
     assert len(notes) == 1
     assert notes[0].startswith(f"{sentence} are released: noise would drown")
     for name in ("MODEL_CARD.md", "report.html"):
         assert sentence in (tmp_path / "release" / name).read_text(encoding="utf-8")
+
+
+def test_less_than_the_rank_is_said_before_the_charge(tmp_path: Path) -> None:
+    budget = Budget(epsilon=9.0, delta=1e-4)
+    ledger = Ledger.create(tmp_path / "x.ledger", budget=budget, unit="slice:user", name="ratings")
+    promise = {"epsilon": 1.0, "delta": 1e-6, "unit": "slice:user", "bounds": (0, 1), "shape": (12, 9)}
+    made = ratings().with_modes(("user", "film"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tv.LowerRankWarning)
+        with pytest.raises(tv.LowerRankWarning, match="Rank 3 is asked for, but biases and traits alone would be"):
+            tv.UserLevelCP(3, ledger=ledger, **promise).fit(made)
+        assert Ledger.open(tmp_path / "x.ledger").entries() == ()
+        tv.UserLevelCP(3, ledger=ledger, method="biases", **promise).fit(made)  # as it was asked for
+    assert len(Ledger.open(tmp_path / "x.ledger").entries()) == 1
 
 
 @pytest.mark.parametrize("what", ["at", "output", "memory", "folder"])

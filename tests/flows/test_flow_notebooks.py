@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tensorveil as tv
@@ -61,6 +62,47 @@ def test_tensors_and_models_show_their_form_and_no_label() -> None:
         assert "person" not in words
     assert f"{tensor.n_entries:,} (" in show(tensor) and "0 to 1" in show(tensor)  # noqa: PT018
     assert "parameters" in show(fitted.model_)
+
+
+@pytest.mark.parametrize("unit", ["entry", "slice:user"])
+def test_what_was_read_for_private_positions_shows_no_count(unit: str) -> None:
+    """A notebook that is passed on would tell whether one entry, or one person, more was there."""
+
+    def read(users: int) -> tv.ObservedTensor:
+        table = pa.table({"user": [f"u{k:04d}" for k in range(users)], "film": ["A"] * users, "value": [3.0] * users})
+        people = [f"u{k:04d}" for k in range(2000)]
+        lists = {"film": ["A", "B"]} | ({"user": people} if unit == "entry" else {})
+        return tv.read_privately(table, unit=unit, bounds=(1, 5), labels=lists)
+
+    few, many = read(41), read(1703)
+    assert few._repr_html_() == many._repr_html_()
+    assert repr(few) == repr(many)
+    assert "private" in show(few)
+    declared = tv.read_privately(
+        pa.table({"a": [0, 1], "b": [1, 1], "value": [1.0, 2.0]}),
+        unit="entry",
+        bounds=(1, 5),
+        indices=True,
+        shape=(7, 9),
+    )
+    assert "7 x 9" in show(declared)
+
+
+def test_a_plan_shows_its_guesses_and_what_they_rest_on() -> None:
+    from tensorveil.runs.plan import PlanRun, plan_budgets
+
+    facts: dict[str, Any] = {"shape": (6040, 3706), "entries": 900_000, "bounds": (1, 5), "spread": 1.1}
+    run = PlanRun(unit="slice:user", epsilons=(1.0, 4.0), rmse=0.6, delta=1e-6, **facts)
+    planned = plan_budgets(run)
+    words = show(planned)
+    for fact in (
+        "epsilon 4",
+        "biases",
+        str(planned.budgets[0].releases),
+        planned.assumed,
+        f"{planned.budgets[1].rmse:.3g}",
+    ):
+        assert fact in words
 
 
 def test_a_private_fit_shows_guarantee_plan_and_what_it_measured() -> None:

@@ -205,6 +205,26 @@ def test_python_is_told_where_no_run_is(tmp_path: Path, monkeypatch: pytest.Monk
     tv.write_release(private, tmp_path / "release")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.parametrize("verb", ["complete", "perturb"])
+def test_a_full_disk_under_what_is_printed_does_not_hide_a_release(tmp_path: Path, verb: str, options: Any) -> None:
+    out, unit, bounds = str(tmp_path / "out.npy"), "tensor", ("0", "1")
+    np.save(tmp_path / "mine.npy", np.full((3, 4), 0.5))
+    words = ["perturb", str(tmp_path / "mine.npy"), out]
+    if verb == "complete":
+        unit, bounds, path = "value", ("1", "5"), write_table(tmp_path / "ratings.csv")
+        words = ["complete", str(path), "-o", out, "--method", "mean", "--value", "rating", "--no-report"]
+    ledger = new_ledger(tmp_path / "ledger", unit)
+    words += ["--epsilon", "1", "--unit", unit, "--bounds", *bounds]
+    command = [sys.executable, "-m", "tensorveil", *words, "--ledger", str(ledger), *options]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert CHARGED in done.stderr
+    assert f"{STANDS} {out}." in done.stderr
+
+
 def test_a_ledger_that_cannot_note_a_release_does_not_contradict_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -36,6 +36,7 @@ ORDER = [
     "report",
     "release",
     "runs",
+    "desk",
     "cli",
 ]
 
@@ -155,7 +156,7 @@ def test_public_names() -> None:
 
 
 def test_importing_is_light() -> None:
-    """Heavy packages are imported when they are needed, not with tensorveil."""
+    """Heavy packages are imported when they are needed, not with tensorveil or with its command."""
     heavy = (
         "numba",
         "scipy",
@@ -172,8 +173,10 @@ def test_importing_is_light() -> None:
         "dask",
         "distributed",
         "pyspark",
+        "starlette",
+        "uvicorn",
     )
-    code = f"import sys, tensorveil; print([m for m in {heavy!r} if m in sys.modules])"
+    code = f"import sys, tensorveil, tensorveil.cli.main; print([m for m in {heavy!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

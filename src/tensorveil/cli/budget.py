@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tensorveil.cli.common import common_options, console, print_json
-
-if TYPE_CHECKING:
-    from tensorveil.privacy import Balance, Ledger
-
+from tensorveil.markup import clean
 
 ONLY_ONE = "Charge all releases from these data here: what another ledger is charged, this one does not count."
 
@@ -45,8 +42,9 @@ def budget() -> None:
 def show(ledger: str, as_json: bool) -> None:
     """Show what LEDGER holds: budget, charges, what is left."""
     from tensorveil.privacy import Ledger
+    from tensorveil.runs.budget import describe_ledger
 
-    facts = describe(Ledger.open(ledger))
+    facts = describe_ledger(Ledger.open(ledger))
     if as_json:
         print_json(facts)
     else:
@@ -87,6 +85,7 @@ def create(
       tensorveil budget create ratings.ledger --epsilon 1 --delta 1e-6 --unit value --name ratings
     """
     from tensorveil.privacy import Budget, Ledger
+    from tensorveil.runs.budget import describe_ledger
 
     made = Ledger.create(
         ledger,
@@ -97,54 +96,10 @@ def create(
         accept_delta=accept_delta,
     )
     if as_json:
-        print_json(describe(made))
+        print_json(describe_ledger(made))
     else:
-        click.echo(f"{ledger}: {made.budget} for unit {made.unit} of {made.name}, nothing spent yet.")
+        click.echo(clean(f"{ledger}: {made.budget} for unit {made.unit} of {made.name}, nothing spent yet."))
         click.echo(ONLY_ONE)
-
-
-def describe(ledger: Ledger) -> dict[str, Any]:
-    """Return the facts about a ledger as plain data."""
-    from tensorveil.privacy import event_to_json
-    from tensorveil.privacy.events import describe_event
-
-    statement = ledger.statement()
-    return {
-        "ledger": str(ledger.path),
-        "name": ledger.name,
-        "created": ledger.created,
-        "unit": str(ledger.unit),
-        "neighbours": ledger.unit.neighbours,
-        "budget": {"epsilon": ledger.budget.epsilon, "delta": ledger.budget.delta},
-        "composition": statement.composition,
-        "spent": _plain(statement.spent),
-        "remaining": _plain(statement.remaining),
-        "charges": [
-            {
-                "number": charge.number,
-                "time": charge.time,
-                "purpose": charge.purpose,
-                "release_id": charge.release_id,
-                "event": event_to_json(charge.event),
-                "charged": event_to_json(charge.charged),
-                "words": describe_event(charge.charged),
-                "confirmed": charge.confirmed,
-                "status": charge.status,
-            }
-            for charge in statement.entries
-        ],
-    }
-
-
-def _plain(balance: Balance) -> dict[str, Any]:
-    from tensorveil.privacy import event_to_json
-
-    return {
-        "epsilon": balance.epsilon,
-        "delta": balance.delta,
-        "fraction": balance.fraction,
-        "event": event_to_json(balance.event),
-    }
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -155,7 +110,7 @@ def _show(facts: dict[str, Any]) -> None:
 
     out = console()
     total, spent, left = facts["budget"], facts["spent"], facts["remaining"]
-    out.print(f"[bold]{escape(facts['name'])}[/bold]  {escape(facts['ledger'])}, since {facts['created']}")
+    out.print(f"[bold]{escape(facts['name'])}[/bold]  {escape(facts['ledger'])}, since {escape(facts['created'])}")
     out.print(f"protects: {escape(facts['unit'])} (neighbours {escape(facts['neighbours'])})")
     amounts = Table("", "epsilon", "delta", "share")
     amounts.add_row("budget", show_at_least(total["epsilon"]), show_at_least(total["delta"]), "")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +44,19 @@ def mark_private() -> None:
     state = click.get_current_context().obj
     if isinstance(state, State):
         state.private = True
+
+
+@contextlib.contextmanager
+def telling(place: Path, ledger: str | Path | None, release_id: str) -> Iterator[None]:
+    """Note on an error in a block that only tells of a release that it stands, and was charged.
+
+    The disk that the words are written to may be full, and their reader may have left.
+    """
+    from tensorveil.completion.charging import tell_charges
+    from tensorveil.errors import STANDS, note_errors
+
+    with tell_charges(ledger, lambda: release_id), note_errors(lambda: f"{STANDS} {place}."):
+        yield
 
 
 def add_options(function: Function, options: Sequence[Callable[[Function], Function]]) -> Function:
@@ -100,6 +117,10 @@ class ReadingOptions:
     indices: bool
     no_header: bool
     variable: str | None
+    bins: dict[str, Any]
+    delimiter: str | None
+    decimal: str | None
+    encoding: str | None
 
     @property
     def given(self) -> bool:
@@ -108,6 +129,7 @@ class ReadingOptions:
 
     def reading(self, file: str, **policies: Any) -> Reading:
         """Return the facts that a run reads a file by."""
+        from tensorveil.runs.lists import read_lists
         from tensorveil.runs.reading import Reading
 
         return Reading(
@@ -119,6 +141,10 @@ class ReadingOptions:
             indices=self.indices,
             header=not self.no_header,
             variable=self.variable,
+            bins=self.bins,
+            delimiter=self.delimiter,
+            decimal=self.decimal,
+            encoding=self.encoding,
             **policies,
         )
 
@@ -145,7 +171,21 @@ def reading_options(function: Function) -> Function:
             "--indices", is_flag=True, help="Mode columns without a list hold 0-based indices; otherwise labels."
         ),
         click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ..."),
-        click.option("--variable", help="MATLAB: the variable to read."),
+        click.option("--variable", help="MATLAB: the variable to read; SQLite, DuckDB: the table."),
+        click.option(
+            "--bin",
+            "bins",
+            multiple=True,
+            callback=split_bins,
+            metavar="MODE=WIDTH[:START..END]",
+            help="Moments to bins of an hour, day, week, month or a number of seconds: time=day. A range is public: "
+            "time=day:2024-01-01..2024-03-31. Repeatable.",
+        ),
+        click.option("--delimiter", help="CSV, TSV: what stands between fields, such as ';' [default: detected]."),
+        click.option(
+            "--decimal", type=click.Choice([".", ","]), help="CSV, TSV: mark of decimals [default: detected]."
+        ),
+        click.option("--encoding", help="CSV, TSV: such as utf-16 or latin-1 [default: detected]."),
     ]
     return add_options(gather(reading=ReadingOptions)(function), options)
 
@@ -263,21 +303,19 @@ def split_lists(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> 
     return lists
 
 
-def read_lists(places: dict[str, str], data: str) -> dict[str, Any] | None:
-    """Read public lists; one that is a column of the data themselves would tell who is in them."""
-    from pathlib import Path
-
-    from tensorveil.errors import InputError
-    from tensorveil.tensor.files.label_files import read_labels
-
-    for name, place in places.items():
-        file = Path(place) if Path(place).is_file() else Path(place.rpartition(":")[0])
-        if file.is_file() and file.samefile(data):
-            raise InputError(
-                f"labels: the list for mode {name!r} is read off the data themselves. A public list says who may be in "
-                "them, whether they are or not."
+def split_bins(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> dict[str, Any]:
+    """Parse MODE=WIDTH and MODE=WIDTH:START..END."""
+    bins: dict[str, Any] = {}
+    for text in texts:
+        name, sign, said = text.rpartition("=")
+        width, colon, ends = said.partition(":")
+        parts = [part.strip() for part in ends.split("..")] if colon else []
+        if not (sign and name.strip() and width.strip()) or len(parts) not in (0, 2) or name.strip() in bins:
+            raise click.BadParameter(
+                "give MODE=WIDTH once for a mode, such as time=day or time=day:2024-01-01..2024-03-31."
             )
-    return {name: read_labels(place, name) for name, place in places.items()} or None
+        bins[name.strip()] = (width.strip(), *parts)
+    return bins
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
@@ -363,17 +401,6 @@ def console(*, as_json: bool = False) -> Console:
     stream = sys.stderr if as_json else sys.stdout
     width = None if stream.isatty() else 110
     return Console(file=stream, width=width, highlight=False)
-
-
-def clean(text: str) -> str:
-    """Return a text that does nothing to a terminal: characters that are not printed are spelled out.
-
-    >>> clean("a" + chr(27) + "[2J")
-    'a\\\\x1b[2J'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def escape(text: str) -> str:

@@ -24,8 +24,10 @@ from tensorveil.cli.common import (
     safe_csv_option,
     split_ranks,
     split_settings,
+    telling,
 )
 from tensorveil.cli.compiling import tell_compiling
+from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.private import (
     MODELS,
     FitOptions,
@@ -37,6 +39,7 @@ from tensorveil.cli.private import (
     private_options,
     refuse_private_options,
 )
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from tensorveil.runs.cells import Filling
@@ -190,7 +193,7 @@ def complete(
         raise click.UsageError("--filled-format png shows the whole picture. Leave out --at.")
     if writing.interval is not None:
         check_interval(private, writing)
-    listed = bool(reading.labels)
+    listed = bool(reading.labels or reading.bins)
     if Path(file).is_dir():
         listed = _check_store(file, fit, private, engines, reading)
     elif engines.given:
@@ -232,13 +235,14 @@ def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
     with tell_compiling(), contextlib.ExitStack() as shown:
         progress = shown.enter_context(count_progress("rounds")) if Path(run.reading.file).is_dir() else None
         released = release_privately(run, progress=progress)
-    if as_json:
-        print_json(released.to_json())
-    else:
-        _show_release(released)
-    _tell_leftovers(released.leftovers)
-    if released.ledger is None:
-        click.echo(NO_LEDGER, err=True)
+    with telling(released.output, released.ledger, released.release_id):
+        if as_json:
+            print_json(released.to_json())
+        else:
+            _show_release(released)
+        _tell_leftovers(released.leftovers)
+        if released.ledger is None:
+            click.echo(NO_LEDGER, err=True)
 
 
 def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
@@ -252,17 +256,19 @@ def _complete_openly(run: OpenRun, *, as_json: bool) -> None:
         print_json(completed.summary.to_json())
     else:
         _show_result(completed)
+    for note in completed.notes:
+        click.echo(f"note: {clean(in_shell_words(note))}", err=True)
     _tell_leftovers(completed.leftovers)
 
 
 def _tell_leftovers(leftovers: Sequence[Path]) -> None:
     """Name what runs that were killed have left beside the output."""
     for path in leftovers:
-        click.echo(
+        told = (
             f"An earlier run with this --output was killed. What it left, {path}, was never finished or has been "
-            "replaced since; a charge that it made stands. Remove it when nothing in it is wanted.",
-            err=True,
+            "replaced since; a charge that it made stands. Remove it when nothing in it is wanted."
         )
+        click.echo(clean(told), err=True)
 
 
 def _private_run(
@@ -299,7 +305,7 @@ def _private_run(
         **_leave_out_defaults(settings),
     )
     return PrivateRun(
-        reading=reading.reading(file, duplicates=fit.duplicates, missing=fit.missing),
+        reading=reading.reading(file, duplicates=fit.duplicates, missing=fit.missing, unlisted=open_only.unlisted),
         estimator=estimator,
         output=writing.output,
         filling=_filling(fit, writing, reading),

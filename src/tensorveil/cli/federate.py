@@ -22,7 +22,9 @@ from tensorveil.cli.common import (
     split_names,
     split_ranks,
     split_shape,
+    telling,
 )
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from tensorveil.runs.federate import FederatedRelease, Promise
@@ -198,8 +200,8 @@ def agree(
     if as_json:
         print_json({"agreement": str(output), "digest": agreement.digest, "guarantee": sentence})
         return
-    click.echo(f"{output}: {len(agreement.recipe.rounds)} rounds, digest {agreement.digest[:16]}")
-    click.echo(sentence)
+    click.echo(f"{clean(str(output))}: {len(agreement.recipe.rounds)} rounds, digest {agreement.digest[:16]}")
+    click.echo(clean(sentence))
 
 
 @federate.command()
@@ -210,6 +212,12 @@ def agree(
 @click.option("--ledger", type=click.Path(dir_okay=False, path_type=Path), help="Ledger to charge (not for local).")
 @click.option("--patience", type=click.FloatRange(min=1), default=300.0, help="Seconds to wait for all clients.")
 @click.option("--timeout", type=click.FloatRange(min=1), default=300.0, help="Seconds to wait for an answer.")
+@click.option(
+    "--stragglers",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    help="Seconds to wait for the last clients once the others have answered.",
+)
 @click.option("-o", "--output", type=FOLDER, required=True, help="Release folder to make.")
 @common_options
 def server(
@@ -222,6 +230,7 @@ def server(
     ledger: Path | None,
     patience: float,
     timeout: float,
+    stragglers: float,
     output: Path,
     as_json: bool,
 ) -> None:
@@ -245,7 +254,7 @@ def server(
         channel=Channel(address=listen, ca=ca, certificate=certificate, key=key),
         output=output,
         ledger=ledger,
-        settings=Settings(patience=patience, timeout=timeout),
+        settings=Settings(patience=patience, timeout=timeout, stragglers=stragglers),
     )
     _show(serve_agreement(run), as_json=as_json)
 
@@ -382,6 +391,11 @@ def simulate(
 
 def _show(released: FederatedRelease, *, as_json: bool) -> None:
     """Say what was promised, and what happened on the way."""
+    with telling(released.output, released.ledger, released.release_id):
+        _print(released, as_json=as_json)
+
+
+def _print(released: FederatedRelease, *, as_json: bool) -> None:
     if as_json:
         print_json(released.to_json())
         return

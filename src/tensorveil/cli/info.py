@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from tensorveil.cli.common import (
     print_json,
     reading_options,
 )
+from tensorveil.cli.messages import in_shell_words
 
 if TYPE_CHECKING:
     from tensorveil.runs.info import FileFacts
@@ -33,12 +35,15 @@ FLAWS = {
 def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
     """Show what FILE holds: modes, labels, entries, density, values.
 
-    FILE is a CSV, TSV, Parquet, FROSTT .tns, NPZ or MATLAB file, or a store, of which the manifest is read alone.
+    FILE is a table (CSV, TSV, JSON lines, Parquet, Arrow, SQLite, DuckDB), FROSTT .tns, NPZ or MATLAB, or a store, of
+    which the manifest is read alone.
 
     \b
     Examples:
       tensorveil info ratings.csv
       tensorveil info trips.parquet --modes from,to,hour --value trips
+      tensorveil info clicks.csv --modes user,page,time --bin time=week
+      tensorveil info umsatz.csv --delimiter ';' --decimal , --encoding latin-1
       tensorveil info counts.tns.gz --json
     """
     from tensorveil.runs.info import describe_file, describe_store
@@ -59,10 +64,10 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json() | {"flaws": flaws})
     else:
-        _show(found, flaws, _next(file, reading, found.flaws))
+        _show(found, flaws, _next(file, reading, found.flaws, found.dialect))
 
 
-def _next(file: str, reading: ReadingOptions, flaws: tuple[str, ...]) -> str:
+def _next(file: str, reading: ReadingOptions, flaws: tuple[str, ...], dialect: Mapping[str, str]) -> str:
     """Return a command that reads the file in the same way; of policies, one that it needs."""
     words = ["tensorveil", "complete", file]
     for option, given in (
@@ -74,6 +79,10 @@ def _next(file: str, reading: ReadingOptions, flaws: tuple[str, ...]) -> str:
         words += [option, given] if given else []
     for mode, place in reading.labels.items():
         words += ["--labels", f"{mode}={place}"]
+    for mode, parts in reading.bins.items():
+        words += ["--bin", f"{mode}={parts[0]}" + (f":{parts[1]}..{parts[2]}" if len(parts) == 3 else "")]
+    for name in ("delimiter", "decimal", "encoding"):
+        words += [f"--{name}", dialect[name]] if name in dialect else []
     words += ["--indices"] * reading.indices + ["--no-header"] * reading.no_header
     words += ["--duplicates", "mean"] * ("duplicates" in flaws) + ["--missing", "drop"] * ("missing" in flaws)
     return shlex.join([*words, "--output", "result"])
@@ -89,6 +98,9 @@ def _show(found: FileFacts, flaws: list[str], then: str) -> None:
     shape = " x ".join(f"{size:,}" for size in facts.shape)
     out.print(f"[bold]{escape(found.file)}[/bold]  {found.bytes:,} bytes")
     out.print(f"{shape}, {facts.entries:,} entries, {facts.density:.3%} of the cells observed")
+    if found.dialect:
+        told = ", ".join(f"{name} {sign!r}" for name, sign in found.dialect.items())
+        out.print(f"written with: {escape(told)}")
     table = Table("mode", "size", "labels", "entries per index", "without entries")
     for mode in facts.modes:
         counts = mode.entries_per_index
@@ -110,4 +122,6 @@ def _show(found: FileFacts, flaws: list[str], then: str) -> None:
     out.print(f"a fit of rank 8 takes, roughly and on one core: {costs}", soft_wrap=True)
     for flaw in flaws:
         out.print(f"[yellow]note:[/yellow] {flaw}")
+    for note in found.notes:
+        out.print(f"[yellow]note:[/yellow] {escape(in_shell_words(note))}", soft_wrap=True)
     out.print(f"next: {escape(then)}", soft_wrap=True)

@@ -6,13 +6,15 @@ Exit codes: 0 done; 1 something unexpected; 2 wrong usage or input that breaks a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -21,9 +23,10 @@ from tensorveil import __version__
 from tensorveil.cli.aggregate import aggregate
 from tensorveil.cli.audit import audit
 from tensorveil.cli.budget import budget
-from tensorveil.cli.common import State, clean
+from tensorveil.cli.common import State
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
+from tensorveil.cli.desk import desk
 from tensorveil.cli.doctor import doctor
 from tensorveil.cli.evaluate import evaluate
 from tensorveil.cli.federate import federate
@@ -35,12 +38,15 @@ from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
 from tensorveil.cli.store import store
-from tensorveil.errors import STANDS, TensorveilError, list_notes
+from tensorveil.cli.synthesise import synthesise
+from tensorveil.errors import STANDS, GuessWarning, LowerRankWarning, TensorveilError, list_notes
+from tensorveil.markup import clean
 
 # What a path that was typed can be wrong by.
 WRONG_PATH = (
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP,
 )  # fmt: skip
+TOLD = (GuessWarning, LowerRankWarning)
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -71,11 +77,13 @@ VERBS = (
     predict,
     recommend,
     evaluate,
+    synthesise,
     perturb,
     aggregate,
     federate,
     budget,
     audit,
+    desk,
     demo,
     doctor,
 )
@@ -99,7 +107,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     state = State()
     try:
-        code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
+        with _guesses_told():
+            code = cli.main(args=None if arguments is None else list(arguments), standalone_mode=False, obj=state)
         return code if isinstance(code, int) else OK
     except BaseException as error:
         notes = list_notes(error)
@@ -112,6 +121,24 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if state.debug:
             _print_traceback(error, state)
         return _explain(error, notes)
+
+
+@contextlib.contextmanager
+def _guesses_told() -> Iterator[None]:
+    """Say what was guessed, and what will be less than was asked for; other warnings are Python's."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+        for known in TOLD:
+            warnings.simplefilter("always", known)
+
+        def tell(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, TOLD):
+                click.echo(f"note: {clean(in_shell_words(str(message)))}", err=True)
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = tell
+        yield
 
 
 def _interrupted(notes: Sequence[str]) -> str:

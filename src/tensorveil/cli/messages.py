@@ -10,13 +10,17 @@ OPTIONS = {
     "bounds": "--bounds",
     "baseline": "--baseline",
     "delta": "--delta",
+    "decimal": "--decimal",
+    "delimiter": "--delimiter",
     "duplicates": "--duplicates",
+    "encoding": "--encoding",
     "differ": "--differ",
     "entries": "--entries",
     "engine": "--engine",
     "epsilon": "--epsilon",
     "format": "--format",
     "ledger": "--ledger",
+    "loss": "--loss",
     "mechanism": "--mechanism",
     "method": "--method",
     "missing": "--missing",
@@ -78,6 +82,7 @@ FLAGS = {
 PARAMETER = re.compile(r"^(at|checkpoint|data|engine|entries|labels|neighbours|output|plot|report): ")
 LIST = re.compile(r"labels=\{?'?(\w+)'?(?:: everyone\}|=(\S+))")
 SIZE = re.compile(r"shape=\{'(\w+)': (\d+)\}")
+BIN = re.compile(r"bins=\{'(\w+)': (?:'(\w+)'|\('(\w+)', '([^']*)', '([^']*)'\))\}")
 FOLDER = re.compile(r"^folder: ")
 # A setting is a word of its own; in "tensor:differ=3" it is a part of one.
 SETTING = re.compile(
@@ -90,6 +95,7 @@ def in_shell_words(message: str) -> str:
     for words, flag in FLAGS.items():
         message = message.replace(words, flag)
     message = LIST.sub(lambda found: f"--labels {found[1]}={found[2] or 'FILE'}", message)
+    message = BIN.sub(lambda found: f"--bin {found[1]}={found[2] or f'{found[3]}:{found[4]}..{found[5]}'}", message)
     message = SIZE.sub(r"--private-shape \1=\2", message)
     message = PARAMETER.sub(r"--\1: ", FOLDER.sub("output: ", message))
     return SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {_argument(found[1], found[2])}", message)

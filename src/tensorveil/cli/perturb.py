@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tensorveil.cli.common import Function, State, common_options, console, print_json
+from tensorveil.cli.common import Function, State, common_options, console, print_json, telling
 from tensorveil.local.names import MECHANISMS
 
 if TYPE_CHECKING:
@@ -113,10 +113,11 @@ def perturb(
             purpose=purpose,
         )
     )
-    if as_json:
-        print_json(result.to_json())
-    else:
-        _show(result)
+    with telling(result.target, result.ledger, result.release_id):
+        if as_json:
+            print_json(result.to_json())
+        else:
+            _show(result)
 
 
 def _show(result: PerturbResult) -> None:

@@ -22,9 +22,8 @@ REFUSED = {
     "side": "private fits take no tables of features yet",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
-    "loss": "private fits are by squared error",
-    "nonnegative": "private fits are by squared error, and their factors have any sign",
-    "unlisted": "which cells are listed would have to be protected too",
+    "loss": "private fits are by squared error, or with --unlisted zero of expected values",
+    "nonnegative": "the mechanism settles the signs; with --unlisted zero no factor is negative",
     "unlisted_weight": "private fits count listed cells alone",
     "same": "private fits have a factor for every mode",
     "seed": "noise comes from the operating system's entropy, never from a seed",
@@ -198,6 +197,11 @@ def check_private_options(
             f"--unit {private.unit_kind} needs public lists of labels, or --private-shape: read off the data, labels "
             "and sizes would tell what occurs. Give --labels film=films.csv for a mode with labels, and "
             "--private-shape user=SIZE for one without."
+        )
+    if beside.unlisted == "zero" and private.unit_kind != "entry":
+        raise click.UsageError(
+            "--unlisted zero needs --unit entry, which protects whether a cell is listed. Or leave it out: other cells "
+            "are then unknown."
         )
     if private.unit_kind == "entry" and fit.duplicates not in (None, "error"):
         raise click.UsageError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,6 @@ from tensorveil.cli.common import (
     escape,
     mark_private,
     print_json,
-    read_lists,
     split_lists,
     split_named_shape,
     split_names,
@@ -95,6 +94,7 @@ def store(
           --labels film=films.csv --private-shape user=1000000
     """
     from tensorveil.runs.info import describe_store
+    from tensorveil.runs.lists import read_lists
     from tensorveil.runs.store import write_store
     from tensorveil.tensor.storing import PART_ROWS
 
@@ -106,7 +106,7 @@ def store(
             raise click.UsageError("--duplicates and --missing are not for private files, whose rows stay apart.")
     elif private_shape is not None:
         raise click.UsageError("--private-shape declares sizes of private files. Add --unit, or leave it out.")
-    lists = {}
+    lists: dict[str, Any] = {}
     for file in files:
         lists = read_lists(labels, str(file)) or {}
     made = write_store(

@@ -20,7 +20,9 @@ from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Budget, Event, Unit, gaussian_mu
-from tensorveil.privacy.gate import admit
+from tensorveil.privacy.gate import Declared, admit
+from tensorveil.solvers.loss import GAUSSIAN
+from tensorveil.solvers.losses import BERNOULLI, POISSON
 from tensorveil.solvers.task import Solution
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.given import VALUE
@@ -55,6 +57,7 @@ class CentralJob(Generic[Model]):
         model = replace(
             self.build(outcome.solution, declared.modes, declared.bounds),
             errors=outcome.errors,
+            loss=_name_loss(declared),
             value_name=declared.value or VALUE,
         )
         return Released(model=model, parts=outcome.parts, holds=self._holds(outcome), notes=outcome.notes)
@@ -68,6 +71,13 @@ class CentralJob(Generic[Model]):
         if outcome.errors is not None:
             holds.append("errors to expect of its predictions")
         return tuple(holds)
+
+
+def _name_loss(declared: Declared) -> str:
+    """Return the loss that the models of a fit are measured by: the one that is usual for what values can be."""
+    if not declared.zeros:
+        return GAUSSIAN.name
+    return BERNOULLI.name if declared.bounds == (0.0, 1.0) else POISSON.name
 
 
 class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSettings, Generic[Model]):
@@ -121,10 +131,16 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
     def _plan(self, form: Form, promise: Promise) -> Plan:
         declared = promise.declared
         check_method(self.method, declared.unit.kind)
-        return plan(
+        chosen = plan(
             shape=declared.shape, n_entries=declared.n_entries, bounds=declared.bounds, ranks=form.ranks,
             core=form.core, budget=promise.budget, unit=declared.unit, method=self.method, spread=self.spread,
         )  # fmt: skip
+        if declared.zeros and not METHODS[chosen.method].zeros:
+            raise InputError(
+                f'method="{chosen.method}" takes cells without an entry for unknown. With unlisted="zero" leave method '
+                "out."
+            )
+        return chosen
 
 
 def spend_budget(budget: Budget, noise: str, source: NoiseSource) -> Spend:

@@ -46,6 +46,9 @@ class LowRankMatrix(Completion[CPModel]):
     penalty, growth
         For "dlnm_qr", the paper's mu and rho: columns shrink by 1 / penalty, on values scaled to unit variance (by
         default by a tenth of the longest), and the penalty is multiplied by growth (default 1.1) after every sweep.
+    multiplier
+        For "dlnm_qr": True adds the paper's multiplier (eq. 22): fewer sweeps, but where values are noisy and growth is
+        small it follows the noise. Default: without. Wide matrices are completed as their transposes, for speed.
     noise_variance, noise_law
         For "bayes": variance of noise that is known to have been added to the values, and its law, "gaussian" (default)
         or "laplace" (variance: twice the squared scale). Knowing the law leaves about a seventh less error where such
@@ -78,6 +81,7 @@ class LowRankMatrix(Completion[CPModel]):
     _: KW_ONLY
     penalty: float | None = None
     growth: float | None = None
+    multiplier: bool | None = None
     noise_law: str = "gaussian"
     max_rank: int = 32
 
@@ -118,7 +122,8 @@ class LowRankMatrix(Completion[CPModel]):
         return response
 
     def _solver_settings(self) -> dict[str, Any]:
-        given = {**super()._solver_settings(), "penalty": self.penalty, "growth": self.growth}
+        numbers = {"penalty": self.penalty, "growth": self.growth, "multiplier": self.multiplier}
+        given = {**super()._solver_settings(), **numbers}
         if self.rank == "auto":
             given["estimate_rank"] = True
         if self.noise_law == "laplace":

@@ -157,6 +157,11 @@ def choose_privately(
     unit, bounds, shape = _agree(fits)
     observed = as_tensor(tensor, None, reading_rules(unit, bounds, shape))
     declared = declare(observed, unit=unit, bounds=bounds, shape=shape)
+    if declared.zeros:
+        raise InputError(
+            'unlisted="zero" cannot be chosen by: errors are measured on listed cells alone. Fit one estimator; its '
+            "method weighs what to measure by what it has released."
+        )
     delta = check_delta(delta, unit, among=declared.among, accepted=accept_delta)
     promise = Promise(budget=Budget(epsilon=epsilon, delta=delta), declared=declared)
     split = _split(observed, unit, held_out, random_state)

@@ -42,6 +42,9 @@ def _check_setting(name: str, value: Any) -> None:
         number(name, value, above=0.0, remedy=0.1)
     elif name == "growth":
         number(name, value, at_least=1.0, remedy=1.05)
+    elif name == "multiplier":
+        if not isinstance(value, bool):
+            raise InputError(f"multiplier must be True or False; got {value!r}.")
     elif name not in ("estimate_rank", "laplace"):
         number(name, value, at_least=0.0, remedy=0.01)
 

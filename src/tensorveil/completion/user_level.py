@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,11 +16,12 @@ from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.slices import RoundsJob, make_recipe
 from tensorveil.engines import Loop, find_engine
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, LowerRankWarning
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 from tensorveil.rounds import SharedModel
+from tensorveil.rounds.guess import describe_release, has_latent
 from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.task import Array
 from tensorveil.tensor import ObservedTensor, StoredTensor
@@ -88,6 +90,8 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         check_method(self.method, promise.unit.kind)
         rank = self._recipe_rank(promise.declared.shape)
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
+        if recipe.sweeps is None and not has_latent(recipe):  # by public facts, and before anything is charged
+            warnings.warn(describe_release(recipe), LowerRankWarning, stacklevel=3)
         return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=promise.declared.modes)
 
     def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import secrets
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,9 +22,10 @@ from tensorveil.completion.charging import tell_charges
 from tensorveil.errors import InputError
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
+from tensorveil.federated.asking import Incident, Run, Settings
 from tensorveil.federated.errors import AbandonedError, RefusedError
 from tensorveil.federated.guarantee import guarantee_of
-from tensorveil.federated.identity import public_hex, public_key
+from tensorveil.federated.identity import public_hex
 from tensorveil.federated.secure import masking, shamir
 from tensorveil.federated.secure.unmasking import unmask_sum
 from tensorveil.federated.transport import Enough, Transport
@@ -39,34 +39,6 @@ __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 log = logging.getLogger("tensorveil.federated")
 Progress = Callable[[int, int, str], None]
 GREETING: Final = "greeting"
-RETURN: Final = 20.0  # seconds to wait for a client that may have returned
-GRACE: Final = 5.0  # seconds to wait, after all others, for a client that did not answer the last time
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What only the server decides: how long to wait. It does not change what is computed.
-
-    Parameters
-    ----------
-    patience
-        Seconds to wait until all clients have come.
-    timeout
-        Seconds to wait for the answers of a round; clients that have not answered by then have dropped out of it. They
-        are asked again in the next one, and then waited for only about as long as the others take.
-    """
-
-    patience: float = 120.0
-    timeout: float = 120.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Incident:
-    """A message that was refused or did not come: in which step, from which client, why. It contains no data."""
-
-    step: str
-    client: int
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,128 +80,6 @@ class Outcome:
         """Note in the server's ledger that the release was written."""
         if self.ledger is not None:
             Ledger.open(self.ledger).confirm(self.release_id)
-
-
-@dataclass(kw_only=True)
-class _Run:
-    """A run in progress: which client is at which node, and what happened."""
-
-    agreement: Agreement
-    key: Ed25519PrivateKey
-    transport: Transport
-    settings: Settings
-    private: bool
-    name: str = field(default_factory=lambda: secrets.token_hex(16))
-    places: dict[int, int] = field(default_factory=dict)  # client -> node
-    hellos: dict[int, bytes] = field(default_factory=dict)
-    published: list[bytes] = field(default_factory=list)
-    inboxes: dict[int, bytes] = field(default_factory=dict)  # sealed shares for a client, until they are delivered
-    incidents: list[Incident] = field(default_factory=list)
-    tried: set[tuple[int, int]] = field(default_factory=set)  # (client, node) that turned out not to belong together
-    silent: set[int] = field(default_factory=set)  # clients that did not answer the last question
-
-    def note(self, step: str, client: int, reason: str) -> None:
-        self.incidents.append(Incident(step=step, client=client, reason=reason))
-        log.warning("%s, client %d: %s", step, client, reason)
-
-    def message(self, kind: str, round_: int, receiver: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-        facts = Message(
-            kind=kind,
-            agreement=self.agreement.digest,
-            run=self.name,
-            round=round_,
-            sender=wire.SERVER,
-            receiver=receiver,
-            arrays=arrays,
-        )
-        return wire.encode(facts, self.key)
-
-    def check(self, content: bytes, kind: str, round_: int, client: int | None) -> Message:
-        """Read a reply, and refuse it unless it answers the question and comes from the client that was asked."""
-        reply = wire.decode(content, self.agreement.longest_message)
-        sender = reply.sender if client is None else client
-        if not 0 <= sender < self.agreement.trust.clients:
-            raise RefusedError("the sender is not in the agreement")
-        wire.verify(content, public_key(self.agreement.clients[sender]))
-        if reply.sender != sender or reply.receiver != wire.SERVER:
-            raise RefusedError("the message is from somebody else")
-        if (reply.agreement, reply.run) != (self.agreement.digest, self.name):
-            raise RefusedError("the message is of another run")
-        if reply.kind != kind or reply.round != round_:
-            raise RefusedError("the message is of another round")
-        return reply
-
-    def ask(
-        self, step: str, kind: str, round_: int, arrays: Callable[[int], Mapping[str, NDArray[Any]]], layout: Any
-    ) -> dict[int, Message]:
-        """Ask all clients, and return the valid replies; everything else is noted, and counts as missing."""
-        asked = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(self.places)}
-        reachable = set(self.transport.nodes())
-        sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
-        replies = self.transport.exchange(sent, self.settings.timeout, self.wait_for_lively(set(sent)))
-        self.silent = {client for client in asked if self.places[client] not in replies}
-        lost = {client: content for client, content in asked.items() if self.places[client] not in reachable}
-        good = self.find_returned(
-            step, lost, lambda content, client: self.accept(content, kind, round_, client, layout)
-        )
-        for client in asked.keys() - good.keys():
-            content = replies.get(self.places[client])
-            try:
-                if content is None:
-                    raise RefusedError("no answer")
-                good[client] = self.accept(content, kind, round_, client, layout)
-            except RefusedError as refused:
-                self.note(step, client, str(refused))
-        return dict(sorted(good.items()))
-
-    def wait_for_lively(self, nodes: set[int]) -> Enough | None:
-        """Return when there are enough replies: those of all who answered the last time, and a while after that."""
-        silent = {self.places[client] for client in self.silent} & nodes
-        lively, began, done = nodes - silent, time.monotonic(), 0.0
-        if not silent or not lively:
-            return None
-
-        def enough(replies: Mapping[int, bytes]) -> bool:
-            nonlocal done
-            if not done and (lively - replies.keys()) & set(self.transport.nodes()):
-                return False
-            done = done or time.monotonic()
-            return time.monotonic() - done > max(GRACE, done - began)
-
-        return enough
-
-    def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
-        """Return the reply that a client has signed, if it is as it should be."""
-        reply = self.check(content, kind, round_, client)
-        wire.expect(reply, layout)
-        return reply
-
-    def find_returned(
-        self, step: str, lost: Mapping[int, bytes], accept: Callable[[bytes, int], Message]
-    ) -> dict[int, Message]:
-        """Look for clients whose node has left among nodes that came later: one that was restarted is a new node.
-
-        Whoever answers has signed the answer, so it does not matter which node carries it. A question is put to each
-        new node once per client, and to all of them at the same time: strangers may be among them, who never answer.
-        """
-        found: dict[int, Message] = {}
-        for client, content in lost.items():
-            known = set(self.places.values())
-            new = [node for node in self.transport.nodes() if node not in known and (client, node) not in self.tried]
-            self.tried.update((client, node) for node in new)
-
-            def look(replies: Mapping[int, bytes], client: int = client) -> bool:
-                for node, reply in replies.items():
-                    with contextlib.suppress(RefusedError):
-                        found[client] = accept(reply, client)
-                        self.places[client] = node
-                        return True
-                return False
-
-            wait = min(self.settings.timeout, RETURN)
-            if look(self.transport.exchange(dict.fromkeys(new, content), wait, look)):
-                log.info("%s: client %d has returned", step, client)
-        return found
 
 
 def run_server(
@@ -275,7 +125,7 @@ def run_server(
             "source must be secure: whoever knows a seed takes the noise off again. In tests add not_private=True."
         )
     guarantee = guarantee_of(agreement, secure_noise=not not_private)
-    run = _Run(
+    run = Run(
         agreement=agreement, key=key, transport=transport, settings=settings or Settings(), private=guarantee.private
     )
     tell = progress or (lambda done, total, text: None)
@@ -304,7 +154,7 @@ def run_server(
     )
 
 
-def _greet(run: _Run) -> None:
+def _greet(run: Run) -> None:
     """Find out which node is which client; all must come and prove who they are."""
     trust = run.agreement.trust
     layout = _greeting_layout(run.agreement)
@@ -339,7 +189,7 @@ def _greet(run: _Run) -> None:
         assert all(len(text) == length for text in run.published)
 
 
-def _wait_for_all(run: _Run, layout: Any) -> Enough:
+def _wait_for_all(run: Run, layout: Any) -> Enough:
     """Return when there are enough greetings: one of every client that is not here yet, whoever else is connected."""
     senders: dict[int, int | None] = {}
 
@@ -353,7 +203,7 @@ def _wait_for_all(run: _Run, layout: Any) -> Enough:
     return enough
 
 
-def _read_hello(run: _Run, layout: Any, reply: bytes) -> Message:
+def _read_hello(run: Run, layout: Any, reply: bytes) -> Message:
     hello = run.check(reply, "hello", -1, None)
     wire.expect(hello, layout)
     if wire.is_private(hello) != run.private:
@@ -367,7 +217,7 @@ def _greeting_layout(agreement: Agreement) -> dict[str, tuple[str, int]]:
     return {**wire.PROMISE, "published": ("u1", masking.published_length(len(agreement.recipe.rounds)))}
 
 
-def _share(run: _Run) -> None:
+def _share(run: Run) -> None:
     """Send all keys to all clients, and collect the sealed shares. All must answer, or sums could not be unmasked."""
     n, length = run.agreement.trust.clients, masking.sealed_length(len(run.agreement.recipe.rounds))
     hellos = {f"hello-{c}": np.frombuffer(run.hellos[c], dtype=np.uint8) for c in range(n)}
@@ -381,7 +231,7 @@ def _share(run: _Run) -> None:
         run.inboxes[client] = b"".join(sealed[peer][client * length : (client + 1) * length] for peer in range(n))
 
 
-def _deliver(run: _Run) -> None:
+def _deliver(run: Run) -> None:
     """Deliver the sealed shares. All must be opened before anything is charged, or no sum could be unmasked."""
     n = run.agreement.trust.clients
     replies = run.ask(
@@ -414,7 +264,7 @@ def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None, rel
         Ledger.open(ledger).charge(guarantee, f"federated run, {agreement.trust.kind}", release_id)
 
 
-def _go_through(run: _Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:
+def _go_through(run: Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:
     """Go through all rounds; return the last state, and who was missing in which round."""
     recipe, clients = run.agreement.recipe, run.agreement.trust.clients
     rounds = recipe.rounds
@@ -431,14 +281,15 @@ def _go_through(run: _Run, source: NoiseSource, tell: Progress) -> tuple[State, 
 
 
 def _run_round(
-    run: _Run, number: int, this: Round, state: State, source: NoiseSource
+    run: Run, number: int, this: Round, state: State, source: NoiseSource
 ) -> tuple[NDArray[np.int64], tuple[int, ...]]:
     """Ask for one round's sums and add them up; return the total and which clients were missing."""
     trust = run.agreement.trust
     content = np.frombuffer(state.to_bytes(), dtype=np.uint8)
     kind = "masked" if trust.kind == "secure" else "total"
     layout = {kind: ("u8" if trust.kind == "secure" else "i8", this.size)}
-    replies = run.ask(this.name, "sum", number, lambda client: {"state": content}, layout)
+    needed = trust.threshold if trust.kind == "secure" else 1
+    replies = run.ask(this.name, "sum", number, lambda client: {"state": content}, layout, needed)
     vectors = {client: reply.arrays[kind] for client, reply in replies.items()}
     if trust.kind == "secure":
         total = _add_secure(run, number, this, vectors)
@@ -449,7 +300,7 @@ def _run_round(
     return total, tuple(client for client in range(trust.clients) if client not in vectors)
 
 
-def _add_plain(run: _Run, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
+def _add_plain(run: Run, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
     """Add up sums in plain sight; one that no group of users could have is left out."""
     most = this.largest * run.agreement.recipe.most_users
     if run.agreement.trust.kind == "local":
@@ -466,7 +317,7 @@ def _add_plain(run: _Run, this: Round, vectors: dict[int, NDArray[Any]]) -> NDAr
     return total
 
 
-def _add_secure(run: _Run, number: int, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
+def _add_secure(run: Run, number: int, this: Round, vectors: dict[int, NDArray[Any]]) -> NDArray[np.int64]:
     """Add up masked sums, with the help of the clients that answered."""
     trust, n = run.agreement.trust, run.agreement.trust.clients
     _check_enough(len(vectors), trust.threshold)
@@ -477,6 +328,7 @@ def _add_secure(run: _Run, number: int, this: Round, vectors: dict[int, NDArray[
         number,
         lambda client: {"present": present},
         {"shares": ("u1", n * shamir.SHARE)},
+        trust.threshold,
     )
     _check_enough(len(replies), trust.threshold)
     shares = {}

@@ -45,7 +45,8 @@ def bound_whole(numbers: Array, count: int, per_unit: float, limit: int, out: Ar
     room = limit - 1.0 - 0.5 * math.sqrt(count)
     # Every comparison is false for NaN.
     if not (0.0 < per_unit < 1e100 and length < 1e300 and room > 0.0 and limit <= MOST_STEPS):
-        out[:count] = 0
+        for k in range(count):
+            out[k] = 0
         return
     factor = per_unit if length <= room else per_unit * (room / length)
     while not _write_steps(numbers, count, factor, limit, out):
@@ -94,7 +95,7 @@ def add_pair_products(numbers: Array, groups: Array, counts: Array, per_unit: fl
     number, steps = np.empty(1), np.empty(1, dtype=np.int64)
     for i in range(len(numbers)):
         number[0] = numbers[i]
-        bound_whole(number, 1, per_unit, limit, steps)
+        bound_whole(number, len(number), per_unit, limit, steps)
         sums[groups[i]] += steps[0]
         squares[groups[i]] += steps[0] * steps[0]
     total = np.int64(0)
@@ -110,7 +111,7 @@ def gather_bounded(numbers: Array, groups: Array, per_unit: float, limit: int, s
     number, steps = np.empty(1), np.empty(1, dtype=np.int64)
     for i in range(len(numbers)):
         number[0] = numbers[i]
-        bound_whole(number, 1, per_unit, limit, steps)
+        bound_whole(number, len(number), per_unit, limit, steps)
         sums[groups[i]] += steps[0]
         squares[groups[i]] += steps[0] * steps[0]
 

@@ -31,6 +31,7 @@ from tensorveil.kernels.threads import cut_evenly, ranges, thread_count, workers
 Array = NDArray[Any]
 
 UINT16 = 1 << 16
+SMALL = 1 << 16  # entries that numpy sorts in milliseconds, while the compiled functions take half a second to compile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,8 @@ def build_rows(
     """Group entries by the rows of one mode. ``columns`` is (order, n) of integers."""
     n, asked = columns.shape[1], thread_count(threads)
     rows = _allocate(tuple(shape), mode, n, np.dtype(dtype) if dtype is not None else values.dtype)
+    if n <= SMALL:
+        return _place(rows, np.lexsort((columns[rows.sorted_by], columns[mode])), columns[mode], columns, values)
     stretches = ranges(n, asked)
     order = np.empty(n, dtype=np.int32 if n < 2**31 else np.int64)
     by, key, others = columns[rows.sorted_by], columns[mode], np.array(rows.others)
@@ -114,10 +117,24 @@ def _allocate(shape: tuple[int, ...], mode: int, n: int, dtype: np.dtype[Any]) -
     )
 
 
+def _place(rows: Rows, order: Array, key: Array, columns: Array, values: Array) -> Rows:
+    """Write the entries in a settled order, which groups them by their row."""
+    rows.pointers[0] = 0
+    np.cumsum(np.bincount(key, minlength=len(rows.pointers) - 1), out=rows.pointers[1:])
+    rows.coords[:] = columns[list(rows.others)][:, order]
+    rows.values[:] = values[order]
+    return rows
+
+
 def _regroup(base: Rows, mode: int, threads: int) -> Rows:
     """Group by another mode; reading the largest mode in order leaves every row sorted by it."""
     rows = _allocate(base.shape, mode, base.n_entries, base.values.dtype)
     key = base.coords[base.others.index(mode)]
+    if base.n_entries <= SMALL:
+        columns = np.empty((len(base.shape), base.n_entries), dtype=np.int32)
+        columns[base.mode] = np.repeat(np.arange(base.shape[base.mode]), np.diff(base.pointers))
+        columns[list(base.others)] = base.coords
+        return _place(rows, np.argsort(key, kind="stable"), key, columns, base.values)
     # Where to find the new row's coordinates in the old one; -1 stands for the number of the old row itself.
     source = np.array([-1 if m == base.mode else base.others.index(m) for m in rows.others])
     pieces = cut_evenly(base.pointers, threads)

@@ -115,24 +115,26 @@ def _gather(
 def ridge_users(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, out: Array) -> None:
     """Solve (X'X + P) w = X'y + P mean for every user: ``design`` holds X by entry, ``precision`` is P."""
     d = design.shape[1]
-    G, B, x = np.empty((d, d)), np.empty((d, d)), np.empty(d)
-    start = _times(precision, mean)
+    G, B, x, w, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    _times(precision, mean, start)
     for i in range(len(pointers) - 1):
         _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, x)
         _inverse(G, B)
-        out[i] = _times(B, x)
+        _times(B, x, w)
+        for a in range(d):
+            out[i, a] = w[a]
 
 
 @user_kernel
 def ridge_residuals(pointers: Array, design: Array, target: Array, precision: Array, mean: Array, left: Array) -> None:
     """Write the targets less what every user's ridge regression explains of them."""
     d = design.shape[1]
-    G, B, s, w = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
-    start = _times(precision, mean)
+    G, B, s, w, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    _times(precision, mean, start)
     for i in range(len(pointers) - 1):
         _normal_equations(design, target, pointers[i], pointers[i + 1], precision, start, G, s)
         _inverse(G, B)
-        w[:] = _times(B, s)
+        _times(B, s, w)
         for p in range(pointers[i], pointers[i + 1]):
             explained = 0.0
             for a in range(d):
@@ -150,13 +152,13 @@ def leave_one_out(
     user's entries: without p the solution is w - A^-1 x_p r_p / (1 - h_p), h_p = x_p' A^-1 x_p.
     """
     d = design.shape[1]
-    G, B, w, s = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
-    start = _times(precision, mean)
+    G, B, w, s, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.empty(d)
+    _times(precision, mean, start)
     for i in range(len(pointers) - 1):
         low, high = pointers[i], pointers[i + 1]
         _normal_equations(design, target, low, high, precision, start, G, s)
         _inverse(G, B)
-        w[:] = _times(B, s)
+        _times(B, s, w)
         for p in range(low, high):
             explained, leverage = 0.0, 0.0
             _add_columns(B, design[p], s)
@@ -244,13 +246,15 @@ def taste_moments(
     """
     d = design.shape[1]
     G, B, w, s, start = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d), np.zeros(d)
-    precision = spread * np.eye(d)
+    precision = np.zeros((d, d))
+    for a in range(d):
+        precision[a, a] = spread
     for i in range(len(pointers) - 1):
         low, high = pointers[i], pointers[i + 1]
         n = high - low
         _normal_equations(design, target, low, high, precision, start, G, s)
         _inverse(G, B)
-        w[:] = _times(B, s)
+        _times(B, s, w)
         at, free = 0, float(n - d)
         for a in range(d):
             tastes[i, a] = w[a]
@@ -269,12 +273,12 @@ def taste_moments(
 
 
 @user_kernel
-def _times(matrix: Array, vector: Array) -> Array:
-    out = np.zeros(len(matrix))
+def _times(matrix: Array, vector: Array, out: Array) -> None:
     for a in range(len(matrix)):
+        total = 0.0
         for b in range(len(vector)):
-            out[a] += matrix[a, b] * vector[b]
-    return out
+            total += matrix[a, b] * vector[b]
+        out[a] = total
 
 
 @user_kernel
@@ -283,8 +287,11 @@ def _normal_equations(
 ) -> None:
     """Write X'X + P (lower triangle) and X'y + start for the entries from low to high."""
     d = design.shape[1]
-    G[:] = precision
-    x[:] = start
+    # Number by number: an assignment of arrays compiles the words of the error that it may raise, for seconds.
+    for a in range(d):
+        x[a] = start[a]
+        for b in range(a + 1):
+            G[a, b] = precision[a, b]
     whole = low + (high - low) // 4 * 4
     for p in range(low, whole, 4):
         for a in range(d):

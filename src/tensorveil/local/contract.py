@@ -48,7 +48,7 @@ class LocalMechanism(ABC):
     epsilon
         The budget, for the unit.
     unit
-        "tensor" (the whole tensor may differ), "tensor:differ=M" (at most M entries of it may) or "local entry" (one).
+        "tensor" (the whole tensor may differ), "tensor:differ=M" (at most M entries of it may) or "local-entry" (one).
     """
 
     shape: tuple[int, ...]

@@ -27,7 +27,7 @@ class Requirements:
     epsilon
         The budget, for the unit.
     unit
-        "tensor", "tensor:differ=M" (at most M entries of an owner's tensor can differ) or "local entry".
+        "tensor", "tensor:differ=M" (at most M entries of an owner's tensor can differ) or "local-entry".
     bounds
         Declared range of the entries.
     radius

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Belief, Modes
+from tensorveil.mechanisms.counts import run_counts
 from tensorveil.mechanisms.crosstab_effects import DRIFT, CellValues, Known
 from tensorveil.mechanisms.crosstab_plan import MOST_CELLS, Prospects
 from tensorveil.mechanisms.data import Array, Form, Outcome
@@ -64,8 +65,12 @@ _COMPONENTS_DIFFER, _MOST_STRETCH, _FLAT = 0.5, 1.2, 1e-6
 def run_crosstabs(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
     """Release a model of what tables of one mode, of two and of all modes show, as far as each pays, with its errors.
 
-    Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs).
+    Where cells without an entry are zero, tables are of sums alone, and the model is of expected values in all cells.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs, docs/guarantees.md#counts-of-cells).
     """
+    if data.zeros:
+        return run_counts(data, form, spend)
     return _Run(data, form, spend).run()
 
 
@@ -295,9 +300,11 @@ METHOD = Method(
         "docs/guarantees.md#entry",
         "docs/guarantees.md#entry-products",
         "docs/guarantees.md#crosstabs",
+        "docs/guarantees.md#counts-of-cells",
         "docs/guarantees.md#errors",
         "docs/guarantees.md#post-processing",
     ),
     expected=NOT_COMPARED,
     noise="laplace",
+    zeros=True,
 )

@@ -57,6 +57,8 @@ class Method:
     noise
         The noise that it adds, "laplace" or "gaussian", where the budget allows both and no prediction decides; by
         default "gaussian".
+    zeros
+        Whether it can be told that cells without an entry are zero, so that they count.
     audit_runs
         How many whole runs on a tiny tensor a thorough audit makes: fewer for slow mechanisms.
     """
@@ -71,6 +73,7 @@ class Method:
     fits_values: bool = False
     uses_core: bool = False
     noise: str | None = None
+    zeros: bool = False
     audit_runs: int = 20_000
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from tensorveil.models.cp import CPModel
 from tensorveil.models.errors import Errors
 from tensorveil.models.link import LINKS
 from tensorveil.models.multilinear import REMAINDER
-from tensorveil.models.storage import read_model
+from tensorveil.models.storage import StoredModel, guard_model, read_model
 from tensorveil.models.tensorly_bridge import is_tucker, split_parts, spread_weights
 from tensorveil.models.tucker import TuckerModel
 from tensorveil.tensor import Mode
@@ -27,6 +27,10 @@ def load_model(path: str | os.PathLike[str]) -> CPModel | TuckerModel:
     CPModel(2x2, rank=1, float64, 5 parameters)
     """
     stored = read_model(path)
+    return guard_model(path, lambda: _build(stored, path))
+
+
+def _build(stored: StoredModel, path: str | os.PathLike[str]) -> CPModel | TuckerModel:
     if stored.link not in LINKS:
         raise InputError(f"{os.fspath(path)} has a link that this tensorveil does not know. Upgrade it.")
     common: dict[str, Any] = {

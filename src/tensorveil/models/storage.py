@@ -13,10 +13,10 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from tensorveil.tensor.files.archives import (
 )
 from tensorveil.tensor.files.atomic import replace_file
 
+Result = TypeVar("Result")
 FORMAT = "tensorveil-model"
 # Models with a link need version 2: what reads version 1 would predict their linear part.
 VERSION = 2
@@ -106,16 +107,25 @@ def read_model(path: str | os.PathLike[str]) -> StoredModel:
     source = Path(path)
     if not source.is_file():
         raise InputError(f"model file not found: {source}. Models are written by model.save(path).")
-    try:
+
+    def read() -> StoredModel:
         with open_archive(source) as archive:
             return _read_archive(archive, _read_header(archive, source))
+
+    return guard_model(source, read)
+
+
+def guard_model(path: str | os.PathLike[str], read: Callable[[], Result]) -> Result:
+    """Read a model, or build it from what was read; what goes wrong is an error that says that the file is damaged."""
+    try:
+        return read()
     except TensorveilError:
         raise
     except MemoryError:
         problem: InputError = file_too_large()
     except Exception:  # a file may hold anything, and the text of what it leads to may quote it
         problem = InputError(
-            f"{source} is not a readable tensorveil model: the file is damaged or of another kind. "
+            f"{os.fspath(path)} is not a readable tensorveil model: the file is damaged or of another kind. "
             "Write it again with model.save(path)."
         )
     raise problem

@@ -78,6 +78,8 @@ class Declared:
         Sizes and names of the modes; labels in unit "value", where they are public; in others of public lists.
     n_entries
         The number of entries in unit "value"; None where it is private.
+    zeros
+        Whether cells without an entry are declared to be zero: in unit "entry" only.
     value
         The name of the column that the values come from, if they come from a table.
     """
@@ -87,6 +89,7 @@ class Declared:
     shape: tuple[int, ...]
     modes: tuple[Mode, ...]
     n_entries: int | None = None
+    zeros: bool = False
     value: str | None = None
 
     @property
@@ -109,7 +112,8 @@ class Declared:
         names = ", ".join(mode.name for mode in self.modes)
         if self.unit.kind != "value":
             lists = name_lists(self.modes)
-            return (f"the names ({names}) and declared sizes of the modes", *(() if lists is None else (lists,)))
+            said = (f"the names ({names}) and declared sizes of the modes", *(() if lists is None else (lists,)))
+            return (*said, "that cells without an entry are zero") if self.zeros else said
         labelled = any(mode.labels is not None for mode in self.modes)
         return (f"positions ({names}){' and labels' if labelled else ''}",)
 
@@ -141,12 +145,16 @@ class PrivateValues:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateEntries:
-    """Entries in units "entry" and "slice": positions, values and their number are private."""
+    """Entries in units "entry" and "slice": positions, values and their number are private.
+
+    ``zeros`` says that cells without an entry are declared to be zero.
+    """
 
     columns: Private[Array]
     values: Private[Array]
     shape: tuple[int, ...]
     bounds: tuple[float, float]
+    zeros: bool = False
 
 
 def check_bounds(bounds: Sequence[float]) -> tuple[float, float]:
@@ -186,11 +194,9 @@ def reading_rules(unit: Unit, bounds: Sequence[float], shape: Shape) -> FrameOpt
 def declare(tensor: ObservedTensor | StoredTensor, *, unit: Unit, bounds: Sequence[float], shape: Shape) -> Declared:
     """Settle what is public. Only names, public lists and rules are read of the tensor; in unit "value" positions."""
     limits = check_bounds(bounds)
-    if tensor.unlisted == "zero":
-        raise InputError(
-            'unlisted="zero" is not for private fits: which cells are listed would have to be protected too. List the '
-            'zeros that are known, or say that the others are not: tensor.with_unlisted("unknown").'
-        )
+    zeros = tensor.unlisted == "zero"
+    if zeros:
+        _check_zeros(unit, limits)
     check_origin(tensor, unit)
     if unit.kind == "value":
         _check_missing_value(tensor, limits)
@@ -214,7 +220,21 @@ def declare(tensor: ObservedTensor | StoredTensor, *, unit: Unit, bounds: Sequen
     sizes = settle_shape(lists, shape)
     # Nothing of the protected mode is released, not even the list of those who may be in it.
     modes = tuple(Mode(mode.name) if mode.name == unit.mode else mode for mode in lists)
-    return Declared(unit=unit, bounds=limits, shape=sizes, modes=modes, value=tensor.origin.value)
+    return Declared(unit=unit, bounds=limits, shape=sizes, modes=modes, zeros=zeros, value=tensor.origin.value)
+
+
+def _check_zeros(unit: Unit, bounds: tuple[float, float]) -> None:
+    """Refuse unlisted zeros where which cells are listed is not protected, and bounds that do not begin at zero."""
+    if unit.kind != "entry":
+        raise InputError(
+            'unlisted="zero" needs unit="entry", which protects whether a cell is listed. Or say that the other cells '
+            'are not known: tensor.with_unlisted("unknown").'
+        )
+    if bounds[0] != 0:
+        raise InputError(
+            'bounds must begin at 0 with unlisted="zero": values are counts, or yes (1) and no. Try bounds=(0, 1) for '
+            "yes and no, bounds=(0, 20) for counts of up to 20."
+        )
 
 
 def _by_name(tensor: ObservedTensor | StoredTensor, shape: Sequence[int] | Mapping[str, int]) -> tuple[int, ...]:
@@ -265,8 +285,9 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
     if declared.unit.kind == "value":
         return PrivateValues(columns=columns, values=Private(values), shape=declared.shape, bounds=declared.bounds)
     return PrivateEntries(
-        columns=Private(columns), values=Private(values), shape=declared.shape, bounds=declared.bounds
-    )
+        columns=Private(columns), values=Private(values), shape=declared.shape, bounds=declared.bounds,
+        zeros=declared.zeros,
+    )  # fmt: skip
 
 
 def _check_value_rules(tensor: ObservedTensor | StoredTensor) -> None:

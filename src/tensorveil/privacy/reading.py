@@ -11,7 +11,9 @@ from typing import Any
 from tensorveil.errors import InputError
 from tensorveil.privacy.gate import Shape, reading_rules
 from tensorveil.privacy.unit import Unit
-from tensorveil.tensor.checks import MAX_SIZE
+from tensorveil.tensor.bins import settle_bins
+from tensorveil.tensor.checks import MAX_SIZE, Unlisted
+from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import pick_format, read_blocks, read_layout
 from tensorveil.tensor.frames import as_table, table_to_tensor
@@ -43,6 +45,11 @@ def read_privately(
     header: bool = True,
     variable: str | None = None,
     duplicates: str | None = None,
+    bins: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+    unlisted: Unlisted | None = None,
     group_owners: bool = True,
 ) -> ObservedTensor:
     """Read private data so that what becomes of a row depends on this row alone, and nothing is told of it.
@@ -64,8 +71,15 @@ def read_privately(
         mode, whose labels only say which rows belong together.
     modes, value, format, header, variable
         As for `read`.
+    bins
+        Columns of moments to put into bins, as for `read`. In units entry and slice with a declared range, whose bins
+        are a public list: {"time": ("day", "2024-01-01", "2024-03-31")}.
+    delimiter, decimal, encoding
+        How a CSV or TSV file is written. Only its line of names is looked at to find out, never a row.
     duplicates
         Unit value: by which rule the entries of a cell are merged.
+    unlisted
+        Unit entry: "zero" declares that cells without an entry are zero, as in counts and in yes and no.
     group_owners
         Whether labels of the protected mode may number its owners. A federation must not: it parts them by number.
 
@@ -81,7 +95,8 @@ def read_privately(
     is_table = not isinstance(source, str | os.PathLike) or pick_format(Path(source), format).is_table
     rules, layout = _settle(
         protected, bounds, shape, is_table=is_table, labels=labels, indices=indices, modes=modes, value=value,
-        header=header, variable=variable, group_owners=group_owners,
+        header=header, variable=variable, group_owners=group_owners, bins=bins,
+        dialect=Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding),
     )  # fmt: skip
     if duplicates not in (None, "error"):
         rules["duplicates"] = duplicates
@@ -89,11 +104,13 @@ def read_privately(
         path = Path(source)
         if not is_table and isinstance(shape, Mapping):
             raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
-        return read_layout(path, format, layout, rules)
-    return table_to_tensor(
-        as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists, owners=layout.owners,
-        **rules,
-    )  # fmt: skip
+        tensor = read_layout(path, format, layout, rules)
+    else:
+        tensor = table_to_tensor(
+            as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists,
+            owners=layout.owners, bins=layout.bins, **rules,
+        )  # fmt: skip
+    return tensor if unlisted is None else tensor.with_unlisted(unlisted)
 
 
 def read_privately_in_blocks(
@@ -108,6 +125,10 @@ def read_privately_in_blocks(
     value: str | None = None,
     format: str | None = None,  # noqa: A002
     header: bool = True,
+    bins: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> Iterator[ObservedTensor]:
     """Read private data as `read_privately` does, from files that may be larger than memory, in blocks of rows.
 
@@ -120,12 +141,13 @@ def read_privately_in_blocks(
             'unit must be "entry" or "slice:MODE" for a store: in unit "value" fits need all entries in memory.'
         )
     number = OwnerNumbers()
+    dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
     for each in files:
         path = Path(each)
         is_table = pick_format(path, format).is_table
         rules, layout = _settle(
             protected, bounds, shape, is_table=is_table, labels=labels, indices=indices, modes=modes, value=value,
-            header=header, variable=None, group_owners=True,
+            header=header, variable=None, group_owners=True, bins=bins, dialect=dialect,
         )  # fmt: skip
         if is_table and layout.owners is not None:
             rules["shape"] = _without_size(layout.owners, shape, modes)
@@ -156,9 +178,12 @@ def _settle(
     header: bool,
     variable: str | None,
     group_owners: bool,
+    bins: Mapping[str, Any] | None,
+    dialect: Dialect,
 ) -> tuple[dict[str, Any], Layout]:
     """Return the rules of the gate, and how a file or a table is laid out."""
-    if protected.kind != "value" and is_table and not (indices or labels):
+    binned = settle_bins(bins)
+    if protected.kind != "value" and is_table and not (indices or labels or binned):
         raise InputError(NEEDS_LISTS)
     rules: dict[str, Any] = {**reading_rules(protected, bounds, shape)}
     if protected.kind != "value":
@@ -175,5 +200,8 @@ def _settle(
         missing_value=math.nan,
         lists=settle_lists(labels or {}),
         owners=protected.mode if group_owners and not indices and protected.mode not in (labels or {}) else None,
+        dialect=dialect,
+        bins=binned,
+        private=True,
     )
     return rules, layout

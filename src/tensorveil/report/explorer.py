@@ -163,7 +163,7 @@ def _readout(explorer: Explorer) -> Markup:
     facts = (
         ("epsilon", tag("span", show_at_least(explorer.epsilon), id="told-epsilon")),
         ("mechanism", tag("span", METHODS[explorer.chosen[at]].title, id="told-method")),
-        ("expected error", tag("span", number(explorer.expected(at)), id="told-error")),
+        ("guessed error", tag("span", number(explorer.expected(at)), id="told-error")),
         ("share of a constant's error", tag("span", f"{share:.0%}", id="told-share")),
     )
     rows = (tag("div", tag("dt", name), tag("dd", text)) for name, text in facts)
@@ -193,10 +193,10 @@ def _methods(explorer: Explorer) -> Markup:
     head = tag(
         "tr",
         tag("th", "mechanism", scope="col"),
-        tag("th", "expected error", scope="col", class_="number"),
+        tag("th", "guessed error", scope="col", class_="number"),
         tag("th", "planner", scope="col"),
     )
-    name = tag("caption", "Expected error of every mechanism at this epsilon", class_="unseen")
+    name = tag("caption", "Guessed error of every mechanism at this epsilon", class_="unseen")
     return tag("table", name, tag("thead", head), tag("tbody", *rows), class_="methods-table")
 
 
@@ -204,14 +204,14 @@ def _chart(explorer: Explorer) -> Chart:
     methods = tuple(Standing(name=METHODS[name].title, status="proven") for name in explorer.errors)
     constant = explorer.constant(len(explorer.epsilons) - 1)
     return Chart(
-        title="Expected error against budget",
+        title="Guessed error against budget",
         x="epsilon (stronger protection to the left)",
-        y="expected error",
+        y="guessed error",
         series=tuple(
             Series(name=METHODS[name].title, x=explorer.epsilons, y=row) for name, row in explorer.errors.items()
         ),
         caption=Caption(
-            text="What the planner expects of every mechanism, from shape, number of entries, bounds, rank and budget. "
+            text="What the planner guesses of every mechanism, from shape, number of entries, bounds, rank and budget. "
             "The heavy line is what it takes: the best, or the mean where little is to be gained.",
             unit="value",
             epsilon=f"{show_at_least(explorer.epsilons[0])} to {show_at_least(explorer.epsilons[-1])}",
@@ -258,4 +258,4 @@ def _table(explorer: Explorer) -> Markup:
         for k in places
     ]
     columns = ["epsilon", "planner takes", *explorer.errors]
-    return data_table("expected errors at every budget", columns, rows)
+    return data_table("guessed errors at every budget", columns, rows)

@@ -243,7 +243,7 @@ def _share(part: Part) -> float | None:
 
 def _explorer_section(explorer: Explorer | None, guarantee: Guarantee) -> Section:
     lead = (
-        "Move epsilon and see which mechanism the planner would take and what error it expects. Nothing here was "
+        "Move epsilon and see which mechanism the planner would take and what error it guesses. Nothing here was "
         "measured on the data; looking costs no budget."
     )
     if explorer is None:

@@ -29,6 +29,7 @@ from tensorveil.rounds import SharedModel
 from tensorveil.runs.progress import count_progress
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.files.formats import read_array
 
 __all__ = [
     "AuditRun",
@@ -241,10 +242,7 @@ def _audit_own(name: str, run: AuditRun) -> Audit:
 
 
 def _load_array(path: str) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise InputError(f"{path} is not an NPY file of numbers. Write it with numpy.save.") from error
+    return np.array(read_array(Path(path)).values)
 
 
 def _load_function(name: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from tensorveil.release.folder import find_leftovers
 from tensorveil.release.result import Summary, check_result_folder, summarise_fit, write_result
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
+from tensorveil.runs.oddities import find_oddities
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.solvers.task import Progress
 from tensorveil.tensor.stored import StoredTensor, is_store
@@ -51,11 +52,14 @@ class OpenRun:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Completed:
-    """What an open completion left: the folder, and what its summary says; ``leftovers`` are of killed runs."""
+    """What an open completion left: the folder, and what its summary says; ``leftovers`` are of killed runs.
+
+    ``notes`` are what looks like a mistake in the data."""
 
     output: Path
     summary: Summary
     leftovers: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Completed:
@@ -71,7 +75,8 @@ def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Comple
         seconds=time.perf_counter() - started, fill=fill, report=run.report,
     )  # fmt: skip
     write_result(run.output, fitted.model_, tensor, summary, fill=fill, report=run.report, force=run.force)
-    return Completed(output=run.output, summary=summary, leftovers=leftovers)
+    notes = () if isinstance(tensor, StoredTensor) else find_oddities(tensor)
+    return Completed(output=run.output, summary=summary, leftovers=leftovers, notes=notes)
 
 
 def _open_store(run: OpenRun) -> StoredTensor:

@@ -22,6 +22,7 @@ from tensorveil.federated.identity import load_identity, make_identity, public_h
 from tensorveil.federated.server import Incident, Outcome, Settings
 from tensorveil.federated.setup import agree
 from tensorveil.federated.trust import Trust
+from tensorveil.markup import clean
 from tensorveil.privacy import Guarantee, Ledger, NonPrivate, Unit
 from tensorveil.release.folder import write_folder
 from tensorveil.release.release import fill_release, note_release
@@ -357,11 +358,19 @@ def gather_facts(agreement: Agreement, outcome: Outcome, output: Path, log: Path
     )
 
 
+class _Layout(logging.Formatter):
+    """Lines in which names from an agreement or a message do nothing to the terminal that shows them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        return clean(super().format(record))
+
+
 @contextlib.contextmanager
 def keep_log(home: Path) -> Iterator[Path]:
     """Write what happens to the party's log and to stderr; none of it quotes data."""
     path = home / "run.log"
-    layout = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    layout = _Layout("%(asctime)s %(levelname)s %(message)s")
     handlers = (logging.FileHandler(path, encoding="utf-8"), logging.StreamHandler(sys.stderr))
     before = logger.level, logger.propagate
     logger.setLevel(logging.INFO)

@@ -14,7 +14,8 @@ import numpy as np
 from tensorveil.engines.loop import estimate_part
 from tensorveil.errors import InputError
 from tensorveil.runs.costs import PER_ENTRY, Cost, estimate_open
-from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.runs.oddities import find_oddities, suggest_settings
+from tensorveil.runs.reading import Reading, layout_of, read_tensor
 from tensorveil.tensor import ObservedTensor, StoredTensor
 
 __all__ = [
@@ -68,6 +69,7 @@ class TensorFacts:
 class FileFacts:
     """A file, the tensor in it, and the flaws ("duplicates", "missing") that had to be overlooked to read it.
 
+    ``notes`` are what else is worth a look, ``dialect`` how a text table is written, where it is not the plainest way.
     ``costs`` is what a fit of rank 8 takes, roughly, by solver.
     """
 
@@ -75,13 +77,16 @@ class FileFacts:
     file: str
     bytes: int
     flaws: tuple[str, ...]
+    notes: tuple[str, ...]
+    dialect: Mapping[str, str]
     costs: Mapping[str, Cost]
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
         facts = dataclasses.asdict(self.tensor)
         costs = {solver: cost.to_json() for solver, cost in self.costs.items()}
-        return facts | {"file": self.file, "bytes": self.bytes, "flaws": list(self.flaws), "costs": costs}
+        more = {"flaws": list(self.flaws), "notes": list(self.notes), "dialect": dict(self.dialect), "costs": costs}
+        return facts | {"file": self.file, "bytes": self.bytes, **more}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +157,25 @@ def describe_file(reading: Reading) -> FileFacts:
         file=os.fspath(reading.file),
         bytes=Path(reading.file).stat().st_size,
         flaws=flaws,
+        notes=(*find_oddities(tensor), *suggest_settings(tensor)),
+        dialect=_describe_dialect(reading),
         costs={solver: estimate_open(tensor.shape, tensor.n_entries, solver=solver) for solver in PER_ENTRY},
     )
+
+
+def _describe_dialect(reading: Reading) -> dict[str, str]:
+    """Return what is unusual in how a text table is written."""
+    from tensorveil.tensor.files.formats import pick_format
+    from tensorveil.tensor.files.text import default_delimiter, settle_dialect
+
+    path = Path(reading.file)
+    picked = pick_format(path, reading.format)
+    if not picked.is_text:
+        return {}
+    plain = {"delimiter": default_delimiter(picked.name), "decimal": ".", "encoding": "utf-8"}
+    found = settle_dialect(path, plain["delimiter"], layout_of(reading).dialect, header=reading.header)
+    facts = {name: getattr(found, name) for name in plain}
+    return {name: fact for name, fact in facts.items() if fact not in (None, plain[name])}
 
 
 def _read_leniently(reading: Reading) -> tuple[ObservedTensor, tuple[str, ...]]:

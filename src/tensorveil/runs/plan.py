@@ -138,6 +138,27 @@ class Planned:
             auto=AUTO[self.unit.kind],
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the guesses, and what they rest on."""
+        from tensorveil.markup import notebook_card
+
+        facts: list[tuple[str, object]] = [
+            ("unit", self.unit),
+            ("shape", " x ".join(f"{size:,}" for size in self.shape)),
+            ("a constant", f"{self.constant:.3g}"),
+            *((f"epsilon {each.epsilon:g}", each.releases) for each in self.budgets if each.releases),
+        ]
+        if self.answer is not None:
+            facts.append((f"epsilon for an RMSE of {self.rmse:g}", f"{self.answer.epsilon:g}"))
+        facts += [("takes", self.cost), ("rests on", self.assumed)]
+        methods = dict.fromkeys(name for each in self.budgets for name in each.errors)
+        rows = [
+            (name, *(f"{each.errors[name]:.3g}" if name in each.errors else "" for each in self.budgets))
+            for name in methods
+        ]
+        head = ("guessed RMSE", *(f"epsilon {each.epsilon:g}" for each in self.budgets))
+        return notebook_card("Plan", facts, head=head, rows=rows)
+
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
         return {

@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tensorveil import __version__
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.user_level import UserLevelCompletion
-from tensorveil.errors import STANDS, InputError, note_errors
+from tensorveil.errors import STANDS, GuessWarning, InputError, LowerRankWarning, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
 from tensorveil.release.diagnostics import check_diagnostics_folder, fill_diagnostics
@@ -28,7 +28,10 @@ from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_privately
 from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor, is_store
 
-__all__ = ["PrivateRun", "Released", "release_privately"]
+__all__ = ["STEPS", "PrivateRun", "Released", "release_privately"]
+
+# The ledger is charged when fitting begins.
+STEPS: Final = ("reading", "fitting", "writing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +115,15 @@ class Released:
         }
 
 
-def release_privately(run: PrivateRun, *, progress: Callable[[int, int], None] | None = None) -> Released:
+def release_privately(
+    run: PrivateRun,
+    *,
+    tell: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Released:
     """Check, read, fit (which charges the ledger first), release; ``progress`` follows the rounds on a store.
+
+    ``tell`` is called with the step that begins, one of `STEPS`: how far a run has come, and nothing of its data.
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
@@ -121,7 +131,7 @@ def release_privately(run: PrivateRun, *, progress: Callable[[int, int], None] |
 
     Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
     """
-    estimator = run.estimator
+    estimator, step = run.estimator, tell or (lambda _: None)
     unit = Unit.parse(estimator.unit)
     _check_folders(run.output, run.diagnostics)
     filling = None if unit.kind == "slice" else run.filling
@@ -139,24 +149,30 @@ def release_privately(run: PrivateRun, *, progress: Callable[[int, int], None] |
         contextlib.ExitStack() as places,
     ):
         warnings.simplefilter("ignore")
+        for known in (GuessWarning, LowerRankWarning):  # which follow from public facts alone
+            warnings.simplefilter("always", known)
         # Both folders are there, and nobody else's, before anything is charged.
         aside = None
         if run.diagnostics is not None:
             aside = places.enter_context(write_folder(run.diagnostics, private=True))
         with write_folder(run.output) as staging:
+            step("reading")
             stored = _find_store(run)
             if stored is None:
                 tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
                 fill = choose_cells(filling, tensor, private=unit)
+                step("fitting")
                 charged = estimator.fit(tensor).release_id_
             else:
                 assert isinstance(estimator, UserLevelCompletion)
                 fill = None
+                step("fitting")
                 fitted = estimator.fit(
                     stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network,
                     progress=progress,
                 )  # fmt: skip
                 charged = fitted.release_id_
+            step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
         note_release(estimator, run.output)

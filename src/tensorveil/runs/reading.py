@@ -14,8 +14,10 @@ from tensorveil.errors import InputError
 if TYPE_CHECKING:
     from tensorveil.privacy import Unit
     from tensorveil.tensor import Mode, ObservedTensor
+    from tensorveil.tensor.checks import Unlisted
+    from tensorveil.tensor.files.file_format import Layout
 
-__all__ = ["Reading", "read_privately", "read_tables", "read_tensor"]
+__all__ = ["Reading", "layout_of", "read_privately", "read_tables", "read_tensor"]
 
 
 # What becomes of entries that break a rule.
@@ -41,7 +43,11 @@ class Reading:
     header
         Whether the first line of a CSV or TSV file names the columns.
     variable
-        MATLAB: the variable to read.
+        MATLAB: the variable to read; databases: the table.
+    bins
+        Columns of moments, and the bins that they are put into.
+    delimiter, decimal, encoding
+        CSV and TSV: how the file is written, where that is not to be detected.
     shape
         Sizes of the modes, where they are declared rather than read off the data.
     bounds, out_of_bounds, out_of_range, duplicates, missing, unlisted
@@ -57,13 +63,17 @@ class Reading:
     indices: bool = False
     header: bool = True
     variable: str | None = None
+    bins: Mapping[str, Any] | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
     shape: Sequence[int] | None = None
     bounds: tuple[float, float] | None = None
     out_of_bounds: str | None = None
     out_of_range: str | None = None
     duplicates: str | None = None
     missing: str | None = None
-    unlisted: str | None = None
+    unlisted: Unlisted | None = None
 
 
 def read_privately(
@@ -82,22 +92,33 @@ def read_privately(
     return read(
         os.fspath(reading.file), unit=unit, bounds=bounds, shape=reading.shape or shape, labels=reading.labels,
         indices=reading.indices, modes=reading.modes, value=reading.value, format=reading.format,
-        header=reading.header, variable=reading.variable, duplicates=reading.duplicates, group_owners=group_owners,
+        header=reading.header, variable=reading.variable, duplicates=reading.duplicates, unlisted=reading.unlisted,
+        group_owners=group_owners, bins=reading.bins, delimiter=reading.delimiter, decimal=reading.decimal,
+        encoding=reading.encoding,
+    )  # fmt: skip
+
+
+def layout_of(reading: Reading) -> Layout:
+    """Return the layout of an open file."""
+    from tensorveil.tensor.bins import settle_bins
+    from tensorveil.tensor.files.dialect import Dialect
+    from tensorveil.tensor.files.file_format import Layout
+    from tensorveil.tensor.lists import settle_lists
+
+    return Layout(
+        modes=reading.modes, value=reading.value, labels=not reading.indices, index_base=None, header=reading.header,
+        variable=reading.variable, missing_value=math.nan, lists=settle_lists(reading.labels or {}),
+        bins=settle_bins(reading.bins),
+        dialect=Dialect(delimiter=reading.delimiter, decimal=reading.decimal, encoding=reading.encoding),
     )  # fmt: skip
 
 
 def read_tensor(reading: Reading) -> ObservedTensor:
     """Read the tensor."""
-    from tensorveil.tensor.files.file_format import Layout
     from tensorveil.tensor.files.formats import read_layout
-    from tensorveil.tensor.lists import settle_lists
 
-    layout = Layout(
-        modes=reading.modes, value=reading.value, labels=not reading.indices, index_base=None, header=reading.header,
-        variable=reading.variable, missing_value=math.nan, lists=settle_lists(reading.labels or {}),
-    )  # fmt: skip
     options = {name: getattr(reading, name) for name in ("shape", *RULES) if getattr(reading, name) is not None}
-    return read_layout(Path(reading.file), reading.format, layout, options)
+    return read_layout(Path(reading.file), reading.format, layout_of(reading), options)
 
 
 def read_tables(paths: Mapping[Any, str]) -> dict[Any, Any]:

@@ -187,7 +187,7 @@ def _run_here(run: Simulation, agreement: Agreement, folder: Path) -> FederatedR
         "key": load_identity(folder / "server"),
         "ledger": run.ledger,
         "progress": log_rounds(),
-        "settings": Settings(patience=600.0, timeout=600.0),  # ray takes its time to start workers on a busy machine
+        "settings": Settings(patience=600.0, timeout=600.0, stragglers=600.0),  # ray takes its time to start workers
     }
     with release_reserved(run.output, run.ledger) as release, keep_log(folder / "server") as log:
         if run.ray:

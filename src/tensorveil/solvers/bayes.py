@@ -490,6 +490,8 @@ def _solution(state: _State, scaling: Scaling) -> Solution:
     modes = range(len(posterior.shape))
     biases = None
     if state.beta is not None:
-        biases = tuple(posterior.bias[posterior.rows(m)].copy() for m in modes)
-    core = None if state.core is None else state.core.mean.copy()
-    return scaling.undo(tuple(posterior.factor(m).copy() for m in modes), core, biases, state.variance)
+        biases = tuple(posterior.bias[posterior.rows(m)] for m in modes)
+    factors = tuple(posterior.factor(m) for m in modes)
+    if state.core is None:  # scaling copies factors; with many rows there is no room for a copy of the copy
+        return scaling.undo(factors, None, biases, state.variance)
+    return scaling.undo(tuple(f.copy() for f in factors), state.core.mean.copy(), biases, state.variance)

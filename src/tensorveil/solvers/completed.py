@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,14 +24,16 @@ class Completed:
     """Observed entries and a low-rank matrix A B', which the solver replaces; see :func:`open_completed`.
 
     It starts from A = 0 and B = the first columns of the identity: X holds the observed entries and zeros. A wide
-    matrix is transposed, because passes over the entries are fast when the second side is the smaller one.
+    matrix is transposed, because passes over the entries are fast when the second side is the smaller one: sweeps are
+    then those of the transposed matrix. With ``as_given`` it is not.
     """
 
-    def __init__(self, task: Task, values: Array, run: Run) -> None:
-        self._wide = task.shape[0] < task.shape[1]
+    def __init__(self, task: Task, values: Array, run: Run, *, as_given: bool = False) -> None:
+        self._wide = task.shape[0] < task.shape[1] and not as_given
         columns, shape = (task.columns[::-1], task.shape[::-1]) if self._wide else (task.columns, task.shape)
         self._rows = build_rows(columns, values, shape, 0, threads=task.threads)
         self._residual = np.empty_like(self._rows.values)
+        self._multiplier: Array | None = None
         self._run, self._dtype = run, values.dtype
         self._make_room(task.ranks[0])
         np.fill_diagonal(self.b, 1.0)
@@ -68,6 +71,17 @@ class Completed:
         squares = residual_times(self._rows, self._a, self._b, self._residual, self._product, self._run)
         return self._product[:, : self.rank], squares
 
+    def lagged_times_b(self, growth: float) -> tuple[Array, float]:
+        """Compute S and T <- (T + S) / growth; return (S + T) B and the sum of squares of S. X then holds S + T.
+
+        T = Y / mu is the multiplier of alternating directions, Y <- Y + mu S and mu <- growth mu in one.
+        """
+        _, squares = self.residual_times_b()
+        self._multiplier = (self._residual if self._multiplier is None else self._multiplier + self._residual) / growth
+        lagged = replace(self._rows, values=self._rows.values + self._multiplier)
+        residual_times(lagged, self._a, self._b, self._residual, self._product, self._run)
+        return self._product[:, : self.rank], squares
+
     def transposed_times(self, basis: Array, weight: float = 1.0) -> Array:
         """Return X' basis = w S' basis + B (A' basis), which stays valid until the next call."""
         self._basis[:, : self.rank] = basis
@@ -94,7 +108,7 @@ def size_of(error: float, scaling: Scaling) -> float:
 
 
 @contextmanager
-def open_completed(task: Task, values: Array) -> Iterator[Completed]:
+def open_completed(task: Task, values: Array, *, as_given: bool = False) -> Iterator[Completed]:
     """Yield the completed matrix of a task's entries with these (scaled) values; its threads end with the block."""
     with workers(thread_count(task.threads)) as run:
-        yield Completed(task, values, run)
+        yield Completed(task, values, run, as_given=as_given)

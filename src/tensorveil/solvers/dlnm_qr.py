@@ -3,8 +3,11 @@
 Each sweep: one warm step of CSVD-QR on the completed matrix X, X = L D R; columns of D shrunk,
 d <- max(|d| - 1/mu, 0) / |d| d; X becomes L D R where nothing is observed and the observed values elsewhere;
 mu <- rho mu. The paper's eq. 20 leaves out the factor d on its right-hand side; without it the step is not a shrinkage.
-Its multiplier (eq. 22) enters no other equation. Fed back, as alternating directions would have it, it forces the fit
-through noisy values and the iteration diverges; so it is left out here too.
+
+With ``multiplier`` the step is taken of X + Y/mu, as alternating directions have it, and Y <- Y + mu (X - L D R)
+(eq. 22), which is zero where nothing is observed. Both forms end at the same fit where mu grows fast enough, and the
+one with the multiplier is there sooner. Where mu grows slowly it follows the noise in the values, the more so the
+larger the noise: docs/published.md#matrix-perturbation has the figures. So it is not the default.
 """
 
 from __future__ import annotations
@@ -26,24 +29,31 @@ _FIRST, _SETTLED = 0.1, 1e-3
 class DLNMQR:
     """Settings of DLNM_QR: ``penalty`` is the first mu, on values scaled to unit variance, and ``growth`` is rho.
 
-    The paper prints neither. By default the first sweep shrinks columns by a tenth of the longest.
+    The paper prints neither. By default the first sweep shrinks columns by a tenth of the longest. ``multiplier``: with
+    eq. 22. ``as_given``: a wide matrix is not transposed for speed; sweeps of the two differ, their limit does not.
     """
 
     sweeps: int = 400
     tol: float = 1e-5
     penalty: float | None = None
     growth: float = 1.1
+    multiplier: bool = False
+    as_given: bool = False
 
 
 def solve_dlnm_qr(task: Task, settings: DLNMQR, watch: Watch) -> Solution:
     """Fit a matrix by sweeps of CSVD-QR and shrinkage."""
     scaling = standard_scaling(task)
-    with open_completed(task, scaling.apply(task.values, task.dtype)) as matrix:
+    values = scaling.apply(task.values, task.dtype)
+    with open_completed(task, values, as_given=settings.as_given) as matrix:
         product, _ = matrix.residual_times_b()
         threshold = None if settings.penalty is None else 1.0 / settings.penalty
         for _ in range(settings.sweeps):
             longest = _sweep(matrix, product, threshold)
-            product, squares = matrix.residual_times_b()
+            if settings.multiplier:
+                product, squares = matrix.lagged_times_b(settings.growth)
+            else:
+                product, squares = matrix.residual_times_b()
             threshold = (longest * _FIRST if threshold is None else threshold) / settings.growth
             error = task.error(squares, scaling)
             # While shrinkage is still being relaxed, a fit that stands still has not converged.

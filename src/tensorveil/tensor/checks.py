@@ -214,9 +214,9 @@ def check_finite(values: FloatArray) -> None:
     if np.isnan(low):
         raise InputError(
             "values must not contain NaN. Remove missing entries, or pass missing='drop' to leave them out."
-        )
+        ).of("no value")
     if np.isinf(low) or np.isinf(high):
-        raise InputError("values must not contain infinities. Remove or replace those entries.")
+        raise InputError("values must not contain infinities. Remove or replace those entries.").of("infinite")
 
 
 def as_bounds(bounds: Sequence[float] | None) -> tuple[float, float] | None:
@@ -248,4 +248,5 @@ def check_inside(values: FloatArray, bounds: tuple[float, float] | None, remedy:
     """Refuse values outside the bounds."""
     if not lie_inside(values, bounds):
         assert bounds is not None
-        raise InputError(f"values must lie within bounds ({bounds[0]:g}, {bounds[1]:g}). {remedy}")
+        message = f"values must lie within bounds ({bounds[0]:g}, {bounds[1]:g}). {remedy}"
+        raise InputError(message).of("outside", bounds)

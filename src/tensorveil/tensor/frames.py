@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import datetime
+import decimal
 import hashlib
 import json
 import os
@@ -16,6 +18,7 @@ import numpy as np
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
+from tensorveil.tensor.bins import Bins, bin_columns
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.lists import NumberOwners, number_owners
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VALUE = "value"
+CELL = 100  # bytes that a cell takes as an object of Python, besides its text
 METADATA = b"tensorveil"
 
 
@@ -39,6 +43,8 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     """
     import pyarrow as pa
 
+    if is_cursor(frame):
+        return _fetch(frame, lenient=lenient)
     frame = plain_frame(frame)
     if isinstance(frame, pa.Table):
         return frame
@@ -58,6 +64,58 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
             "Convert the mixed column first."
         )
     raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
+
+
+def is_cursor(thing: Any) -> bool:
+    """Tell whether something is a database cursor that holds a result, of ADBC or by Python's DB-API."""
+    return hasattr(thing, "fetchall") and hasattr(thing, "description") and not hasattr(thing, "columns")
+
+
+def _fetch(cursor: Any, *, lenient: bool) -> pa.Table:
+    """Return the rows that a query found."""
+    if cursor.description is None:
+        raise InputError(
+            "frame: the cursor holds no result. Execute a query first, such as SELECT user, film, rating FROM ratings."
+        )
+    if hasattr(cursor, "fetch_arrow_table"):  # ADBC, DuckDB: columns with declared kinds
+        return cursor.fetch_arrow_table()
+    return rows_to_table([column[0] for column in cursor.description], cursor.fetchall(), lenient=lenient)
+
+
+def rows_to_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, lenient: bool) -> pa.Table:
+    """Return rows of Python's objects as a table.
+
+    With ``lenient`` every cell becomes text, so that none of them decides what others are taken for.
+    """
+    import pyarrow as pa
+
+    cells = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    if lenient:
+        return pa.table([pa.array([_cell_text(cell) for cell in column], pa.string()) for column in cells], list(names))
+    columns = []
+    for column in cells:
+        mixed = len({type(cell) for cell in column if cell is not None} - {int, float}) > 1
+        failed = mixed or any(isinstance(cell, int) and abs(cell) > 1 << 62 for cell in column)
+        if not failed:
+            try:
+                columns.append(pa.array(column))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                failed = True  # Arrow's own message quotes the data
+        if failed:
+            columns.append(pa.array([_cell_text(cell) for cell in column], pa.string()))
+    return pa.table(columns, names=list(names))
+
+
+def _cell_text(cell: Any) -> str | None:
+    """Return a cell as text; None for what is no text, number, date or truth value."""
+    if isinstance(cell, bytes):
+        return decode_field(cell)
+    if isinstance(cell, datetime.datetime):
+        cell = cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None)
+        return cell.isoformat(sep=" ")
+    known = isinstance(cell, str | bool | int | float | decimal.Decimal | datetime.date)
+    text = str(cell) if known and not (isinstance(cell, int) and cell.bit_length() > 4096) else None
+    return None if text is None else text.encode(errors="replace").decode()
 
 
 def _without_mixtures(frame: Any) -> Any:
@@ -108,9 +166,12 @@ def choose_columns(
     checks.check_order(len(picked), "modes")
     nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
     if nameless:
+        named = [name for name in picked if name.strip()]
+        example = named if helpful and len(named) > 1 else ["user", "item"]
         raise InputError(
             f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
-            "Name the columns to read, e.g. modes=['user', 'item'] and value='rating', or write the table without it."
+            f"Name the columns to read, e.g. modes={example!r} and value={value if helpful else 'rating'!r}, or write "
+            "the table without it."
         )
     return picked, value
 
@@ -163,13 +224,15 @@ def table_to_tensor(
     lists: Mapping[str, Mode] | None = None,
     owners: str | None = None,
     number: NumberOwners = number_owners,
+    bins: Mapping[str, Bins] | None = None,
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor.
 
     ``sealed`` compares a table with the digest in its description, if there is one. ``lists`` are public lists of
     labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows, and
-    ``number`` numbers them: tables that are blocks of one another must share it.
+    ``number`` numbers them: tables that are blocks of one another must share it. ``bins`` are the modes whose moments
+    are to be binned; a declared range of bins is a public list.
     """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
@@ -182,7 +245,10 @@ def table_to_tensor(
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
-    lists = lists or {}
+    lists = {**(lists or {})}
+    if bins:
+        table, more = bin_columns(table, bins, lenient=not is_open(options))
+        lists |= more
     given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
     if unknown := {*lists} - {*names}:
         raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. Check its spelling.")
@@ -193,6 +259,11 @@ def table_to_tensor(
     if options.get("out_of_range") == "drop":
         lacking = [mode for mode in given if labels and isinstance(mode, str) and mode != owners]
         if lacking:
+            if lacking[0] in (bins or {}):
+                raise InputError(
+                    f"bins of mode {lacking[0]!r} need a declared range, since those that occur tell who is in the "
+                    f"data: bins={{{lacking[0]!r}: ('day', '2024-01-01', '2024-03-31')}}."
+                )
             raise InputError(
                 f"{shown.mode(lacking[0])} needs a public list of its labels, since those that occur tell who is in "
                 "the data: labels={'film': films}. If columns hold 0-based indices instead, add indices=True; if this "
@@ -258,7 +329,7 @@ def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if kinds.is_decimal(column.type):
         return _decimals_to_floats(column)
     if kinds.is_binary(column.type) or kinds.is_large_binary(column.type):  # a field somewhere is no text
-        column = pa.chunked_array([[_decode(field) for field in column.to_pylist()]], pa.large_string())
+        column = pa.chunked_array([[decode_field(field) for field in column.to_pylist()]], pa.large_string())
     if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
         return pa.chunked_array([pa.nulls(len(column), pa.float64())])
     text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
@@ -277,7 +348,7 @@ def _decimals_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string()).cast(pa.float64())
 
 
-def _decode(field: bytes | None) -> str | None:
+def decode_field(field: bytes | None) -> str | None:
     """Return the text of a field, unless it is none."""
     try:
         return None if field is None else field.decode()
@@ -324,7 +395,7 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
     raise InputError(
         f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
-    )
+    ).of("no value")
 
 
 def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
@@ -354,7 +425,7 @@ def _numbers(column: pa.ChunkedArray, where: str) -> Any:
         raise InputError(
             f"{where} must hold numbers to serve as values; got {column.type}. "
             "Name the value column with value=..., or convert it."
-        )
+        ).of("no number")
     array = column.to_numpy()
     return array if array.flags.owndata or column.num_chunks > 1 else array.copy()
 

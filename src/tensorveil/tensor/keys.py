@@ -99,7 +99,7 @@ def merge_duplicates(
         raise InputError(
             "coords must not be duplicated: two entries share their coordinates. Remove one, or pass "
             "duplicates='mean', 'sum', 'first' or 'last' to merge them."
-        )
+        ).of("repeated")
     keys = linear_keys(columns, shape)
     order = np.lexsort(keys[::-1])  # stable: equal coordinates keep their order
     starts = np.flatnonzero(_group_starts([key[order] for key in keys]))

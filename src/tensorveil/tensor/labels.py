@@ -122,7 +122,7 @@ def missing_label(where: str) -> InputError:
     """Return the error for nulls among labels."""
     return InputError(
         f"{where} must not contain missing labels (nulls). Fill them, or pass missing='drop' to leave such rows out."
-    )
+    ).of("no label")
 
 
 def _as_dictionary(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
@@ -146,6 +146,11 @@ def _as_dictionary(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
         or types.is_date(kind)
         or types.is_timestamp(kind)
     ):
+        if types.is_binary(kind):
+            raise InputError(
+                f"{where} must hold text to serve as labels; some of it is none in UTF-8. Say how the file is encoded, "
+                "e.g. encoding='latin-1'."
+            )
         raise InputError(
             f"{where} must hold strings, numbers or dates to serve as labels; got {kind}. "
             "Convert it, or leave it out of modes."

@@ -159,6 +159,7 @@ class ObservedTensor:
         value: str | None = None,
         *,
         labels: bool | Mapping[str, Any] = True,
+        bins: Mapping[str, Any] | None = None,
         **options: Unpack[FrameOptions],
     ) -> ObservedTensor:
         """Return the tensor of a pandas, polars or Arrow table, one entry per row.
@@ -168,8 +169,11 @@ class ObservedTensor:
         sorted and numbered. `labels=False` takes integer columns as 0-based indices instead. A `Mode` in
         `modes` brings its own numbering (without labels: indices), e.g. `modes=train.modes` for a test set.
         `labels={"film": films}` names modes with a public list of their labels: its order numbers them, and rows
-        whose label is not on it are left out.
+        whose label is not on it are left out. `bins={"time": "day"}` puts moments into bins of an "hour", a "day", a
+        "week", a "month" or a number of seconds; with a declared range, ("day", "2024-01-01", "2024-03-31"), its
+        bins are such a list. Cursors of databases (DB-API, ADBC) that hold a result are tables, too.
         """
+        from tensorveil.tensor.bins import settle_bins
         from tensorveil.tensor.frames import as_table, table_to_tensor
         from tensorveil.tensor.lists import settle_lists
 
@@ -181,6 +185,7 @@ class ObservedTensor:
             value,
             labels=others,
             lists=lists,
+            bins=settle_bins(bins),
             **options,
         )
 
@@ -321,24 +326,42 @@ class ObservedTensor:
 
     def __repr__(self) -> str:
         names = ", ".join(mode.name for mode in self._modes)
+        shape = f"({', '.join(self._name_sizes())})"
         return (
-            f"ObservedTensor(shape={self._shape}, n_entries={self.n_entries}, bounds={self._bounds}, "
-            f"modes=[{names}], dtype={self._values.dtype}{', unlisted=zero' if self.unlisted == 'zero' else ''})"
+            f"ObservedTensor(shape={shape}, n_entries={'private' if self._hides else self.n_entries}, "
+            f"bounds={self._bounds}, modes=[{names}], dtype={self._values.dtype}"
+            f"{', unlisted=zero' if self.unlisted == 'zero' else ''})"
         )
 
+    @property
+    def _hides(self) -> bool:
+        """Whether the entries were read so that even their number stays private: for units entry and slice."""
+        return self._origin.duplicates == "keep"
+
+    def _name_sizes(self) -> list[str]:
+        """Return the sizes of the modes, but for one that numbers who occurs: how many do is private."""
+        hidden = self._origin.owners if self._hides else None
+        return ["private" if m == hidden else f"{size}" for m, size in enumerate(self._shape)]
+
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: form and names, and no label, because notebooks are passed on."""
+        """Return what a notebook shows: form and names, and no label, because notebooks are passed on.
+
+        Of entries that were read for units entry and slice it shows what was declared, and nothing that was counted.
+        """
         from tensorveil.markup import notebook_card
 
+        sizes = [size if size == "private" else f"{int(size):,}" for size in self._name_sizes()]
         facts = [
-            ("shape", " x ".join(f"{size:,}" for size in self._shape)),
-            ("entries", f"{self.n_entries:,} ({self.density:.3%} of the cells)"),
+            ("shape", " x ".join(sizes)),
+            ("entries", "private" if self._hides else f"{self.n_entries:,} ({self.density:.3%} of the cells)"),
             ("values", f"{self.value_name}, {self._values.dtype}"),
             ("bounds", "none declared" if self._bounds is None else f"{self._bounds[0]:g} to {self._bounds[1]:g}"),
         ]
+        if not self._hides:
+            facts.append(("for whoever may see the data", "sizes and entries are counted in them, unless declared"))
         rows = [
-            (mode.name, f"{size:,}", "indices" if mode.labels is None else "labels")
-            for mode, size in zip(self._modes, self._shape, strict=True)
+            (mode.name, size, "indices" if mode.labels is None else "labels")
+            for mode, size in zip(self._modes, sizes, strict=True)
         ]
         return notebook_card("ObservedTensor", facts, head=("mode", "size", "numbered by"), rows=rows)
 

@@ -51,8 +51,24 @@ def input_claim(epsilon: float, bounds: tuple[float, float] | None, core: bool) 
     )
 
 
-def gradient_claim(epsilon: float, core: bool) -> Guarantee:
-    """Say what holds for Algorithm 2."""
+def gradient_claim(epsilon: float, core: bool, spread: bool = False) -> Guarantee:
+    """Say what holds for Algorithm 2; with ``spread`` all factors and the core are noisy."""
+    if spread:
+        return _refute(
+            epsilon=epsilon,
+            core=core,
+            mechanism=f"gradient perturbation of all factors ({SOURCE}, Algorithm 2, general form)",
+            proof=f"{PAGE}#gradient-perturbation",
+            composition=(
+                Part(name="all parts", statistic="clipped gradients, noise at every step", event=NonPrivate()),
+            ),
+            claim="Claimed: epsilon-differential privacy, whatever the number of passes (Theorem 2).",
+            truth=(
+                "True: one visit of an entry costs epsilon, in equal parts, in exact arithmetic; a fit visits it once "
+                "per pass, and passes compose, which the proof does not count. So passes times epsilon holds, and "
+                "epsilon itself does not."
+            ),
+        )
     return _refute(
         epsilon=epsilon,
         core=core,
@@ -69,8 +85,23 @@ def gradient_claim(epsilon: float, core: bool) -> Guarantee:
     )
 
 
-def output_claim(epsilon: float, core: bool) -> Guarantee:
-    """Say what holds for Algorithm 3."""
+def output_claim(epsilon: float, core: bool, spread: bool = False) -> Guarantee:
+    """Say what holds for Algorithm 3; with ``spread`` all factors and the core are noisy."""
+    if spread:
+        return _refute(
+            epsilon=epsilon,
+            core=core,
+            mechanism=f"output perturbation of all factors ({SOURCE}, Algorithm 3, budget divided)",
+            proof=f"{PAGE}#output-perturbation",
+            composition=(Part(name="all parts", statistic="rows and core, noise once", event=NonPrivate()),),
+            claim="Claimed: epsilon-differential privacy with sensitivity 2 tau L eta (Theorem 3).",
+            truth=(
+                "True: no finite epsilon is known for a fit of several passes. Every part has noise now, but its "
+                "sensitivity is that of convex, Lipschitz and smooth losses; this loss is neither convex nor "
+                "Lipschitz, and where gradients are longer than L, outputs differ by more. Noise per row is not "
+                "calibrated to the whole factor."
+            ),
+        )
     return _refute(
         epsilon=epsilon,
         core=core,

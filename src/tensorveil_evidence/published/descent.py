@@ -18,6 +18,7 @@ from tensorveil.solvers.watch import Watch
 from tensorveil_evidence.kernels.published import cp_sgd_published, tucker_sgd_published
 
 CORE_REGULARIZATION = 0.0001  # lambda_g of the papers' simulation
+STARTS = ("normal", "uniform")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,7 @@ class DescentSettings:
     learning_rate: float = 0.005
     regularization: float = 0.01
     core_regularization: float = CORE_REGULARIZATION
+    start: str = "normal"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,18 +46,27 @@ class State:
         return Solution(factors=tuple(unpad(self.factors)), core=core, offset=0.0, biases=None)
 
 
-def start(task: Task, rng: np.random.Generator) -> State:
-    """Draw the random factors, and the core, from which the descent starts."""
-    spread = start_spread(task)
-    factors = [spread * rng.standard_normal(shape) for shape in zip(task.shape, task.ranks, strict=True)]
-    core = rng.standard_normal(task.ranks).astype(task.dtype) if task.core else None
-    return State(factors=pad(factors, task.dtype), core=core)
+def start(task: Task, rng: np.random.Generator, law: str = "normal") -> State:
+    """Draw the random factors, and the core, from which the descent starts; the papers do not print their law.
+
+    "normal": factors from N(0, s^2), s such that predictions have variance 1, and a core from N(0, 1); "uniform": all
+    numbers from (0, 1), so that the first predictions are positive, as the scaled values are.
+    """
+    shapes = list(zip(task.shape, task.ranks, strict=True))
+    if law == "uniform":
+        factors = [rng.random(shape) for shape in shapes]
+        core = rng.random(task.ranks) if task.core else None
+    else:
+        spread = start_spread(task)
+        factors = [spread * rng.standard_normal(shape) for shape in shapes]
+        core = rng.standard_normal(task.ranks) if task.core else None
+    return State(factors=pad(factors, task.dtype), core=None if core is None else core.astype(task.dtype))
 
 
 def descend(task: Task, settings: DescentSettings, watch: Watch) -> Solution:
     """Minimise by passes over the entries, each in a new random order."""
     rng = np.random.default_rng(task.seed)
-    state = start(task, rng)
+    state = start(task, rng, settings.start)
     step = 2 * settings.learning_rate
     decay, core_decay = step * settings.regularization, step * settings.core_regularization
     for _ in range(settings.sweeps):

@@ -19,7 +19,7 @@ from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.entries import MemoryEntries
 from tensorveil_evidence.published.claims import explain
-from tensorveil_evidence.published.descent import CORE_REGULARIZATION, DescentSettings, descend
+from tensorveil_evidence.published.descent import CORE_REGULARIZATION, STARTS, DescentSettings, descend
 from tensorveil_evidence.published.refusal import StudyModel, make_study_model, refuse
 
 
@@ -122,6 +122,9 @@ class PublishedDescent(PublishedFit):
         Number of components; for Tucker one number or one per mode.
     passes, learning_rate, regularization, core_regularization
         Of the descent; the last one for Tucker only (default 0.0001).
+    start
+        The law of the first factors and core, which the papers do not print: "normal" (factors such that predictions
+        have variance 1) or "uniform" (numbers from 0 to 1). Much depends on it: docs/studies/wei-readings.md.
     shape
         Shape of the tensor when ``fit`` gets coordinates.
     random_state
@@ -150,6 +153,7 @@ class PublishedDescent(PublishedFit):
     learning_rate: float = 0.005
     regularization: float = 0.01
     core_regularization: float | None = None
+    start: str = "normal"
     shape: Sequence[int] | None = None
     random_state: Any = None
 
@@ -161,6 +165,7 @@ class PublishedDescent(PublishedFit):
 
     def _settings(self) -> DescentSettings:
         rules.choose("model", self.model, ("cp", "tucker"))
+        rules.choose("start", self.start, STARTS)
         core_regularization = CORE_REGULARIZATION
         if self.core_regularization is not None:
             if not self._core():
@@ -173,6 +178,7 @@ class PublishedDescent(PublishedFit):
             learning_rate=rules.number("learning_rate", self.learning_rate, above=0.0, remedy=0.005),
             regularization=rules.number("regularization", self.regularization, at_least=0.0, remedy=0.01),
             core_regularization=core_regularization,
+            start=self.start,
         )
 
     def _solve(self, task: Task, settings: Any, watch: Watch, noise: np.random.Generator) -> Solution:

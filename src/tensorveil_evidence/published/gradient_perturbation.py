@@ -11,12 +11,12 @@ from tensorveil.privacy import Guarantee
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.modes import find_axis
 from tensorveil_evidence.kernels.published_private import sgd_published_private
 from tensorveil_evidence.published.claims import gradient_claim
 from tensorveil_evidence.published.descent import DescentSettings, record_pass, start
 from tensorveil_evidence.published.estimator import PerturbedDescent
 from tensorveil_evidence.published.noise import norm_shaped
+from tensorveil_evidence.published.parts import find_noisy, sizes_of_parts
 
 CHUNK = 1 << 16  # visits whose noise is drawn at once: bounds the memory, whatever the number of entries
 
@@ -35,6 +35,9 @@ class GradientPerturbation(PerturbedDescent):
         m, to whose norm the noisy mode's gradients are clipped; the paper's sensitivity is 2 m.
     noisy_mode
         The mode (position or name) on which all budget is spent; it takes its turn last. Default: the last one.
+    spread
+        Spend the budget in equal parts on all factors and the core instead, each with clipped gradients and noise: the
+        general form, which the paper leaves aside "for the sake of simplicity".
 
     The other parameters and the attributes are those of `InputPerturbation`, without bounds and clamp.
 
@@ -52,24 +55,26 @@ class GradientPerturbation(PerturbedDescent):
 
     clip_constant: float
     noisy_mode: int | str = -1
+    spread: bool = False
 
     def _check_own(self, tensor: ObservedTensor) -> None:
         clip = rules.number("clip_constant", self.clip_constant, above=0.0, remedy=0.01)
-        self._mode = find_axis(tensor.modes, self.noisy_mode)
+        self._mode = find_noisy(tensor.modes, self.noisy_mode, self.spread)
         self.sensitivity_ = 2.0 * clip
 
     def _solve(
         self, task: Task, settings: DescentSettings, watch: Watch, noise: np.random.Generator
     ) -> Solution:  # fmt: skip
         rng = np.random.default_rng(task.seed)
-        state = start(task, rng)
-        scale, rank = self.sensitivity_ / self.epsilon, task.ranks[self._mode]
+        state = start(task, rng, settings.start)
+        sizes = sizes_of_parts(task) if self._mode is None else (task.ranks[self._mode],)
+        scale = self.sensitivity_ * len(sizes) / self.epsilon
         penalties = (settings.learning_rate, settings.regularization, settings.core_regularization)
         for _ in range(settings.sweeps):
             order, total = rng.permutation(len(task.values)), 0.0
             for first in range(0, len(order), CHUNK):
                 visits = order[first : first + CHUNK]
-                draws = norm_shaped(noise, len(visits), rank, scale)
+                draws = np.concatenate([norm_shaped(noise, len(visits), size, scale) for size in sizes], axis=1)
                 data = (task.columns, task.values, visits, state.core, state.factors, draws)
                 total += sgd_published_private(*data, self._mode, self.clip_constant, *penalties)
             if record_pass(total, task, state, watch):
@@ -77,4 +82,4 @@ class GradientPerturbation(PerturbedDescent):
         return state.solution()
 
     def _guarantee(self) -> Guarantee:
-        return gradient_claim(self.epsilon, self._core())
+        return gradient_claim(self.epsilon, self._core(), self.spread)

@@ -35,8 +35,8 @@ class InputPerturbation(PerturbedDescent):
         for which the claim is false.
     clamp
         Clamp the perturbed values to the range before the descent (the paper's option).
-    passes, learning_rate, regularization, core_regularization
-        Of the descent; the last one for Tucker only (default 0.0001).
+    passes, learning_rate, regularization, core_regularization, start
+        Of the descent, as for `PublishedDescent`.
     shape
         Shape of the tensor when ``fit`` gets coordinates.
     random_state

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.completion import settings as rules
+from tensorveil.errors import InputError
 from tensorveil.privacy import Guarantee
 from tensorveil.solvers.catalogue import MATRIX_SOLVERS
 from tensorveil.solvers.task import Solution, Task
@@ -36,8 +37,14 @@ class MatrixPerturbation(Published):
         What the paper calls the sensitivity of a value; its tables have 1.
     solver
         "dlnm_qr" (the paper's), or those it compares with: "sor", "altmin".
+    multiplier
+        For "dlnm_qr": with the multiplier of eq. 22, fed back into the next step as alternating directions have it; the
+        paper computes it and uses it in no other equation. Default: without.
+    growth
+        For "dlnm_qr": rho, by which mu grows in every sweep; not printed. Default: 1.1.
     sweeps
-        Iterations, all of which are made.
+        Iterations, all of which are made. "dlnm_qr" and "altmin" run on the matrix as given, "sor" on the
+        transpose of a wide one.
     shape
         Shape of the matrix when ``fit`` gets coordinates.
     random_state
@@ -70,6 +77,8 @@ class MatrixPerturbation(Published):
     epsilon: float
     sensitivity: float = 1.0
     solver: str = "dlnm_qr"
+    multiplier: bool = False
+    growth: float = 1.1
     sweeps: int = 400
     shape: Sequence[int] | None = None
     random_state: Any = None
@@ -91,7 +100,12 @@ class MatrixPerturbation(Published):
         rules.number("epsilon", self.epsilon, above=0.0, remedy=1.0)
         rules.choose("solver", self.solver, SOLVERS)
         rules.whole_number("sweeps", self.sweeps, 1, 400)
-        return MATRIX_SOLVERS[self.solver][0](sweeps=self.sweeps, tol=-1.0)  # all sweeps are made, as printed
+        if not isinstance(self.multiplier, bool) or (self.multiplier and self.solver != "dlnm_qr"):
+            raise InputError('multiplier must be True or False, and belongs to solver="dlnm_qr". Leave it out.')
+        growth = rules.number("growth", self.growth, at_least=1.0, remedy=1.1)
+        own: dict[str, Any] = {"multiplier": self.multiplier, "growth": growth, "as_given": True}
+        options = own if self.solver == "dlnm_qr" else {}
+        return MATRIX_SOLVERS[self.solver][0](sweeps=self.sweeps, tol=-1.0, **options)  # all sweeps, as printed
 
     def _check_own(self, tensor: ObservedTensor) -> None:
         self.sensitivity_ = rules.number("sensitivity", self.sensitivity, above=0.0, remedy=1.0)

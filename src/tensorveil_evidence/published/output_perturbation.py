@@ -11,11 +11,11 @@ from tensorveil.privacy import Guarantee
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.modes import find_axis
 from tensorveil_evidence.published.claims import output_claim
 from tensorveil_evidence.published.descent import DescentSettings, descend
 from tensorveil_evidence.published.estimator import PerturbedDescent
 from tensorveil_evidence.published.noise import norm_shaped
+from tensorveil_evidence.published.parts import find_noisy, sizes_of_parts
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -29,6 +29,9 @@ class OutputPerturbation(PerturbedDescent):
     noisy_mode
         The mode (position or name) whose rows get noise of density proportional to exp(-epsilon ||n|| / sensitivity).
         Default: the last one.
+    spread
+        Divide the budget among all outputs instead, as section 4.4 of the paper suggests: equal parts for the factors
+        and the core, which gets noise of the same shape as one vector.
 
     The other parameters and the attributes are those of `InputPerturbation`, without bounds and clamp.
 
@@ -46,18 +49,23 @@ class OutputPerturbation(PerturbedDescent):
 
     lipschitz: float
     noisy_mode: int | str = -1
+    spread: bool = False
 
     def _check_own(self, tensor: ObservedTensor) -> None:
         lipschitz = rules.number("lipschitz", self.lipschitz, above=0.0, remedy=1.0)
-        self._mode = find_axis(tensor.modes, self.noisy_mode)
+        self._mode = find_noisy(tensor.modes, self.noisy_mode, self.spread)
         self.sensitivity_ = 2.0 * self.passes * lipschitz * self.learning_rate
 
     def _solve(self, task: Task, settings: DescentSettings, watch: Watch, noise: np.random.Generator) -> Solution:
         solution = descend(task, settings, watch)
-        factors = list(solution.factors)
-        rows, rank = factors[self._mode].shape
-        factors[self._mode] = factors[self._mode] + norm_shaped(noise, rows, rank, self.sensitivity_ / self.epsilon)
-        return replace(solution, factors=tuple(factors))
+        factors, core = list(solution.factors), solution.core
+        modes = range(task.order) if self._mode is None else (self._mode,)
+        scale = self.sensitivity_ / self.epsilon * (1 if self._mode is not None else len(sizes_of_parts(task)))
+        for mode in modes:
+            factors[mode] = factors[mode] + norm_shaped(noise, *factors[mode].shape, scale)
+        if core is not None and self._mode is None:
+            core = core + norm_shaped(noise, 1, core.size, scale).reshape(core.shape)
+        return replace(solution, factors=tuple(factors), core=core)
 
     def _guarantee(self) -> Guarantee:
-        return output_claim(self.epsilon, self._core())
+        return output_claim(self.epsilon, self._core(), self.spread)

@@ -33,7 +33,9 @@ class TLDP(TensorNoise):
     span
         What the paper calls Delta; 256 for bytes there.
     weights
-        None, an array in [0, 1] of the tensor's shape or of its leading modes' (Algorithm 2), or "data": the
+        None, an array in [0, 1] of the tensor's shape, of its first modes' or of its last modes' (Algorithm 2; so a
+        height x width matrix fits images with channels first or last, and a square one means the first modes), or
+        "data": the
         values themselves, scaled to [0, 1] by the bounds, as in the paper's experiment with MNIST.
     others
         As for `TensorNoise`.
@@ -67,13 +69,17 @@ class TLDP(TensorNoise):
 
     def _checked_weights(self, weights: Any) -> Array:
         given = np.asarray(weights, dtype=np.float64)
-        if given.shape != self.shape[: given.ndim]:
+        spare = len(self.shape) - given.ndim
+        first, last = self.shape[: given.ndim], self.shape[spare:] if spare >= 0 else ()
+        if given.shape not in (first, last):
             raise InputError(
-                f"weights must have the shape {self.shape}, or that of its first modes; got {given.shape}."
+                f"weights must have the shape {self.shape}, or that of its first or last modes; got {given.shape}."
             )
         if not np.all((given >= 0) & (given <= 1)):
             raise InputError("weights must lie in [0, 1]. Rescale them.")
-        return np.broadcast_to(given.reshape(given.shape + (1,) * (len(self.shape) - given.ndim)), self.shape)
+        ones = (1,) * spare
+        placed = given.reshape(given.shape + ones if given.shape == first else ones + given.shape)
+        return np.broadcast_to(placed, self.shape)
 
     @property
     def name(self) -> str:

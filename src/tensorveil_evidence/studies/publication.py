@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorveil.tensor.files.atomic import replace_file
 from tensorveil_evidence.studies import drawing, wording
+from tensorveil_evidence.studies.page_text import read_sections
 from tensorveil_evidence.studies.row_tables import Conditions, make_caption, tabulate
 from tensorveil_evidence.studies.study import Results, Study
 from tensorveil_evidence.studies.study_page import StudyFigure, StudyPage, write_study_page
@@ -43,6 +44,7 @@ def describe(study: Study, results: Results, figure: Any) -> StudyPage:
         ),
         tables=tables,
         source=study.source,
+        text=read_sections(study.page(results)),
         notes=(stated.guarantees, f"Written by: tensorveil study {study.name}. {_seeds(results)}"),
     )
 

@@ -14,6 +14,7 @@ from tensorveil_evidence.published import GradientPerturbation, InputPerturbatio
 from tensorveil_evidence.studies.study import NOT_PRIVATE, Row
 
 Kind = Literal["cp", "tucker"]
+SnrDefinition = Literal["variance", "norm"]
 KINDS: tuple[Kind, ...] = ("cp", "tucker")
 TITLES = {"cp": "CP", "tucker": "Tucker"}
 RANK = 3
@@ -72,9 +73,11 @@ def fit_unless_divergent(estimator: Any, tensor: ObservedTensor) -> Any | None:
 class Reference:
     """One problem; every method gives rows of errors against clean held-out values."""
 
-    def __init__(self, kind: Kind, seed: int, *, missing: float = 0.5, panel: str) -> None:
+    def __init__(
+        self, kind: Kind, seed: int, *, missing: float = 0.5, snr: SnrDefinition = "variance", panel: str
+    ) -> None:
         self.kind, self.seed, self.panel = kind, seed, panel
-        self.problem: Problem = paper_problem(kind, missing=missing, random_state=seed)
+        self.problem: Problem = paper_problem(kind, missing=missing, snr_definition=snr, random_state=seed)
         self.truth = self.problem.clean_at(self.problem.held_out.coords)
         # Declared bounds: the range of clean values. The observed ones are noisy and may lie outside: clip them.
         self.clipped = self.problem.train.with_bounds(PUBLISHED_BOUNDS, out_of_bounds="clip")

@@ -48,8 +48,10 @@ class StudyPage:
         Its numbers, in the order in which they are shown.
     source
         The paper's figure or table that was repeated, if one was.
+    text
+        The study's own sections: settings, its tables with the printed values, what agrees and what does not.
     notes
-        Settings, deviations from the source, and other things to know; one paragraph each.
+        Guarantees, seeds, and other things to know; one paragraph each.
     """
 
     title: str
@@ -57,6 +59,7 @@ class StudyPage:
     figure: StudyFigure | None = None
     tables: tuple[TableOf, ...] = ()
     source: str = ""
+    text: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -103,12 +106,13 @@ def make_study_page(study: StudyPage) -> Page:
             "figure-1", study.title, study.figure.image, alt=study.figure.alt, caption=study.figure.caption
         )
         sections.append(Section(name="figure", title="Figure", lead="", blocks=(drawn,)))
+    sections += study.text
     if study.tables:
         tables = tuple(table_figure(f"table-{k + 1}", table) for k, table in enumerate(study.tables))
-        sections.append(Section(name="tables", title="Tables", lead="", blocks=tables))
+        sections.append(Section(name="tables", title="All numbers", lead="", blocks=tables))
     if study.notes:
         notes = tuple(tag("p", note) for note in study.notes)
-        sections.append(Section(name="notes", title="Settings and notes", lead="", blocks=notes))
+        sections.append(Section(name="notes", title="Notes", lead="", blocks=notes))
     return Page(
         kind="Study" if not study.source else f"Study of {study.source}",
         title=study.title,

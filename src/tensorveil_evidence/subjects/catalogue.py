@@ -8,7 +8,7 @@ from tensorveil.audit.subject import Subject, index_subjects
 from tensorveil_evidence.subjects.federated import federated_subjects
 from tensorveil_evidence.subjects.learning import learning_subjects
 from tensorveil_evidence.subjects.local import local_subjects
-from tensorveil_evidence.subjects.methods import method_subjects
+from tensorveil_evidence.subjects.methods import count_subjects, method_subjects
 from tensorveil_evidence.subjects.noise import noise_subjects
 from tensorveil_evidence.subjects.people import people_subjects
 from tensorveil_evidence.subjects.published_completion import published_completion_subjects
@@ -22,6 +22,7 @@ FAMILIES: tuple[Callable[[], Iterable[Subject]], ...] = (
     noise_subjects,
     statistic_subjects,
     method_subjects,
+    count_subjects,
     selection_subjects,
     training_subjects,
     user_subjects,

@@ -8,6 +8,7 @@ drawn is all that would be released: offset, factors, core, biases, errors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,30 @@ def method_subjects() -> Iterator[BlackBox]:
                     samples=2_000,
                     many=_STAGED_RUNS if adapts(method) else method.audit_runs,
                 )
+
+
+def count_subjects() -> Iterator[BlackBox]:
+    """Yield whole runs where cells without an entry are zero, with both kinds of noise."""
+    for claim in (Claim(epsilon=_EPSILON), Claim(mu=_MU)):
+        yield BlackBox(
+            name=f"completion/crosstabs of counts, {'laplace' if claim.mu is None else 'gaussian'}",
+            unit="entry",
+            claim=claim,
+            proven=claim,
+            about="whole runs",
+            neighbours=count_neighbours,
+            mechanism=whole_run("crosstabs", claim, core=False),
+            batched=False,
+            samples=2_000,
+            many=_STAGED_RUNS,
+        )
+
+
+def count_neighbours() -> list[tuple[PrivateEntries, PrivateEntries]]:
+    """Return what `crossed_neighbours` does, for counts between 0 and the upper bound."""
+    ((one, other),) = crossed_neighbours()
+    bounds = (0.0, BOUNDS[1])
+    return [(replace(one, bounds=bounds, zeros=True), replace(other, bounds=bounds, zeros=True))]
 
 
 def adapts(method: Method) -> bool:

@@ -18,7 +18,7 @@ def row(method: str, rmse: Any, epsilon: Any = 1.0, **others: Any) -> dict[str, 
     return found | {"bias": 0.0, "auc": None} | others
 
 
-CONSTANT = row("constant", 1.0, None, shape=[14, 14, 55], entries=7545, mean=0.2, bias=0.01, auc=0.5)
+CONSTANT = row("constant", 1.0, None, shape=[14, 14, 55], entries=20_000, mean=0.2, bias=0.01, auc=0.5)
 
 
 def verdicts(rows: Any, before: Any = ()) -> Any:
@@ -29,24 +29,27 @@ def verdicts(rows: Any, before: Any = ()) -> Any:
 def test_goals_that_are_reached() -> None:
     rows = [CONSTANT]
     for epsilon, error, area in ((0.3, 0.9, 0.6), (1.0, 0.8, 0.7), (3.0, 0.5, 0.9)):
-        rows += [row("auto", error, epsilon, auc=area, bias=0.005), row("margins", error / 1.04, epsilon, auc=area)]
+        told = {"inside": 0.88, "estimate": 1.1 * error}
+        rows.append(row("auto", error, epsilon, auc=area, bias=0.005, **told))
+        rows.append(row("margins", error / 1.04, epsilon, auc=area))
         rows += [row("noisy table", error + 0.1, epsilon)]
     before = [row("auto", 1.0, epsilon) for epsilon in (0.3, 1.0, 3.0)]
-    assert verdicts(rows, before) == dict.fromkeys(range(1, 8), True)
+    assert verdicts(rows, before) == dict.fromkeys(range(1, 10), True)
     assert "0.9000 (tensors: 1)" in real_report.state_goals(rows, before)
 
 
 def test_goals_that_are_missed() -> None:
     rows = [CONSTANT]
     for epsilon, error, area in ((0.3, 0.9, 0.6), (1.0, 0.8, 0.7), (3.0, 1.02, 0.6)):
-        rows += [row("auto", error, epsilon, auc=area, bias=0.007), row("margins", 0.75, epsilon, auc=0.65)]
+        told = {"inside": 0.86, "estimate": 1.3 * error}
+        rows += [row("auto", error, epsilon, auc=area, bias=0.007, **told), row("margins", 0.75, epsilon, auc=0.65)]
         rows += [row("noisy table", 0.85, epsilon)]
     before = [row("auto", 0.9, epsilon) for epsilon in (0.3, 1.0, 3.0)]
-    assert verdicts(rows, before) == dict.fromkeys(range(1, 8), False)
+    assert verdicts(rows, before) == dict.fromkeys(range(1, 10), False)
 
 
 def test_goals_without_figures_are_not_measured() -> None:
-    assert verdicts([CONSTANT, row("auto", None, bias=None, error="broken")]) == dict.fromkeys(range(1, 8), None)
+    assert verdicts([CONSTANT, row("auto", None, bias=None, error="broken")]) == dict.fromkeys(range(1, 10), None)
     assert real_report.state_goals([], []) == "Nothing was measured yet."
 
 
@@ -153,6 +156,28 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     again = [json.loads(line)["method"] for line in path.read_text().splitlines()[len(keys) :]]
     assert again == ["input"] * 8
     assert len(real_report.read_rows(path)) == len(keys)
+
+
+def test_runs_with_a_delta_that_do_not_use_it_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(real, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(real, "measure", lambda key: fake(key) | {"noise": "laplace"})
+    monkeypatch.setattr(real, "choose_noise", lambda key: "gaussian" if key[2] < 1.0 else "laplace")
+    path = tmp_path / "real.jsonl"
+    real.run(list(real.list_runs(["nations"], ["auto"], [0.3, 1.0], [0.0], 1)), path, 1)
+    real.run(list(real.list_runs(["nations"], ["auto"], [0.3, 1.0], [0.0, 1e-6], 1)), path, 1)
+    rows = {(each["delta"], each["epsilon"]): each for each in real_report.read_rows(path) if each["method"] == "auto"}
+    assert [at for at, each in rows.items() if each.get("copied")] == [(1e-6, 1.0)]
+    assert len(rows) == 4
+
+
+def test_a_run_that_is_copied_would_have_given_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = tv.synthetic_cp((12, 11, 10), 2, random_state=0).train
+    problem = Problem(train=truth, held=np.asarray(truth.coords[:50]), truth=np.asarray(truth.values[:50]))
+    monkeypatch.setattr(real, "load_problem", lambda name: problem)
+    keys = [("nations", "margins", 3.0, delta, 0) for delta in (0.0, 1e-6)]
+    assert [real.choose_noise(key) for key in keys] == ["laplace"] * 2
+    pure, twin = (real.measure(key) | {"seconds": 0, "delta": 0} for key in keys)
+    assert pure == twin
 
 
 def test_what_goes_wrong_is_recorded() -> None:

@@ -87,7 +87,7 @@ def test_functions_of_ones_own(own: Any, capsys: pytest.CaptureFixture[str]) -> 
         (["mine.py:half"], "--neighbours: a mechanism of your own needs pairs"),
         (["mine.py:half", "--neighbours", "a.npy", "b.npy"], "Try --epsilon 1, or --mu 1"),
         (["mine.py:half", "--neighbours", "a.npy", "b.npy", "--epsilon", "1", "--mu", "1"], "the claim is needed"),
-        (["mine.py:half", "--neighbours", "a.npy", "mine.py", "--epsilon", "1"], "not an NPY file"),
+        (["mine.py:half", "--neighbours", "a.npy", "mine.py", "--epsilon", "1"], "must end in .npy"),
         (["mine.py:number", "--neighbours", "a.npy", "b.npy", "--epsilon", "1"], "no function"),
         (["yours.py:half", "--neighbours", "a.npy", "b.npy", "--epsilon", "1"], "no file"),
         (["noise/", "--plot", "curve.svg"], "--plot: only a single audit"),

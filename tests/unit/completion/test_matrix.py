@@ -133,6 +133,8 @@ class TestDegenerate:
         ({"solver": "sor", "baseline": "biases"}, r'baseline="biases" has no meaning for solver="sor"'),
         ({"solver": "sor", "penalty": 1.0}, r'penalty has no meaning for solver="sor".*try solver="dlnm_qr"'),
         ({"solver": "dlnm_qr", "penalty": 0.0}, r"penalty must be a finite number above 0"),
+        ({"solver": "dlnm_qr", "multiplier": 1}, r"multiplier must be True or False"),
+        ({"solver": "sor", "multiplier": True}, r'multiplier has no meaning for solver="sor"'),
         ({"solver": "dlnm_qr", "growth": 0.9}, r"growth must be a finite number at least 1"),
         ({"solver": "altmin", "noise_variance": 1.0}, r'noise_variance has no meaning for solver="altmin"'),
         ({"noise_law": "cauchy"}, r'noise_law must be one of "gaussian", "laplace"'),

@@ -1,10 +1,12 @@
 """Flower's processes: channels that are refused, settings that keep it quiet, processes that end with us."""
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,6 +62,7 @@ def test_children_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = f"""
 import sys, time
 from pathlib import Path
+from types import SimpleNamespace
 from tensorveil.federated.flower import processes
 processes._tool = lambda name: name
 server = [sys.executable, "-c", "import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"]
@@ -77,3 +80,47 @@ with processes._run(server, Path({str(tmp_path)!r}), Path({str(tmp_path / "log")
     while listens(f"127.0.0.1:{port}"):
         assert time.monotonic() < deadline, "the child outlived its parent"
         time.sleep(0.05)
+
+
+def test_a_server_waits_until_the_one_before_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server((processes.LOOPBACK, 0)) as other:
+        address = f"{processes.LOOPBACK}:{other.getsockname()[1]}"
+        with pytest.raises(AbandonedError, match="somebody listens"):
+            processes._wait_until_free(address, patience=0.1)
+    processes._wait_until_free(address)
+
+
+def test_a_client_notices_that_its_server_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorveil.federated.flower import client_app
+
+    monkeypatch.setattr(client_app, "LOOK", 0.01)
+    with socket.create_server((processes.LOOPBACK, 0)) as server:
+        presence = client_app._Presence(f"{processes.LOOPBACK}:{server.getsockname()[1]}")
+        with presence:
+            assert not presence.left.wait(0.2)
+            server.close()
+            assert presence.left.wait(30)
+
+
+def test_a_task_that_was_taken_back_is_an_error_and_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower would interrupt the process, which then says that its owner did."""
+    pytest.importorskip("flwr")
+    import httpx
+
+    from tensorveil.federated.flower import runtime
+
+    request = httpx.Request("POST", "http://localhost")
+    refused = httpx.HTTPStatusError("", request=request, response=httpx.Response(401, request=request))
+    assert runtime._retry_for(1.0).should_giveup(refused)
+
+    class Client:
+        def __init__(self, *errors: Exception) -> None:
+            self.errors = list(errors)
+
+        def SendTaskHeartbeat(self, request: Any) -> Any:  # noqa: N802
+            if self.errors:
+                raise self.errors.pop()
+            return SimpleNamespace(success=False)
+
+    client: Any = Client(refused, httpx.ConnectError(""))
+    assert [runtime._beat(client) for _ in range(3)] == [False, False, True]

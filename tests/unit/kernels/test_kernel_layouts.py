@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorveil.kernels import rows as rows_module
 from tensorveil.kernels.padded import pad, unpad
 from tensorveil.kernels.rows import build_all_rows, build_rows
 from tensorveil.kernels.threads import cut_evenly, ranges
@@ -114,3 +115,22 @@ def test_pieces_cover_all_rows_in_order(counts: Any, parts: Any) -> None:
     pointers = np.concatenate([[0], np.cumsum(counts)])
     for pieces in (cut_evenly(pointers, parts), ranges(len(counts), parts)):
         assert [i for a, b in pieces for i in range(a, b)] == list(range(len(counts)))
+
+
+@pytest.mark.parametrize("shape", [(40, 30), (7, 60, 20), (9, 8, 7, 6)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_small_tensors_are_grouped_as_large_ones_are(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], threads: int
+) -> None:
+    # Several entries share a cell, and must keep their order.
+    columns, values = problem(shape, 2_000, seed=len(shape))
+    small = build_all_rows(columns, values, shape, threads=threads)
+    alone = [build_rows(columns, values, shape, mode, threads=threads) for mode in range(len(shape))]
+    monkeypatch.setattr(rows_module, "SMALL", 0)
+    large = build_all_rows(columns, values, shape, threads=threads)
+    others = [build_rows(columns, values, shape, mode, threads=threads) for mode in range(len(shape))]
+    for one, other in zip([*small, *alone], [*large, *others], strict=True):
+        for name in ("pointers", "coords", "values"):
+            found, expected = getattr(one, name), getattr(other, name)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)

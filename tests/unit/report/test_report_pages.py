@@ -273,7 +273,7 @@ def test_the_page_holds_the_explorers_table() -> None:
     assert len(data["epsilons"]) == len(data["chosen"]) == len(data["errors"]["mean"]) > 150
     assert data["shown"][data["at"]] == "2"
     assert data["odds"][data["at"]] == "7.39"  # e^2 = 7.389...: rounded up
-    rows = re.search(r'aria-label="Table: expected errors at every budget".*?</table>', page, re.DOTALL)
+    rows = re.search(r'aria-label="Table: guessed errors at every budget".*?</table>', page, re.DOTALL)
     assert rows is not None
     assert rows[0].count("<tr>") > 40  # the same without a script
 

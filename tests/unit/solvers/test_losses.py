@@ -306,7 +306,7 @@ def test_bounds_and_unlisted_zeros_must_fit_the_loss() -> None:
         tv.CP(1, loss="gamma").fit(tensor.with_unlisted("zero"))
     with pytest.raises(tv.InputError, match=r'bounds must contain 0 with unlisted="zero"'):
         tv.CP(1).fit(tensor.with_bounds((1, 5)).with_unlisted("zero"))
-    with pytest.raises(tv.InputError, match=r'unlisted="zero" is not for private fits'):
+    with pytest.raises(tv.InputError, match=r'unlisted="zero" needs unit="entry"'):
         tv.PrivateCP(1, epsilon=1.0, delta=0.0, unit="value", bounds=(0, 1)).fit(tensor.with_unlisted("zero"))
     with pytest.raises(tv.InputError, match=r'rank="auto" is for squared error of listed entries'):
         tv.LowRankMatrix(loss="bernoulli").fit(tensor)

@@ -50,16 +50,34 @@ def solve(
 
 @pytest.mark.parametrize("shape", [(60, 45), (50, 50), (20, 90)])
 @pytest.mark.parametrize("penalty", [None, 0.02, 0.5, 100.0])
-def test_dlnm_qr_is_the_dense_iteration(shape: tuple[int, ...], penalty: Any) -> None:
+@pytest.mark.parametrize("multiplier", [False, True])
+@pytest.mark.parametrize("as_given", [False, True])
+def test_dlnm_qr_is_the_dense_iteration(shape: tuple[int, ...], penalty: Any, multiplier: bool, as_given: bool) -> None:
     _, Y, mask = planted(shape)
-    settings = DLNMQR(sweeps=15, tol=-1.0, penalty=penalty, growth=1.1)
+    settings = DLNMQR(
+        sweeps=15, tol=-1.0, penalty=penalty, growth=1.1, multiplier=multiplier, as_given=as_given
+    )  # fmt: skip
     got, history = solve(solve_dlnm_qr, settings, Y, mask, 4)
-    # A wide matrix is transposed first.
-    want = dense.dlnm_qr(Y, mask, 4, 15, penalty, 1.1)
-    if shape[0] < shape[1]:
-        want = dense.dlnm_qr(Y.T, mask.T, 4, 15, penalty, 1.1).T
+    want = dense.dlnm_qr(Y, mask, 4, 15, penalty, 1.1, multiplier)
+    if shape[0] < shape[1] and not as_given:  # a wide matrix is transposed first
+        want = dense.dlnm_qr(Y.T, mask.T, 4, 15, penalty, 1.1, multiplier).T
     np.testing.assert_allclose(got, want, atol=1e-10)
     assert history[-1].train_error == pytest.approx(np.sqrt(np.mean((Y - want)[mask] ** 2)), rel=1e-10)
+
+
+def test_both_forms_of_dlnm_qr_end_at_the_same_fit_where_there_is_little_noise() -> None:
+    _, Y, mask = planted((90, 70), share=0.6)
+    plain, lagged = (
+        solve(solve_dlnm_qr, DLNMQR(sweeps=400, tol=-1.0, growth=1.3, multiplier=multiplier), Y, mask, 3)[0]
+        for multiplier in (False, True)
+    )
+    np.testing.assert_allclose(plain, lagged, atol=1e-6)
+
+
+def test_wide_matrices_and_their_transposes_end_at_the_same_fit() -> None:
+    _, Y, mask = planted((60, 100), share=0.6)
+    fits = [solve(solve_dlnm_qr, DLNMQR(sweeps=600, tol=-1.0, as_given=g), Y, mask, 3)[0] for g in (False, True)]
+    np.testing.assert_allclose(fits[0], fits[1], atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(60, 45), (20, 90)])

@@ -222,8 +222,11 @@ def write_parquet(path: Path) -> None:
 FILES = {
     "damaged.parquet": (write_parquet, "readable Parquet"),
     "text.parquet": (lambda path: path.write_text(LABEL), "readable Parquet"),
-    "uneven.csv": (lambda path: path.write_text(f"a,b,value\n{LABEL},x,{VALUE}\n{LABEL},{LABEL}\n"), "well-formed CSV"),
-    "empty.csv": (lambda path: path.write_text(""), "well-formed CSV"),
+    "uneven.csv": (
+        lambda path: path.write_text(f"a,b,value\n{LABEL},x,{VALUE}\n{LABEL},{LABEL}\n"),
+        "Line 3 has 2 fields",
+    ),
+    "empty.csv": (lambda path: path.write_text(""), "the file is empty"),
     "header.csv": (lambda path: path.write_text("a,b,value\n"), "at least one row"),
     "words.csv": (lambda path: path.write_text(f"a,b,value\nx,y,{LABEL}\n"), "column 'value' must hold numbers"),
     "label.csv": (
@@ -236,7 +239,7 @@ FILES = {
     ),
     "cut.csv.gz": (
         lambda path: path.write_bytes(gzip.compress(f"a,b,value\n{LABEL},x,1".encode() * 99)[:40]),
-        "well-formed CSV",
+        "damaged or cut short",
     ),
     "empty.tns": (lambda path: path.write_text("# nothing\n\n"), "at least one entry"),
     "zero.tns": (lambda path: path.write_text(f"0 {INDEX} {VALUE}\n"), "mode 0 must not be negative.*index_base=0"),

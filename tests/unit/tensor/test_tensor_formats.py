@@ -163,7 +163,7 @@ def test_two_formats_cannot_share_an_ending(tmp_path: Path, monkeypatch: pytest.
 
 def test_damaged_tables_are_not_quoted(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\nmallory\n")
-    with pytest.raises(InputError, match=r"x\.csv cannot be read as csv") as caught:
+    with pytest.raises(InputError, match=r"x\.csv must be a well-formed table.*Line 2 has 1 fields") as caught:
         read_table(tmp_path / "x.csv")
     assert "mallory" not in str(caught.value)
     with pytest.raises(InputError, match="uncompressed"):

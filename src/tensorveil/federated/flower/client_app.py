@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from tensorveil.errors import TensorveilError
 from tensorveil.federated import wire
@@ -18,7 +20,7 @@ __all__ = ["work"]
 
 log = logging.getLogger("tensorveil.federated")
 POLL = 0.1  # seconds
-
+LOOK = 0.5  # seconds between two looks whether the server is there
 GONE = 20.0  # seconds without a server after which it counts as having left
 LINGER = 60.0  # seconds that a client stays when nothing is left to be asked, so that its last answer is carried on
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
@@ -39,19 +41,34 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
         Called with the kind of each question that was answered, to show progress.
     """
     require_flower()
+    _await(channel)
+    with _Presence(channel.address) as presence:
+        while not _work_at_a_node(client, channel, presence, logs / "supernode.log", on_answer):
+            log.info("the server was started again; joining it as a new node")
+
+
+def _work_at_a_node(
+    client: Client, channel: Channel, presence: _Presence, path: Path, on_answer: Callable[[str], None] | None
+) -> bool:
+    """Answer what comes by one SuperNode; return True when the run is over, False when another node is needed.
+
+    A SuperLink that was started again does not know the nodes of the one before it, nor do these find out.
+    """
     from tensorveil.federated.flower.runtime import CLIENT_TASK, Place, claim, serve_task
 
-    _await(channel)
-    with super_node(channel, logs / "supernode.log") as node:
+    presence.left.clear()
+    with super_node(channel, path) as node:
         place = Place(address=node.address, certificates=None, secret=node.secret)
         claimer = place.client()
         served = time.monotonic()
         try:
-            while not (_is_over(client, channel) or (client.finished and time.monotonic() - served > LINGER)):
+            while not (client.finished and time.monotonic() - served > LINGER):
+                if presence.left.is_set():
+                    return _is_over(client, channel)
                 if not node.alive:
-                    raise AbandonedError(f"the SuperNode has ended; {logs / 'supernode.log'} may say why.")
+                    raise AbandonedError(f"the SuperNode has ended; {path} may say why.")
                 until = time.monotonic() + 2.0
-                while time.monotonic() < until:
+                while time.monotonic() < until and not presence.left.is_set():
                     token = claim(claimer, CLIENT_TASK)
                     if token is None:
                         time.sleep(POLL)
@@ -60,6 +77,32 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
                         served = time.monotonic()
         finally:
             claimer.close()
+    return True
+
+
+class _Presence:
+    """Looks, also while a question is being answered, whether somebody listens at the server's address."""
+
+    def __init__(self, address: str) -> None:
+        self.left = threading.Event()  # nobody did, twice in a row
+        self._address = address
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        missed = 0
+        while not self._done.wait(LOOK):
+            missed = 0 if listens(self._address) else missed + 1
+            if missed >= 2:
+                self.left.set()
 
 
 def _serve(work: Callable[[], None]) -> None:
@@ -80,17 +123,18 @@ def _await(channel: Channel) -> None:
 
 
 def _is_over(client: Client, channel: Channel) -> bool:
-    """Tell whether the run is over because the server has left. Before the last answer that is an error."""
-    if listens(channel.address):
-        return False
-    if client.finished:
-        return True
+    """Tell whether the run is over because the server has left. Before the last answer that is an error.
+
+    One that was killed may be started again.
+    """
     deadline = time.monotonic() + GONE
-    while time.monotonic() < deadline:
+    while not client.finished and time.monotonic() < deadline:
         if listens(channel.address):
             return False
         time.sleep(0.5)
-    raise AbandonedError("the server left before the run was over.")
+    if not client.finished:
+        raise AbandonedError("the server left before the run was over.")
+    return True
 
 
 def _answer(client: Client, body: bytes, on_answer: Callable[[str], None] | None) -> bytes | None:

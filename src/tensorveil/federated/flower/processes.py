@@ -152,6 +152,7 @@ def environment(home: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def super_link(channel: Channel, log: Path) -> Iterator[Started]:
     """Start a SuperLink, which runs no app itself."""
+    _wait_until_free(channel.address)
     with _scratch() as home:
         command = ["flower-superlink", "--host", channel.host, "--port", channel.port, "--isolation", "process"]
         command += ["--disable-runtime-dependency-installation", *_server_tls(channel)]
@@ -256,6 +257,15 @@ def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path, patienc
             return
         time.sleep(0.1)
     raise AbandonedError(f"a Flower process does not listen; {log} may say why.")
+
+
+def _wait_until_free(address: str, patience: float = 20.0) -> None:
+    """Wait until nobody listens at an address: the process of a run that was just killed may still be ending."""
+    deadline = time.monotonic() + patience
+    while listens(address):
+        if time.monotonic() > deadline:
+            raise AbandonedError(f"somebody listens at {address} already. End that process, or choose another port.")
+        time.sleep(0.2)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -10,15 +10,21 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import httpx
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.common.constant import SubStatus
 from flwr.common.serde import run_from_proto
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullTaskInputRequest,
+    PushTaskOutputRequest,
+    SendTaskHeartbeatRequest,
+)
 from flwr.supercore.constant import TaskType
-from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.heartbeat import HeartbeatSender
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
 from flwr.supercore.interceptors.http import SuperExecAuthHttpInterceptor
 from flwr.supercore.retry import make_simple_http_retry_invoker
@@ -26,6 +32,8 @@ from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
+
+from tensorveil.federated.errors import AbandonedError
 
 __all__ = ["Place", "body_of", "claim", "claim_grid", "message_with", "reply_with", "serve_task"]
 
@@ -67,9 +75,20 @@ class Place:
 
 
 def _retry_for(seconds: float) -> Any:
-    """Return Flower's way of trying again, with an end: by itself it would try for ever, also where nobody is left."""
+    """Return Flower's way of trying again, with an end: by itself it would try for ever, also where nobody is left.
+
+    Where a task was taken back, as from a process that had been asleep, Flower interrupts the process by a signal. Here
+    that is an error of the task, and the next one is claimed.
+    """
     invoker = make_simple_http_retry_invoker()
     invoker.max_time = seconds
+    gives_up = invoker.should_giveup
+
+    def should_give_up(error: Any) -> bool:
+        taken_back = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
+        return taken_back or gives_up is None or bool(gives_up(error))
+
+    invoker.should_giveup = should_give_up
     return invoker
 
 
@@ -77,7 +96,7 @@ def claim(client: RuntimeHttpClient, kind: str) -> str | None:
     """Claim the next task of a kind, and return its token; None if there is no task, or nobody who offers any."""
     try:
         found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[kind]))
-    except httpx.TransportError:
+    except httpx.HTTPError:
         return None
     return str(found.token) if found.HasField("task") and found.token else None
 
@@ -126,7 +145,7 @@ def claim_grid(place: Place, patience: float) -> Iterator[HttpGrid]:
     try:
         while (token := claim(claimer, SERVER_TASK)) is None:
             if time.monotonic() > deadline:
-                raise TimeoutError("the SuperLink offers no task")
+                raise AbandonedError("the SuperLink offers no task; its log may say why. Nothing was charged.")
             time.sleep(POLL)
     finally:
         claimer.close()
@@ -153,10 +172,19 @@ def claim_grid(place: Place, patience: float) -> Iterator[HttpGrid]:
         grid.close()
 
 
+def _beat(client: RuntimeHttpClient) -> bool:
+    """Signal once; return whether it arrived. That a task was taken back shows when its reply is pushed."""
+    try:
+        client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
+    except httpx.HTTPError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def _heartbeat(client: RuntimeHttpClient) -> Iterator[None]:
     """Signal that the task is being worked on."""
-    sender = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    sender = HeartbeatSender(partial(_beat, client))
     sender.start()
     try:
         yield

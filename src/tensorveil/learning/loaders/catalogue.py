@@ -10,6 +10,7 @@ from tensorveil.errors import DataNotFoundError, InputError
 from tensorveil.learning.loaders import cifar10, darknet, digits, imdb, mnist, svhn
 from tensorveil.learning.loaders.parts import Parts
 from tensorveil.tensor.datasets.places import VARIABLE, data_folder
+from tensorveil.tensor.files.formats import guard
 
 __all__ = ["Parts", "load_samples", "samples_home", "samples_present"]
 
@@ -97,7 +98,9 @@ def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:
         raise DataNotFoundError(
             f"data set {name!r} needs {expected} in the data folder. Put it there, and set {VARIABLE} or folder=..."
         )
-    return entry.read(found)
+    return guard(
+        lambda: entry.read(found), lambda why: InputError(f"the files of {name!r} are damaged{why}. Fetch them again.")
+    )
 
 
 def _entry(name: str) -> _Entry:

@@ -11,10 +11,12 @@ import numpy as np
 from tensorveil.errors import DataNotFoundError, MissingDependencyError
 from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
+from tensorveil.tensor.files.archives import open_archive
 
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 RECORD = 1 + 3 * 32 * 32  # a label, then red, green and blue
 BOUNDS = (0.0, 255.0)
+SIZE = (32, 32)
 
 
 def read_binary(folder: Path) -> Parts:
@@ -46,13 +48,16 @@ def read_subset(folder: Path) -> Parts:
     path = folder / "cifar10_jpeg_12000.zip"
     found: dict[str, list[tuple[np.ndarray, int]]] = {"train": [], "test": []}
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_archive(path) as archive:
             for name in sorted(archive.namelist()):
                 place = PurePosixPath(name)
                 if place.suffix != ".jpg" or len(place.parts) < 3:
                     continue
                 part, kind = place.parts[-3:-1]
-                picture = np.asarray(Image.open(io.BytesIO(archive.read(name))).convert("RGB"))
+                opened = Image.open(io.BytesIO(archive.read(name)), formats=["JPEG"])
+                if opened.size != SIZE:
+                    raise damage_error(path)
+                picture = np.asarray(opened.convert("RGB"))
                 found[part].append((np.moveaxis(picture, -1, 0), NAMES.index(kind)))
     except (zipfile.BadZipFile, OSError, KeyError, ValueError):
         raise damage_error(path) from None

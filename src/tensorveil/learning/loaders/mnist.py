@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import DataNotFoundError
 from tensorveil.learning.loaders.parts import Parts, damage_error
 from tensorveil.learning.samples import Samples
+from tensorveil.tensor.files.streams import open_for_reading
 
 BYTES = 8  # the type code of unsigned bytes
 
@@ -36,12 +37,12 @@ def read_idx(path: Path) -> NDArray[Any]:
     if not path.is_file() and not packed.is_file():
         raise DataNotFoundError(f"{path.name} or {packed.name} is expected in {path.parent.name}/. Put it there.")
     try:
-        content = path.read_bytes() if path.is_file() else gzip.decompress(packed.read_bytes())
+        content = open_for_reading(path if path.is_file() else packed).read()
         zero, kind, dimensions = struct.unpack_from(">HBB", content)
         sizes = struct.unpack_from(f">{dimensions}I", content, 4)
     except (OSError, EOFError, zlib.error, struct.error):
         raise damage_error(path) from None
     start = 4 + 4 * dimensions
-    if zero != 0 or kind != BYTES or len(content) != start + int(np.prod(sizes)):
+    if zero != 0 or kind != BYTES or len(content) != start + math.prod(sizes):
         raise damage_error(path)
     return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(sizes)

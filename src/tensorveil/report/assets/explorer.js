@@ -29,7 +29,7 @@
     told("odds").textContent = data.odds[place];
     slider.setAttribute(
       "aria-valuetext",
-      `epsilon ${data.shown[place]}: ${data.titles[method]}, expected error ${shown(error)}`,
+      `epsilon ${data.shown[place]}: ${data.titles[method]}, guessed error ${shown(error)}`,
     );
     rows.forEach((row) => {
       const name = row.dataset.method;

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -23,7 +23,10 @@ from tensorveil.tensor.datasets import (
 )
 from tensorveil.tensor.datasets.entry import DatasetInfo, Entry
 from tensorveil.tensor.datasets.places import Source, data_folder, find, not_found
+from tensorveil.tensor.files.formats import guard
 from tensorveil.tensor.observed import ObservedTensor
+
+Result = TypeVar("Result")
 
 ENTRIES: tuple[Entry, ...] = (
     covid19.ENTRY,
@@ -71,7 +74,7 @@ def load_dataset(name: str, *, folder: str | Path | None = None, **options: Any)
         if option not in known:
             has = f"its options are {', '.join(known)}" if known else "it has no options"
             raise InputError(f"dataset {name!r} has no option {option!r}; {has}.")
-    tensor = entry.load(_source(entry, folder), **options)
+    tensor = _guard(name, lambda: entry.load(_source(entry, folder), **options))
     # Everybody knows who is in a published dataset, and what is missing: its numbering and its positions are public.
     return tensor.with_origin(replace(tensor.origin, numbered=False, listed=False, missing_value=None))
 
@@ -86,7 +89,13 @@ def load_side_data(name: str, *, folder: str | Path | None = None) -> Mapping[st
     if entry.side_data is None:
         names = ", ".join(item.name for item in ENTRIES if item.side_data is not None)
         raise InputError(f"dataset {name!r} has no side data; these have: {names}.")
-    return entry.side_data(_source(entry, folder))
+    side_data = entry.side_data
+    return _guard(name, lambda: side_data(_source(entry, folder)))
+
+
+def _guard(name: str, load: Callable[[], Result]) -> Result:
+    """Load files that are expected to be as they were published, and may be anything."""
+    return guard(load, lambda why: InputError(f"the files of dataset {name!r} are damaged{why}. Fetch them again."))
 
 
 def _entry(name: str) -> Entry:

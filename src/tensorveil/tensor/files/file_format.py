@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.tensor.bins import Bins
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 
@@ -28,6 +30,7 @@ class Layout:
     """What the caller said about a tensor file's layout; the parameters are those of `read`.
 
     ``lists`` are public lists of labels by mode; ``owners`` is the mode whose labels only group rows, in private runs.
+    ``bins`` are the modes whose moments are to be binned. With ``private`` no row may decide how others are read.
     """
 
     modes: Sequence[str | Mode] | None
@@ -39,11 +42,14 @@ class Layout:
     missing_value: float
     lists: Mapping[str, Mode] = field(default_factory=dict)
     owners: str | None = None
+    dialect: Dialect = PLAIN
+    bins: Mapping[str, Bins] = field(default_factory=dict)
+    private: bool = False
 
     @property
     def text(self) -> tuple[str, ...]:
         """The columns whose labels are compared with others by their text, whatever else stands in them."""
-        return (*self.lists, *(() if self.owners is None else (self.owners,)))
+        return (*self.lists, *self.bins, *(() if self.owners is None else (self.owners,)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -126,6 +132,11 @@ class Format:
     def title(self) -> str:
         """What errors call it."""
         return self.name.capitalize() if len(self.name) > 3 else self.name.upper()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its files are lines of fields, which are written in one way or another."""
+        return self.name in ("csv", "tsv")
 
     @property
     def is_table(self) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib
 import pkgutil
+import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -13,9 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
-from tensorveil.errors import InputError, TensorveilError
+from tensorveil.errors import GuessWarning, InputError, TensorveilError
 from tensorveil.memory import file_too_large
+from tensorveil.tensor.bins import settle_bins
 from tensorveil.tensor.files.atomic import replace_file
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.file_format import DenseFile, Format, Layout
 from tensorveil.tensor.lists import NumberOwners, number_owners, settle_lists
 from tensorveil.tensor.modes import Mode
@@ -70,23 +74,41 @@ def _list_endings(some: Iterable[Format]) -> str:
 
 def read_guarded(read: Callable[[], Result], name: str, what: str = "path") -> Result:
     """Read a file; whatever a reader runs into becomes an error of ours, without its text, which may quote the file."""
+    return guard(read, lambda why: _damaged(name, what, why))
+
+
+def guard(read: Callable[[], Result], tell: Callable[[str], InputError]) -> Result:
+    """Read something; what goes wrong becomes the error that is told, given the system's reason for it or nothing."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they may quote the file too
-            return read()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found = read()
+        guesses = [each.message for each in told if issubclass(each.category, GuessWarning)]  # others may quote
     except TensorveilError:
         raise
     except MemoryError:
         problem: InputError = file_too_large()
     except OSError as error:
         why = f" ({error.strerror})" if error.errno in (errno.EIO, errno.EACCES, errno.EPERM) else ""
-        problem = _damaged(name, what, why)
+        problem = tell(why)
     except Exception:
-        problem = _damaged(name, what)
+        problem = tell("")
+    else:
+        for guess in guesses:
+            warnings.warn(guess, stacklevel=_depth())
+        return found
     raise problem
 
 
-def _damaged(name: str, what: str, why: str = "") -> InputError:
+def _depth() -> int:
+    """Return the stack level of whoever called this package."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("tensorveil."):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def _damaged(name: str, what: str, why: str) -> InputError:
     return InputError(
         f"{what} cannot be read as {name}{why}. The file is damaged or cut short, or has another format: name it with "
         "format=..."
@@ -104,10 +126,24 @@ def check_content(path: Path, picked: Format) -> None:
     if picked.magic and not head.startswith(picked.magic):
         raise InputError(f"path must be a readable {picked.title} file; its contents do not begin like one.")
     others = [each.name for each in formats().values() if each.magic and head.startswith(each.magic)]
+    if others == ["npz"] and picked.name != "npz" and not _is_npz(path):
+        raise InputError(
+            f"path is called like a {picked.name} file, but holds a spreadsheet or another archive (zip). Save the "
+            "sheet as CSV, or unpack it."
+        )
     if others and picked.name not in others:
         raise InputError(
             f"path is called like a {picked.name} file, but holds {others[0]}. Rename it, or say format={others[0]!r}."
         )
+
+
+def _is_npz(path: Path) -> bool:
+    """Tell whether an archive holds arrays."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(".npy") for name in archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return True  # a damaged one
 
 
 # Tensors.
@@ -124,6 +160,10 @@ def read(
     header: bool = True,
     variable: str | None = None,
     missing_value: float = np.nan,
+    bins: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
     **options: Unpack[FrameOptions],
 ) -> ObservedTensor:
     """Read a tensor from a CSV, TSV, Parquet, FROSTT .tns, NPZ or MATLAB file, or from a PNG picture.
@@ -150,6 +190,10 @@ def read(
         MATLAB: the variable to read.
     missing_value
         MATLAB: the value that marks missing cells of a dense array.
+    bins
+        Tables: columns of moments to put into bins, as in `ObservedTensor.from_frame`: {"time": "day"}.
+    delimiter, decimal, encoding
+        CSV and TSV: what stands between fields, "." or ",", and the encoding. What is left out is detected.
     options
         `shape`, `bounds`, `duplicates`, `missing`, `out_of_bounds`, `unlisted`, as for `ObservedTensor`.
     """
@@ -164,6 +208,8 @@ def read(
         header=header,
         variable=variable,
         missing_value=missing_value,
+        bins=settle_bins(bins),
+        dialect=Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding),
     )
     if unknown := options.keys() - FrameOptions.__annotations__.keys():
         raise TypeError(f"read() got unexpected options: {', '.join(sorted(unknown))}.")
@@ -175,14 +221,25 @@ def read_layout(file: Path, name: str | None, layout: Layout, options: dict[str,
     picked = pick_format(file, name)
     if not file.is_file():
         raise InputError("path must be an existing file; there is no file of that name. Check the path.")
-    if layout.lists and not picked.is_table:
-        raise InputError(f"labels are for tables; a {picked.title} file holds indices. Leave them out.")
+    _check_layout(picked, layout)
     reader = picked.read
     assert reader is not None  # pick_format takes care of that
     check_content(file, picked)
     unlisted = options.pop("unlisted", None)  # which files of ours know by themselves
     tensor = read_guarded(lambda: reader(file, layout, {**options}), picked.name)
     return tensor if unlisted is None else tensor.with_unlisted(unlisted)
+
+
+def _check_layout(picked: Format, layout: Layout) -> None:
+    """Refuse what was said of a layout that files of a format do not have."""
+    if layout.lists and not picked.is_table:
+        raise InputError(f"labels are for tables; a {picked.title} file holds indices. Leave them out.")
+    if layout.bins and not picked.is_table:
+        raise InputError(f"bins are for tables; a {picked.title} file holds indices. Leave them out.")
+    if layout.dialect != PLAIN and not picked.is_text:
+        raise InputError(
+            f"delimiter, decimal and encoding are for CSV and TSV; this is {picked.title}. Leave them out."
+        )
 
 
 def read_blocks(
@@ -198,8 +255,7 @@ def read_blocks(
     picked = pick_format(file, name)
     if not file.is_file():
         raise InputError("path must be an existing file; there is no file of that name. Check the path.")
-    if layout.lists and not picked.is_table:
-        raise InputError(f"labels are for tables; a {picked.title} file holds indices. Leave them out.")
+    _check_layout(picked, layout)
     check_content(file, picked)
     rules = {**options, "duplicates": "keep"}
     unlisted = rules.pop("unlisted", None)
@@ -207,7 +263,7 @@ def read_blocks(
     def build(table: pa.Table) -> ObservedTensor:
         return table_to_tensor(
             table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0,
-            lists=layout.lists, owners=layout.owners, number=number, **rules,
+            lists=layout.lists, owners=layout.owners, number=number, bins=layout.bins, **rules,
         )  # fmt: skip
 
     if picked.cut is None:

@@ -1,4 +1,4 @@
-"""MATLAB .mat: versions 4 and 5 by `mat_elements`, version 7.3 (HDF5) through h5py.
+"""MATLAB .mat: versions 4 and 5 by `mat_elements`, version 7.3 (HDF5) through h5py in a process of its own.
 
 A variable is either a dense array, or a matrix of columns: 1-based indices, then the value. Our own files
 hold `subs`, `vals` and `size`, the layout of an sptensor.
@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import struct
 import zlib
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError, MissingDependencyError
-from tensorveil.memory import check_file_memory
+from tensorveil.errors import InputError
 from tensorveil.tensor import checks
 from tensorveil.tensor.arrays import dense_to_tensor
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.files.mat_elements import NOT_NUMERIC, Variables, read_mat
+from tensorveil.tensor.files.mat_elements import Variables, read_mat
 from tensorveil.tensor.observed import ObservedTensor
 
 HDF5_MAGIC = b"\x89HDF"
-DENSEST = 1040  # bytes that a stored byte can stand for, as compression has it
 
 
 def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
@@ -95,7 +92,9 @@ def load_variables(path: Path) -> Variables:
         head = file.read(516)
     # Version 7.3 files start with a 512-byte MATLAB banner before the HDF5 mark.
     if head.startswith(HDF5_MAGIC) or head[512:516] == HDF5_MAGIC:
-        return _load_hdf5(path)
+        from tensorveil.tensor.files.hdf5 import read_hdf5
+
+        return read_hdf5(path)
     if not head:
         raise _damaged_file()
     try:
@@ -108,42 +107,6 @@ def load_variables(path: Path) -> Variables:
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all numeric arrays of the file, in MATLAB's axis order."""
     return {name: array for name, array in load_variables(path).items() if array is not None}
-
-
-def _load_hdf5(path: Path) -> Variables:
-    try:
-        import h5py
-    except ImportError:
-        raise MissingDependencyError(
-            'MATLAB 7.3 files need h5py, which is not installed. Run: pip install "tensorveil[matlab]"'
-        ) from None
-    with suppress(OSError, RuntimeError, KeyError), h5py.File(path, "r") as file:
-        found: Variables = {}
-        for key in file:
-            # Links may lead into other files, which were not asked for.
-            if not isinstance(file.get(key, getlink=True), h5py.HardLink):
-                raise InputError("path must hold its data itself; this file links to others. Copy what you need.")
-            item = file[key]
-            if isinstance(item, h5py.Dataset):
-                found[key] = _read_dataset(item)
-        return found
-    raise _damaged_file()
-
-
-def _read_dataset(dataset: Any) -> NDArray[Any] | None:
-    """Read an array that lies in the file itself, as large as it says."""
-    if dataset.external or dataset.is_virtual:
-        raise InputError("path must hold its data itself; this file takes them from others. Copy what you need.")
-    if dataset.shape is None or not _is_numeric(dataset.dtype):
-        return NOT_NUMERIC
-    if dataset.nbytes > DENSEST * max(dataset.id.get_storage_size(), 1):
-        raise _damaged_file()
-    check_file_memory(3 * dataset.nbytes)
-    return np.asarray(dataset).T
-
-
-def _is_numeric(kind: Any) -> bool:
-    return kind.kind in "iufb" and kind.names is None
 
 
 def _damaged_file() -> InputError:

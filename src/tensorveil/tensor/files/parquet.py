@@ -51,6 +51,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         sealed=True,
         lists=layout.lists,
         owners=layout.owners,
+        bins=layout.bins,
         **options,
     )
 
@@ -165,7 +166,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
     """Write labels (or indices) and the value; shape, bounds and label order go into the schema's metadata."""
-    write_table(tensor_to_table(tensor, sealed=True), path)
+    write_table(tensor_to_table(tensor, tensor.value_name, sealed=True), path)
 
 
 def read_table(path: Path, *, text: Collection[str]) -> pa.Table:

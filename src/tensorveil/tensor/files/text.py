@@ -2,102 +2,41 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import re
+import warnings
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorveil.errors import InputError
-from tensorveil.memory import file_too_large, memory_limit
+from tensorveil.errors import GuessWarning, InputError
 from tensorveil.tensor.checks import is_number
+from tensorveil.tensor.files import diagnosis
+from tensorveil.tensor.files.dialect import PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
+from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
+from tensorveil.tensor.frames import decode_field, is_open, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-BLOCK = 1 << 24
+HEAD = 1 << 20
 # Behind blanks and byte order marks too, and in full width; all of them are formulas to some spreadsheet.
 FORMULA = "^[\\s\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]"
-_DAMAGED = (
-    "path must be a well-formed CSV or TSV file with the same number of fields in every line. "
-    "The file is empty or damaged, or has another format: name it with format=..."
-)
-COPIES = 2  # of a text, or of the table that is made of it, at the same time
 LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses lines that do not fit
-
-
-def is_gzip(path: Path) -> bool:
-    """Return whether the file is compressed, by its first bytes rather than by its name."""
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
-class LimitedStream(io.RawIOBase):
-    """What a file holds, uncompressed if it is compressed: no more of it than fits into memory."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        opener: Any = gzip.open if is_gzip(path) else open
-        self._file = opener(path, "rb")
-        self._left = memory_limit() // COPIES
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read the next bytes."""
-        found = int(self._file.readinto(buffer))
-        self._left -= found
-        if self._left < 0:
-            raise file_too_large()
-        return found
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-        super().close()
-
-
-def open_for_reading(path: Path) -> IO[bytes]:
-    """Open a file that may be compressed, whatever it is called."""
-    return io.BufferedReader(LimitedStream(path), BLOCK)
-
-
-def open_for_writing(path: Path, name: str) -> Any:
-    """Open the temporary file, compressed if the final name says so."""
-    if name.lower().endswith(".gz"):
-        return gzip.open(path, "wb", compresslevel=6)
-    return path.open("wb")
-
-
-def cut_lines(file: Any, *, bounded: bool = False) -> Iterator[bytes]:
-    """Yield a file in blocks of whole lines.
-
-    With ``bounded`` no more than a few blocks are in memory: of a line that is longer, and so far too long to be read,
-    the beginning is kept.
-    """
-    rest = b""
-    while chunk := file.read(BLOCK):
-        cut = chunk.rfind(b"\n") + 1
-        if not cut and bounded:
-            cut = chunk[:-1].rfind(b"\r") + 1
-        if cut:
-            yield rest + chunk[:cut]
-            rest = b""
-        rest += chunk[cut:]
-        if bounded and len(rest) > 2 * BLOCK:
-            rest = rest[: 8 * LONGEST_LINE]
-    if rest:
-        yield rest
+# Numbers with decimal commas, and what is a number elsewhere.
+_COMMAS = r"^\s*[+-]?([0-9]+,[0-9]*|,[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_POINTS = r"^\s*[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+_GUESSED = (
+    "the file is no UTF-8 and was read as Windows-1252, of which Latin-1 is a part. If names look wrong, say how it is "
+    "encoded, e.g. encoding='cp1250'; to say that this is right, encoding='cp1252'."
+)
 
 
 def keep_sound_lines(block: bytes, delimiter: str | None = None) -> bytes:
@@ -131,31 +70,33 @@ def _sound_line(delimiter: str) -> bytes:
 
 def _load(
     path: Path,
-    delimiter: str,
+    dialect: Dialect,
     *,
     header: bool,
     text: Collection[str],
     nulls: Sequence[str] | None,
     by_line: bool = False,
+    errors: str = "strict",
 ) -> pa.Table:
-    """Load an Arrow table.
+    """Load an Arrow table that is written in a dialect; without an encoding its bytes are left to Arrow.
 
     ``nulls`` are the fields that count as missing, by default those that Arrow knows. With ``by_line`` every line is
     read by itself: one that is no row of the table is left out, whatever it holds, and changes no other. Only a header
     says how long rows are: without one the first row would decide on all others, so they must be equally long.
     """
-    with open_for_reading(path) as stream:
+    delimiter = dialect.delimiter or ","
+    with open_for_reading(path, dialect.encoding, errors) as stream:
         content: Any = stream
         if by_line:
             lines = b"".join(keep_sound_lines(block, delimiter) for block in cut_lines(stream))
             content = lines + b"\n"  # Arrow refuses an unended header, which would show
-        return _parse(content, delimiter, header=header, text=text, nulls=nulls, by_line=by_line)
+        return _parse(content, dialect, header=header, text=text, nulls=nulls, by_line=by_line)
 
 
 def _parse(
-    content: Any, delimiter: str, *, header: bool, text: Collection[str], nulls: Sequence[str] | None, by_line: bool
+    content: Any, dialect: Dialect, *, header: bool, text: Collection[str], nulls: Sequence[str] | None, by_line: bool
 ) -> pa.Table:
-    """Parse a table that is a stream, or bytes."""
+    """Parse a table that is a stream, or bytes, in UTF-8."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -163,63 +104,179 @@ def _parse(
         pa.BufferReader(content) if isinstance(content, bytes) else content,
         read_options=csv.ReadOptions(autogenerate_column_names=not header),
         parse_options=csv.ParseOptions(
-            delimiter=delimiter, invalid_row_handler=(lambda _: "skip") if by_line and header else None
+            delimiter=dialect.delimiter or ",", invalid_row_handler=(lambda _: "skip") if by_line and header else None
         ),
         convert_options=csv.ConvertOptions(
-            column_types={name: pa.string() for name in text}, null_values=nulls, strings_can_be_null=True
+            column_types={name: pa.string() for name in text},
+            null_values=nulls,
+            strings_can_be_null=True,
+            decimal_point=dialect.decimal or ".",
         ),
     )
     assert table.column_names is not None  # fails here, and not later, where names are no text
     return table
 
 
-def _read_tensor(path: Path, delimiter: str, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
+def _read_tensor(path: Path, default: str, layout: Layout, options: dict[str, Any]) -> ObservedTensor:
     """Read a tensor from a table; an empty field is a null."""
-    import pyarrow as pa
-
-    table = None
-    # Arrow's own message quotes the line at fault.
-    with suppress(pa.ArrowException, OSError, EOFError, UnicodeError):
-        drops = options.get("out_of_range") == "drop"
-        table = _load(path, delimiter, header=layout.header, text=layout.text, nulls=[""], by_line=drops)
-    if table is None:
-        raise InputError(_DAMAGED)
+    by_line = options.get("out_of_range") == "drop"
+    private = layout.private or not is_open(options)
+    if private:
+        dialect, table = _load_privately(path, default, layout, by_line=by_line)
+    else:
+        dialect, table = _load_openly(path, default, layout.dialect, header=layout.header, text=layout.text, nulls=[""])
+    if table.num_columns == 1:
+        raise InputError(diagnosis.ONE_COLUMN)
     if layout.header:
         _check_header(table.column_names, layout)
-    return table_to_tensor(
-        table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0, lists=layout.lists,
-        owners=layout.owners, **options,
-    )  # fmt: skip
+    try:
+        return table_to_tensor(
+            table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0,
+            lists=layout.lists, owners=layout.owners, bins=layout.bins, **options,
+        )  # fmt: skip
+    except InputError as error:
+        if private:
+            raise
+        problem = diagnosis.tell_line(error, path, dialect, layout, table.column_names)
+    raise problem
 
 
-def _cut_table(path: Path, delimiter: str, layout: Layout, options: dict[str, Any]) -> Iterator[pa.Table]:
+def settle_dialect(path: Path, default: str, said: Dialect, *, header: bool = True, private: bool = False) -> Dialect:
+    """Return how a table is written, as far as it was said or its beginning tells."""
+    head = b""
+    with suppress(OSError, EOFError, zlib.error), open_for_reading(path) as stream:
+        head = stream.read(HEAD)
+    if (header or not private) and (other := diagnosis.name_other(head)):
+        raise InputError(other)
+    return detect(head, said, default=default, header=header, private=private)
+
+
+def _settle_privately(path: Path, default: str, layout: Layout) -> Dialect:
+    """Return how a table of private rows is written; no row is looked at."""
+    dialect = settle_dialect(path, default, layout.dialect, header=layout.header, private=True)
+    if not reads_lines_alone(dialect.encoding or "utf-8"):
+        raise InputError(
+            "encoding must read every line by itself in private runs: UTF-8, UTF-16, or one byte per letter. Convert "
+            "the file to UTF-8 first."
+        )
+    if dialect.encoding == "utf-8":  # as it is, so that bytes that are no text concern their own field alone
+        dialect = replace(dialect, encoding=None)
+    return dialect
+
+
+def _load_privately(path: Path, default: str, layout: Layout, *, by_line: bool) -> tuple[Dialect, pa.Table]:
+    """Load a table of private rows: how it is written was said, or is told by the line of names."""
+    import pyarrow as pa
+
+    dialect = _settle_privately(path, default, layout)
+    table = None
+    # Arrow's own message quotes the line at fault.
+    with suppress(pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error):
+        table = _load(
+            path, dialect, header=layout.header, text=layout.text, nulls=[""], by_line=by_line, errors="replace"
+        )
+    if table is None:
+        raise InputError(diagnosis.find_public_cause(path))
+    return dialect, _with_points(table, layout) if dialect.decimal == "," else table
+
+
+def _with_points(table: pa.Table, layout: Layout) -> pa.Table:
+    """Return a table of private rows with decimal commas whose texts are numbers as they are written elsewhere.
+
+    A column of nothing but numbers has been read as such. In others each field is taken by itself: one with a comma is
+    a number; in the column of values one with a point is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, name in enumerate(table.column_names):
+        column = table.column(place)
+        if name in layout.text:
+            continue
+        if pa.types.is_binary(column.type):
+            column = pa.chunked_array([[decode_field(field) for field in column.to_pylist()]], pa.string())
+        if pa.types.is_string(column.type):
+            if name == layout.value:
+                column = pc.if_else(pc.match_substring_regex(column, _POINTS), None, column)
+            commas = pc.match_substring_regex(column, _COMMAS)
+            column = pc.if_else(commas, pc.replace_substring(column, ",", "."), column)
+            table = table.set_column(place, name, column)
+    return table
+
+
+def _load_openly(
+    path: Path, default: str, said: Dialect, *, header: bool, text: Collection[str], nulls: Sequence[str] | None
+) -> tuple[Dialect, pa.Table]:
+    """Load a table of open rows, which may tell how it is written, and where it is damaged."""
+    import pyarrow as pa
+
+    dialect = settle_dialect(path, default, said, header=header)
+    given = dialect.encoding
+    dialect = replace(dialect, encoding=given or "utf-8")
+    no_text = False
+    try:
+        return dialect, _load(path, dialect, header=header, text=text, nulls=nulls)
+    except UnicodeDecodeError:
+        no_text = True
+    except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, AssertionError):
+        pass
+    if no_text and given is None and _is_windows_file(path):
+        dialect = replace(dialect, encoding=WINDOWS)
+        with suppress(pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError):
+            table = _load(path, dialect, header=header, text=text, nulls=nulls)
+            warnings.warn(_GUESSED, GuessWarning, stacklevel=2)
+            return dialect, table
+    raise InputError(diagnosis.find_cause(path, dialect, header=header))
+
+
+def _is_windows_file(path: Path) -> bool:
+    with open_for_reading(path) as stream:
+        return all(is_windows_text(block) for block in iter(lambda: stream.read(BLOCK), b""))
+
+
+def _cut_table(path: Path, default: str, layout: Layout, options: dict[str, Any]) -> Iterator[pa.Table]:
     """Read a table in blocks of whole lines, each under the file's header."""
     import pyarrow as pa
 
     drops = options.get("out_of_range") == "drop"
+    private = layout.private or not is_open(options)
+    if private:
+        dialect = _settle_privately(path, default, layout)
+    else:
+        dialect = settle_dialect(path, default, layout.dialect, header=layout.header)
+        dialect = replace(dialect, encoding=dialect.encoding or "utf-8")
+    delimiter = dialect.delimiter or default
     header, width = b"", 0
-    opener: Any = gzip.open if is_gzip(path) else open
-    with opener(path, "rb") as stream:
-        for raw in cut_lines(stream, bounded=True):
-            lines = (keep_sound_lines(raw, delimiter) if drops else raw).lstrip(b"\r\n")
-            if layout.header and not header:
-                header, lines = _cut_header(lines)
-                if not header:
-                    continue
-                if not lines.strip():
-                    lines = b""
-            table = None
-            with suppress(pa.ArrowException, OSError, EOFError, UnicodeError):
-                table = _parse(header + lines + b"\n", delimiter, header=layout.header, text=layout.text, nulls=[""],
-                               by_line=drops)  # fmt: skip
+    with open_for_reading(path, dialect.encoding, "replace" if private else "strict", limited=False) as stream:
+        blocks = cut_lines(stream, longest=8 * LONGEST_LINE)
+        while True:
+            table, raw = None, None
+            with suppress(pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error):
+                raw = next(blocks, b"")
+            if raw == b"":
+                break
+            if raw is not None:
+                lines = (keep_sound_lines(raw, delimiter) if drops else raw).lstrip(b"\r\n")
+                if layout.header and not header:
+                    header, lines = _cut_header(lines)
+                    if not header:
+                        continue
+                    if not lines.strip():
+                        lines = b""
+                with suppress(pa.ArrowException, OSError, EOFError, UnicodeError):
+                    table = _parse(header + lines + b"\n", dialect, header=layout.header, text=layout.text, nulls=[""],
+                                   by_line=drops)  # fmt: skip
             if table is None or (width and table.num_columns != width):
-                raise InputError(_DAMAGED)
-            if layout.header and not width:
-                _check_header(table.column_names, layout)
+                raise InputError(diagnosis.find_public_cause(path))
+            if not width:
+                if table.num_columns == 1:
+                    raise InputError(diagnosis.ONE_COLUMN)
+                if layout.header:
+                    _check_header(table.column_names, layout)
             width = table.num_columns
-            yield table
+            yield _with_points(table, layout) if private and dialect.decimal == "," else table
     if not width:
-        raise InputError(_DAMAGED)
+        raise InputError(diagnosis.find_public_cause(path))
 
 
 def _cut_header(lines: bytes) -> tuple[bytes, bytes]:
@@ -239,12 +296,25 @@ def _check_header(names: Sequence[str], layout: Layout) -> None:
         )
 
 
+def _read_table(path: Path, default: str, text: Collection[str]) -> pa.Table:
+    """Read a table of cells, or of whatever else is not private."""
+    try:
+        return _load_openly(path, default, PLAIN, header=True, text=text, nulls=None)[1]
+    except InputError as error:
+        problem = InputError(re.sub("^path", path.name, str(error)))
+    raise problem
+
+
 def _write_tensor(tensor: ObservedTensor, path: Path, name: str, delimiter: str) -> None:
     """Write labels (or indices) and the value, with a header line."""
     from pyarrow import csv
 
     with open_for_writing(path, name) as file:
-        csv.write_csv(_without_dictionaries(tensor_to_table(tensor)), file, csv.WriteOptions(delimiter=delimiter))
+        csv.write_csv(
+            _without_dictionaries(tensor_to_table(tensor, tensor.value_name)),
+            file,
+            csv.WriteOptions(delimiter=delimiter),
+        )
 
 
 def _write_table(table: pa.Table, path: Path, delimiter: str) -> None:
@@ -279,16 +349,22 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     return pa.table(plain, names=table.column_names)
 
 
-def _make_format(name: str, delimiter: str) -> Format:
+def default_delimiter(name: str) -> str:
+    """Return what stands between fields in a format of text, by its name."""
+    return {"csv": ",", "tsv": "\t"}[name]
+
+
+def _make_format(name: str) -> Format:
+    delimiter = default_delimiter(name)
     return Format(
         name=name,
         endings=(f".{name}", f".{name}.gz"),
         read=lambda path, layout, options: _read_tensor(path, delimiter, layout, options),
         write=lambda tensor, path, final: _write_tensor(tensor, path, final, delimiter),
         cut=lambda path, layout, options: _cut_table(path, delimiter, layout, options),
-        read_table=lambda path, *, text: _load(path, delimiter, header=True, text=text, nulls=None),
+        read_table=lambda path, *, text: _read_table(path, delimiter, text),
         write_table=lambda table, path: _write_table(table, path, delimiter),
     )
 
 
-FORMATS = (_make_format("csv", ","), _make_format("tsv", "\t"))
+FORMATS = (_make_format("csv"), _make_format("tsv"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tensorveil_evidence.studies import wording
 from tensorveil_evidence.studies.learning.names import AS_PRINTED, BASELINES, GUESS, NOMINAL, OURS, RECORD, SAME, USER
+from tensorveil_evidence.studies.learning.statements import nominal_epsilons
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point, pick
 
@@ -20,13 +21,14 @@ CLEARLY = 0.05  # by which one score must be above another to be called so
 
 def findings(results: Results, points: Sequence[Point], facts: Facts) -> str:
     """Say what agrees with the paper and what does not, in numbers of the results."""
-    lines = [_ordering(points, facts), _reason(results, facts)]
+    epsilons = nominal_epsilons(points)
+    lines = [_ordering(points, epsilons), _reason(results, facts, max(epsilons))]
     for panel in (USER, RECORD) if facts.kind == "III" else (SAME,):
         lines.append(_best(points, panel))
     return "\n".join(lines) + "\n"
 
 
-def _ordering(points: Sequence[Point], facts: Facts) -> str:
+def _ordering(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     """Say where TLDP stands above the plain mechanisms by nominal epsilon, and which of them it does not pass.
 
     Scores below that of a guess are those of networks at random, and none of them is called better than another.
@@ -36,7 +38,7 @@ def _ordering(points: Sequence[Point], facts: Facts) -> str:
     for name in AS_PRINTED:
         above: list[float] = []
         others: dict[str, list[str]] = {}
-        for epsilon in facts.epsilons:
+        for epsilon in epsilons:
             own = _mean(points, NOMINAL, name, epsilon)
             rivals = {other: _mean(points, NOMINAL, other, epsilon) for other in BASELINES}
             if own > max(guess, *rivals.values()) + CLEARLY:
@@ -49,16 +51,15 @@ def _ordering(points: Sequence[Point], facts: Facts) -> str:
         )
     below = f" Below an even guess, {guess:.3f}, scores are not compared." if guess else ""
     gaps = []
-    for epsilon in facts.epsilons:
+    for epsilon in epsilons:
         best = [max(_mean(points, NOMINAL, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
         gaps.append(f"{epsilon:g}: {best[0]:.3f} against {best[1]:.3f}")
     found = "; ".join(gaps)
     return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {found}."
 
 
-def _reason(results: Results, facts: Facts) -> str:
+def _reason(results: Results, facts: Facts, last: float) -> str:
     """Say what the largest nominal epsilon is worth for each method: the order is one of true epsilons."""
-    last = max(facts.epsilons)
     found: dict[str, str] = {}
     for row in results.rows:
         if row.panel == NOMINAL and row.x == last and row.method in (*BASELINES, *AS_PRINTED):

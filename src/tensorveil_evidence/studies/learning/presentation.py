@@ -28,6 +28,7 @@ from tensorveil_evidence.studies.learning.names import (
     USER,
 )
 from tensorveil_evidence.studies.learning.settings import settings_text
+from tensorveil_evidence.studies.learning.statements import tell_statements
 from tensorveil_evidence.studies.study import Results, Stated
 from tensorveil_evidence.studies.summary import pick, summarise
 
@@ -136,6 +137,7 @@ def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
             parts.append(f"### By {panel}\n\n" + wording.curves_table(pick(points, panel=panel)))
     parts.append("## What nominal epsilons are worth\n\n" + _worths(results))
     parts.append("## What agrees with the paper, and what does not\n\n" + findings(results, points, facts))
+    parts.append(tell_statements(points, facts))
     return wording.fill("\n".join(parts))
 
 

@@ -138,6 +138,14 @@ def _findings(points: Sequence[Point]) -> str:
   alike, by the low-rank estimate, the three differ by {alike:.1%} at most at 1000 and 2000 rows.
 - DLNM_QR is {speed[0]:.1f} and {speed[1]:.1f} times as fast as SOR at 1000 and 2000 rows, not 7.6 and 22.8 times; AM
   takes {at("AM", 2000, "CPU seconds"):.1f} s at 2000 rows, not 21,727.
+- "2 O(r^2 (m + n)) against O(r^3 + mnr + mn)": that counts the two QR factorisations and not the two products with the
+  completed matrix before them, which cost O(mnr) for a dense matrix and O(kr) here, k the observed entries. SOR has the
+  same two products and factorisations, so the two cost nearly the same per sweep.
+- "The objective is convex, so a local optimum is global": the L2,1 norm of the *matrix* is convex (eq. 18). The
+  iteration shrinks columns of Z in a factorisation W Z P whose W and P change in every sweep, with a rank that is fixed
+  (a constraint that is not convex), and the printed mu grows until the penalty is gone. So nothing of that kind is
+  known of where it ends: at 200 rows draws end at errors that differ twofold ([with and without the
+  multiplier](guo-multiplier.md)), and a fit whose rank is too large ends elsewhere for a matrix and its transpose.
 - The noise is not Laplace noise and no finite epsilon holds for it. With the noise that the paper claims to add, the
   error at 1000 rows is {at(AS_CLAIMED, 1000):.3f} instead of {at("DLNM_QR", 1000, "low rank"):.3f}.
 - A guarantee for a whole value, whatever it changes to, leaves nothing of such a matrix at epsilon 1: ours is the

@@ -22,6 +22,7 @@ from tensorveil_evidence.studies.reference import (
 )
 from tensorveil_evidence.studies.study import Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil_evidence.studies.summary import Point, mean_at, pick, summarise
+from tensorveil_evidence.studies.wei_statements import tell_statements
 
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
 EXPONENTIAL = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -136,14 +137,17 @@ def page(results: Results) -> str:
         tiny = wording.curves_table(pick(points, panel=exponential(kind)))
         parts.append(f"Gradient perturbation at tiny epsilon, by clipping constant:\n\n{tiny}")
     parts.append("## What agrees with the paper, and what does not\n\n" + _findings(results))
+    parts.append(tell_statements(points, {kind: kind for kind in KINDS}, EPSILONS))
     return "\n".join(parts)
 
 
 SETTINGS_TEXT = f"""## Settings
 
 The paper's: 20 x 20 x 20, rank 3, half of the cells missing, signal-to-noise ratio 1, observed entries split 80/20; CP
-with lambda 0.01, Tucker with 0.001 and 0.0001 for the core, learning rate 0.005, 100 passes. The paper prints neither
-m nor L. Here m = {reference.CLIP:g} and L = {reference.LIPSCHITZ:g}, chosen on four other seeds against clean values,
+with lambda 0.01, Tucker with 0.001 and 0.0001 for the core, learning rate 0.005, 100 passes. The ratio is read as one
+of variances, and the descent starts from normal numbers such that predictions have variance 1 (the core's are standard
+normal): the paper prints neither, and [the other readings](wei-readings.md) differ. Nor does it print m or L. Here
+m = {reference.CLIP:g} and L = {reference.LIPSCHITZ:g}, chosen on four other seeds against clean values,
 L so that the paper's order appears. The text of the paper does not give the range of its axes; epsilon runs from 0.1 to
 10 here. Published input perturbation has declared bounds (0, 1), the range of the clean values, and values outside are
 clipped; our methods have (-0.25, 1.25).
@@ -200,7 +204,8 @@ def _tiny_finding(points: Sequence[Point], kind: str) -> str:
         f"- {reference.TITLES[kind]}, gradient perturbation at tiny epsilon: {'; '.join(words)} (flat: within 10 % of "
         "its value at epsilon 10). "
         "A small m offsets a small epsilon, as the paper says: it shrinks the noise. But it shrinks the steps of that "
-        "factor too, which then hardly leaves its start in 100 passes; and it does nothing about the leak, because "
+        "factor too, which then hardly leaves its start in 100 passes, so that much depends on the start: from numbers "
+        "between 0 and 1 a small m does well ([readings](wei-readings.md)). It does nothing about the leak, because "
         "the other factors are released without noise at any m."
     )
 

@@ -162,6 +162,11 @@ def page(results: Results) -> str:
 on the image; for ours they are those of the worst image. *True epsilon* is computed in exact arithmetic for the noise
 that is really added. Published errors are simulated at an image in the middle of the range, ours at the worst one.
 
+The paper's text of the table can be read in more than one way, and the readings differ. MVG's formula is printed as
+"I I sqrt(I)", read here as I times I; with I_1, the number of rows, for the first I it is 28 times smaller, 1.8 times
+the error of the noise itself. MVG's and IDN's have the range 255 for Delta, the others 256. They have sqrt(2 epsilon)
+below the line in the text and sqrt(2) epsilon in the table, which is what is shown; at epsilon 1 both are one number.
+
 ## Numbers
 
 Nominal epsilon {SHOWN:g}:

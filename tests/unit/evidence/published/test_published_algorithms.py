@@ -1,9 +1,11 @@
 """The three algorithms: their limits, what they add where, what they say, and what they refuse."""
 
 import json
+import math
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,6 +21,8 @@ from tensorveil_evidence.published import (
     PublishedDescent,
     explain,
 )
+from tensorveil_evidence.published.descent import STARTS, start
+from tensorveil_evidence.subjects.published_completion import KnownStart
 
 HUGE = 1e15
 PASSES = 5
@@ -119,6 +123,65 @@ def test_gradient_sensitivity_is_twice_the_clipping_constant(tensor: Any) -> Non
     np.testing.assert_allclose(fit.model_.factors[2], again.model_.factors[2], atol=1e-8)
     loud = make("gradient", epsilon=0.01, clip_constant=0.1).fit(tensor)
     assert np.abs(loud.model_.factors[2] - fit.model_.factors[2]).max() > 0.1
+
+
+@pytest.mark.parametrize("model", ["cp", "tucker"])
+@pytest.mark.parametrize("name", ["gradient", "output"])
+def test_the_budget_spread_over_all_parts(any_tensor: Any, name: str, model: str) -> None:
+    """Every factor and the core get noise; without noise to speak of it is the plain descent all the same."""
+    base = plain(any_tensor, model)
+    unclipped: dict[str, Any] = {"clip_constant": 1e4} if name == "gradient" else {}
+    quiet = make(name, model, epsilon=HUGE, spread=True, **unclipped).fit(any_tensor)
+    np.testing.assert_allclose(quiet.model_.dense(), base.dense(), atol=1e-7)
+    loud = make(name, model, epsilon=0.5, spread=True).fit(any_tensor)
+    for got, want in zip(loud.model_.factors, base.factors, strict=True):
+        assert np.all(np.linalg.norm(got - want, axis=1) > 1e-6)
+    if model == "tucker":
+        assert np.all(np.abs(loud.model_.core - base.core) > 1e-9)
+    assert "general form" in loud.guarantee_.mechanism or "budget divided" in loud.guarantee_.mechanism
+    assert loud.guarantee_.status == "refuted"
+
+
+@pytest.mark.parametrize("model", ["cp", "tucker"])
+def test_a_spread_budget_has_equal_parts(tensor: Any, model: str) -> None:
+    """Noise of one part is that of a fit with all budget on it, at a third (CP) or a quarter (Tucker) of epsilon."""
+    parts = 3 if model == "cp" else 4
+    base = plain(tensor, model)
+    spread = make("output", model, epsilon=1.0, spread=True).fit(tensor).model_
+    alone = make("output", model, epsilon=1.0 / parts, noisy_mode=0).fit(tensor).model_
+    np.testing.assert_allclose(spread.factors[0] - base.factors[0], alone.factors[0] - base.factors[0], atol=1e-12)
+
+
+def test_passes_cost_more_than_the_claim_where_every_part_is_noisy() -> None:
+    """Gradients that always point the same way add up over passes, noise only as their root: epsilon 1 fails."""
+    found: list[list[float]] = []
+    for value in (0.0, 1.0):
+        one = tv.ObservedTensor([[0, 0, 0]], [value], shape=(1, 1, 1))
+        fits = [
+            GradientPerturbation(
+                "cp", 1, epsilon=1.0, clip_constant=0.01, start="uniform", passes=200, regularization=0.0,
+                random_state=KnownStart(np.random.default_rng([int(value), k])), spread=True, verbose=False,
+            ).fit(one)
+            for k in range(250)
+        ]  # fmt: skip
+        found.append([sum(float(f[0, 0]) for f in fit.model_.factors) for fit in fits])
+    cut = 0.5 * (np.median(found[0]) + np.median(found[1]))
+    below, above = (np.sum(np.array(sums) < cut) for sums in found)
+    # 250 draws each: the ratio e of the claim would need at most about 2.8 times as many on one side.
+    assert below > 200
+    assert below > 8 * above
+
+
+def test_the_start_can_be_named_and_is_that_of_the_descent(tensor: Any) -> None:
+    fits = [PublishedDescent("tucker", 2, passes=1, random_state=3, start=law).fit(tensor) for law in STARTS]
+    assert not np.allclose(fits[0].model_.core, fits[1].model_.core)
+    task = SimpleNamespace(shape=(40, 30), ranks=(20, 20), core=True, order=2, dtype=np.dtype(float))
+    for law, low, spread in (("uniform", 0.0, math.sqrt(1 / 12)), ("normal", -math.inf, None)):
+        state = start(cast(Any, task), np.random.default_rng(0), law)
+        assert state.core is not None
+        numbers = state.core.ravel()
+        assert numbers.min() >= low
+        assert numbers.std() == pytest.approx(spread or 1.0, rel=0.1)
 
 
 def test_noise_is_drawn_in_chunks_without_losing_visits(tensor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +292,9 @@ def test_conventions(tensor: Any, name: str) -> None:
         ("gradient", {"noisy_mode": 7}, "mode must be"),
         ("gradient", {"passes": 0}, "passes must be a whole number of at least 1"),
         ("gradient", {"model": "tensor train"}, "model must be one of"),
+        ("gradient", {"start": "zeros"}, 'start must be one of "normal", "uniform"'),
+        ("gradient", {"spread": "yes"}, "spread must be True or False"),
+        ("output", {"spread": True, "noisy_mode": 0}, "noisy_mode has no meaning with spread=True"),
         ("output", {"lipschitz": -1.0}, "lipschitz must be a finite number above 0"),
         ("output", {"noisy_mode": "time"}, "mode must be one of"),
         ("output", {"learning_rate": 0.0}, "learning_rate must be a finite number above 0"),

@@ -40,30 +40,37 @@ def gradient(x: Any, core: Any, rows: Any, mode: Any) -> Any:
 def plain_loop(
     columns: Any, values: Any, order: Any, core: Any, factors: Any, noise: Any, noisy: Any, clip: Any
 ) -> Any:
+    """Follow the lines; ``noisy`` None: every mode and the core, whose noise stands side by side."""
     factors = [f.copy() for f in factors]
     core = None if core is None else core.copy()
     for visit, p in enumerate(order):
         at = columns[:, p]
         rows = [f[i] for f, i in zip(factors, at, strict=True)]  # views: updates show at once
-        for mode in [m for m in range(len(rows)) if m != noisy]:
-            rows[mode][:] = rows[mode] - ETA * gradient(values[p], core, rows, mode)
-        g = gradient(values[p], core, rows, noisy)
-        g = g / max(1, np.linalg.norm(g) / clip)
-        rows[noisy][:] = rows[noisy] - ETA * (g + noise[visit])
+        drawn = noise[visit]
+        for mode in sorted(range(len(rows)), key=lambda m: (m == noisy, m)):
+            g = gradient(values[p], core, rows, mode)
+            if noisy in (None, mode):
+                n, drawn = drawn[: len(g)], drawn[len(g) :]
+                g = g / max(1, np.linalg.norm(g) / clip) + n
+            rows[mode][:] = rows[mode] - ETA * g
         if core is not None:
             outer = rows[0]
             for row in rows[1:]:
                 outer = np.multiply.outer(outer, row)
-            core = core - ETA * (-2 * (values[p] - predict(core, rows)) * outer + 2 * LAM_G * core)
+            g = -2 * (values[p] - predict(core, rows)) * outer + 2 * LAM_G * core
+            if noisy is None:
+                g = g / max(1, np.linalg.norm(g) / clip) + drawn.reshape(core.shape)
+            core = core - ETA * g
     return core, factors
 
 
 @pytest.mark.parametrize("clip", [0.05, 1.0, 1e6])
-@pytest.mark.parametrize(("order", "noisy"), [(2, 1), (3, 2), (3, 0), (4, 1)])
+@pytest.mark.parametrize(("order", "noisy"), [(2, 1), (3, 2), (3, 0), (4, 1), (2, None), (3, None)])
 @pytest.mark.parametrize("with_core", [False, True])
 def test_follows_the_printed_lines(order: int, noisy: Any, with_core: Any, clip: Any) -> None:
     columns, values, visits, core, factors, rng = problem(order, with_core)
-    noise = rng.standard_normal((25, factors[noisy].shape[1]))
+    sizes = [f.shape[1] for f in factors] + ([core.size] if with_core else [])
+    noise = rng.standard_normal((25, sum(sizes) if noisy is None else sizes[noisy]))
     expected_core, expected = plain_loop(columns, values, visits, core, factors, noise, noisy, clip)
     padded = pad(factors)
     sgd_published_private(columns, values, visits, core, padded, noise, noisy, clip, ETA, LAM, LAM_G)

@@ -194,6 +194,29 @@ def test_weights_lower_the_chance_to_keep() -> None:
     assert "read off the values" in explain(tldp(weights="data").guarantee("tensor"))
 
 
+def test_a_weight_matrix_fits_images_with_channels_first_or_last() -> None:
+    weights = np.zeros((32, 32))
+    weights[:, :16] = 1.0
+    for shape, place in (
+        ((3, 32, 32), (None, slice(None), slice(None))),
+        ((32, 32, 3), (slice(None), slice(None), None)),
+    ):
+        mechanism = TLDP(noise="laplace", reading="algorithm", epsilon=1.0, shape=shape, bounds=(0, 1), span=1.0,
+                         weights=weights)  # fmt: skip
+        np.testing.assert_array_equal(mechanism.weights, np.broadcast_to(weights[place], shape))
+        x = np.full(shape, 0.5)
+        kept = np.mean([mechanism.perturb(x, seed) == 0.5 for seed in range(20)], axis=0)
+        heavy = np.broadcast_to(weights[place], shape) == 1.0
+        assert kept[heavy].max() == 0
+        assert kept[~heavy].mean() == pytest.approx(1 / 3, abs=0.03)
+    square = TLDP(noise="laplace", reading="algorithm", epsilon=1.0, shape=(4, 4, 4), bounds=(0, 1), span=1.0,
+                  weights=np.arange(16).reshape(4, 4) / 16)  # fmt: skip
+    assert square.weights[1, 2, 0] == square.weights[1, 2, 3] == 6 / 16
+    with pytest.raises(InputError, match="first or last modes"):
+        TLDP(noise="laplace", reading="algorithm", epsilon=1.0, shape=(3, 4, 5), bounds=(0, 1), span=1.0,
+             weights=np.zeros((3, 5)))  # fmt: skip
+
+
 def test_symmetric_tensors_stay_symmetric() -> None:
     x = mirror(np.random.default_rng(0).uniform(-1, 1, size=(5, 5, 5)))
     for made in (

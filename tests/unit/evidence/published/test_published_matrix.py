@@ -87,10 +87,11 @@ def fit(tensor: Any, solver: str = "dlnm_qr", epsilon: float = 1.0, **options: A
     return MatrixPerturbation(3, epsilon=epsilon, solver=solver, **settings).fit(tensor)
 
 
-@pytest.mark.parametrize("solver", ["dlnm_qr", "sor"])
+@pytest.mark.parametrize("solver", ["dlnm_qr", "dlnm_qr, multiplier", "sor"])
 def test_it_is_the_dense_method_on_perturbed_values(planted: Any, solver: Any) -> None:
     truth, mask, tensor = planted
-    found = fit(tensor, solver, epsilon=2.0, sensitivity=3.0)
+    kind, _, more = solver.partition(", ")
+    found = fit(tensor, kind, epsilon=2.0, sensitivity=3.0, **({"multiplier": True} if more else {}))
     rng = np.random.default_rng(3)
     rng.integers(2**62)
     noise = uniform_times_exponential(np.random.default_rng(int(rng.integers(2**62))), tensor.n_entries, 1.5)
@@ -98,8 +99,8 @@ def test_it_is_the_dense_method_on_perturbed_values(planted: Any, solver: Any) -
     Y = np.zeros(truth.shape)
     Y[mask] = found.perturbed_
     scale = np.sqrt(np.mean(found.perturbed_**2))
-    if solver == "dlnm_qr":
-        want = dense.dlnm_qr(Y / scale, mask, 3, 40, None, 1.1)
+    if kind == "dlnm_qr":
+        want = dense.dlnm_qr(Y / scale, mask, 3, 40, None, 1.1, bool(more))
     else:
         want = dense.sor(Y / scale, mask, 3, 40)
     np.testing.assert_allclose(found.model_.dense(), scale * want, atol=1e-8)
@@ -140,6 +141,7 @@ def test_what_it_says_and_refuses(planted: Any, tmp_path: Path, capsys: pytest.C
         ({"epsilon": 0.0}, "epsilon must be a finite number above 0"),
         ({"sensitivity": 0.0}, "sensitivity must be a finite number above 0"),
         ({"solver": "bayes"}, 'solver must be one of "dlnm_qr", "sor", "altmin"'),
+        ({"solver": "sor", "multiplier": True}, 'multiplier must be True or False, and belongs to solver="dlnm_qr"'),
         ({"sweeps": 0}, "sweeps must be a whole number of at least 1"),
     ],
 )

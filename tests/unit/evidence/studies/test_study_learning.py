@@ -1,6 +1,7 @@
 """The studies of learning, on digits: every type from cell to page, and what noise is worth."""
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def test_figure_and_page_are_made_of_results(made: Any, kind: Any) -> None:
     page = study.page(results)
     assert "our best is at least as good as every published one" in page
     assert "none finite" in page
+    assert "TLDP-G outperforms TLDP-L" in page
+    assert ("LLAGP outperforms" in page) == (kind == "III")
     assert "By nominal epsilon, TLDP-L is more than 0.05 above" in page
     figure = study.draw(results)
     assert len(figure.subfigs[0].axes) == len(presentation.panels_of(facts))
@@ -100,6 +103,8 @@ def test_a_quick_run_is_one_small_cell_with_every_panel() -> None:
     assert {row.x for row in rows if row.panel == names.NOMINAL} == {10.0, 1000.0}
     page = study.page(Results(rows=rows, quick=True))
     assert f"train {QUICK['digits']['train']}" in page
+    assert not re.search(r"\bnan\b|: \.|:\.$", page, re.MULTILINE)
+    assert "10: 0." in page.split("statements, one by one")[1]
 
 
 def point(method: Any, mean: Any, deviation: Any, panel: Any = names.SAME, x: float = 1.0) -> Any:

@@ -1,0 +1,204 @@
+"""Unit "entry", cells without an entry being zero: noisy sums over the cells of few modes, coarse to fine.
+
+Which cells are listed is what is protected, so every cell of a table gets noise. Expected values of all cells follow
+from the noisy tables alone (docs/guarantees.md#counts-of-cells). Which tables are measured, with which part of the
+budget, follows from the declared shape and from the noisy total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+
+import numpy as np
+
+from tensorveil.mechanisms.allocation import Modes
+from tensorveil.mechanisms.count_model import CountModel, CountTable, fit_counts, multiply_ones
+from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
+from tensorveil.mechanisms.data import Array, Form, Outcome
+from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.tallies import number_cells
+from tensorveil.privacy import Part
+from tensorveil.privacy.gate import PrivateEntries
+from tensorveil.solvers.task import Solution
+
+# Shares of the budget: a histogram of the values and their sum, unless all values are 0 or 1; and, of all modes
+# together, at most so much for one-way tables if others are measured after them, and at least so much of each.
+_SIZES, _TOTAL, _MOST_ONES, _LEAST_ONE = 0.05, 0.03, 0.3, 0.02
+# One-way tables are precise enough if noise is this share of a usual sum.
+_PRECISE = 0.1
+# Values are told apart by halves of the largest possible one, so often; fewer than so many standard deviations of noise
+# are none.
+_HALVINGS, _SEEN = 30, 2.0
+# A two-way table is taken to differ from the product of one-way tables by this share of its squares, and by this share
+# of the entries.
+_TWO_WAY, _SPARSE = 0.3, 0.1
+
+
+def private_sizes(values: Array, high: float, spend: Spend) -> tuple[Array, float]:
+    """Return how many values lie up to ``high``, half of it, ... and the variance of the noise on each count.
+
+    One entry is in one bin, so adding or removing it moves one count by one.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
+    """
+    edges = high * 0.5 ** np.arange(_HALVINGS, -1.0, -1.0)
+    bins = np.minimum(np.searchsorted(edges, values), _HALVINGS)
+    noisy = spend.bounded_rows(np.ones((len(bins), 1)), bins, len(edges), longest=1.0)
+    return noisy.values[:, 0], noisy.variance
+
+
+def private_sums(
+    columns: Array, shape: tuple[int, ...], modes: Modes, values: Array, limit: float, spend: Spend
+) -> CountTable:
+    """Return noisy sums of values over the cells of some modes of the declared shape, each cut to a limit and over it.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
+    """
+    sizes, cells = tuple(shape[mode] for mode in modes), number_cells(columns, shape, modes)
+    rows = np.clip(values / limit, 0.0, 1.0).reshape(-1, 1)
+    noisy = spend.bounded_rows(rows, cells, math.prod(sizes), longest=1.0)
+    return CountTable(modes=modes, sums=noisy.values[:, 0].reshape(sizes), noise=noisy.variance)
+
+
+def run_counts(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
+    """Release expected values of all cells, as tables of one mode and of two show them.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
+    """
+    return _Run(data, form, spend).run()
+
+
+class _Run:
+    """The state of one run: what is left of the budget, and what was measured."""
+
+    def __init__(self, data: PrivateEntries, form: Form, spend: Spend) -> None:
+        self.data, self.form, self.shape = data, form, data.shape
+        self.high = data.bounds[1]
+        self.values = np.clip(data.values.reveal(), 0.0, self.high)
+        self.whole, self.rest_of_budget, self.left = spend, spend, 1.0
+        self.parts: list[Part] = []
+        self.notes: list[str] = []
+        self.limit, self.farthest, self.chance = self.high, self.high, 1.0
+
+    def take(self, share: float, name: str, statistic: str) -> Spend:
+        """Take a share of the whole budget from what is left; all of it if less than a thousandth would stay."""
+        left = max(self.left - share, 0.0)
+        if left < 1e-3:
+            part, self.left = self.rest_of_budget, 0.0
+        else:
+            part, self.rest_of_budget = self.rest_of_budget.split(share, left)
+            self.left = left
+        self.parts.append(part.part(name, statistic))
+        return part
+
+    def run(self) -> Outcome:
+        """Measure total and one-way tables, then two-way tables as far as they pay, and fit components."""
+        if self.high != 1.0:
+            self.look()
+        total = self.measure((), _TOTAL)
+        n = max(float(total.sums), 1.0)
+        ones = self.share_ones(n)
+        further = self.share_twos(n, self.left - sum(ones.values()))
+        if not further:
+            scale = self.left / sum(ones.values())
+            ones = {mode: share * scale for mode, share in ones.items()}
+        whole = self.total_values() if self.farthest > self.limit else None
+        given = self.left / (sum(ones.values()) + sum(further.values()))
+        tables = [self.measure((mode,), share * given) for mode, share in ones.items()]
+        tables += [self.measure(modes, share * given) for modes, share in further.items()]
+        base = multiply_ones([total, *tables], len(self.shape), self.chance)
+        self.notes.append(f"spent {sum(ones.values()) * given:.0%} on one-way tables")
+        found = self.fit_twos(tables, base, further, given) if further else base
+        scale = self.limit if whole is None else whole / float(base.weights[0])
+        return Outcome(solution=self.describe(found, scale), parts=tuple(self.parts), notes=tuple(self.notes))
+
+    def fit_twos(
+        self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float], given: float
+    ) -> CountModel:
+        """Fit components to all tables, and note what they are worth."""
+        found = fit_counts(tables, base, min(self.form.ranks), self.chance, self.form.seed)
+        names = "; ".join(f"modes {one} and {other}" for one, other in further)
+        told = "they say no more than one-way tables do" if found is None else "components say more"
+        self.notes.append(f"spent {sum(further.values()) * given:.0%} on two-way tables ({names}): {told}")
+        return base if found is None else found
+
+    def describe(self, found: CountModel, scale: float) -> Solution:
+        """Return components as the factors of a model, of the declared rank."""
+        factors = tuple(
+            np.pad(factor, ((0, 0), (0, rank - factor.shape[1])))
+            for factor, rank in zip(found.factors(scale), self.form.ranks, strict=True)
+        )
+        core = None
+        if self.form.core:
+            core = np.zeros(self.form.ranks)
+            places = np.arange(len(found.weights))
+            core[(places,) * len(self.shape)] = 1.0
+        return Solution(factors=factors, core=core, offset=0.0, biases=None)
+
+    # Statistics
+
+    def measure(self, modes: Modes, share: float) -> CountTable:
+        """Measure a table of some modes; of none, the total."""
+        name = "total" if not modes else "table of modes " + ", ".join(map(str, modes))
+        part = self.take(share, name, "sums of values, each cut to a limit")
+        return private_sums(self.data.columns.reveal(), self.shape, modes, self.values, self.limit, part)
+
+    def look(self) -> None:
+        """Look at the sizes of values: up to which limit they count in tables, and how far they reach."""
+        part = self.take(_SIZES, "sizes", "histogram of the values")
+        counts, noise = private_sizes(self.values, self.high, part)
+        counts = np.where(counts > _SEEN * math.sqrt(noise), counts, 0.0)
+        if not counts.any():
+            return
+        edges = self.high * 0.5 ** np.arange(_HALVINGS, -1.0, -1.0)
+        usual, unit = 0.75 * edges, math.sqrt(self.whole.noise)
+        # The total is cut where its noise outweighs what is cut off.
+        cut = np.array([counts @ np.maximum(usual - edge, 0.0) for edge in edges])
+        self.farthest = float(edges[np.argmin(cut**2 + (edges * unit / _TOTAL) ** 2)])
+        # In tables, the share that is cut is set against the noise on a usual cell of one mode, as a share of its sum.
+        within = np.minimum(usual, edges[:, None])
+        sums, squares = within @ counts, within**2 @ counts
+        per_cell = sums / float(np.median(self.shape))
+        apart = (1.0 - sums / sums[-1]) ** 2 + (edges * unit * len(self.shape) / _MOST_ONES / per_cell) ** 2
+        apart[edges > self.farthest] = np.inf
+        at = int(np.argmin(apart))
+        self.limit = float(edges[at])
+        self.chance = float(squares[at] / (sums[at] * self.limit))
+
+    def total_values(self) -> float:
+        """Measure the sum of all values, less cut than in tables: what is cut there is added to all cells alike."""
+        part = self.take(_TOTAL, "sum of values", "sum of values, each cut to a limit")
+        columns = self.data.columns.reveal()
+        table = private_sums(columns, self.shape, (), self.values, self.farthest, part)
+        return max(float(table.sums) * self.farthest, self.limit)
+
+    # What to measure
+
+    def share_ones(self, n: float) -> dict[int, float]:
+        """Return the shares of one-way tables, the most precise of which is no more precise than it need be."""
+        unit, most = math.sqrt(self.whole.noise), _MOST_ONES / len(self.shape)
+        needed = (unit * size / (_PRECISE * n) for size in self.shape)
+        return {mode: float(np.clip(share, _LEAST_ONE, most)) for mode, share in enumerate(needed)}
+
+    def share_twos(self, n: float, left: float) -> dict[Modes, float]:
+        """Return the shares of those two-way tables whose components may stand out of the noise."""
+        sizes = {
+            modes: math.prod(self.shape[mode] for mode in modes)
+            for modes in combinations(range(len(self.shape)), 2)
+        }  # fmt: skip
+        chosen = {modes: cells for modes, cells in sizes.items() if cells <= MOST_CELLS}
+        while chosen:
+            rows = {modes: sum(self.shape[mode] for mode in modes) for modes in chosen}
+            weights = {modes: each ** (1 / 3) for modes, each in rows.items()}
+            shares = {modes: left * weight / sum(weights.values()) for modes, weight in weights.items()}
+            stands_out = {
+                modes: (_TWO_WAY * n**2 / cells + _SPARSE * n) * shares[modes] ** 2 / (self.whole.noise * rows[modes])
+                for modes, cells in chosen.items()
+            }
+            worst = min(stands_out, key=lambda modes: stands_out[modes])
+            if stands_out[worst] >= 1.0:
+                return shares
+            del chosen[worst]
+        return {}

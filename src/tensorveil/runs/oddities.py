@@ -1,0 +1,73 @@
+"""What looks like a mistake in open data that can be read: row numbers and timestamps taken for modes, and the like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorveil.tensor import Mode, ObservedTensor
+
+__all__ = ["find_oddities", "suggest_settings"]
+
+FEW = 20  # entries, of which nothing can be said
+_SECONDS = (3e8, 5e9)  # 1979 to 2128, as seconds since 1970
+
+
+def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
+    """Return what looks like a mistake, and its remedy. Nothing of this is public.
+
+    >>> rows = ObservedTensor([[n, n % 5] for n in range(40)], np.arange(40.0), modes=("id", "film"))
+    >>> find_oddities(rows)[0].split(":")[0]
+    "mode 'id' has an index of its own for every entry, as numbers of rows have"
+    """
+    if tensor.n_entries < FEW:
+        return ()
+    found = []
+    if _SECONDS[0] < tensor.values.min() and tensor.values.max() < _SECONDS[1]:
+        found.append(
+            "values look like moments, in seconds since 1970: name the columns of the modes and of the value, "
+            "modes=['user', 'film'] and value='rating'."
+        )
+    for mode, size in zip(tensor.modes, tensor.shape, strict=True):
+        others = [other.name for other in tensor.modes if other is not mode]
+        if _holds_moments(mode) and size > max(FEW, tensor.n_entries // 3):
+            found.append(
+                f"mode {mode.name!r} holds moments, nearly each of them an index of its own, so that little can be "
+                f"learnt of any: put them into bins, bins={{{mode.name!r}: 'day'}} (hour, week, month, or a number of "
+                "seconds)."
+            )
+        elif size == tensor.n_entries:
+            remedy = f"leave it out, modes={others!r}" if len(others) > 1 else "name the columns that are modes"
+            found.append(
+                f"mode {mode.name!r} has an index of its own for every entry, as numbers of rows have: nothing can be "
+                f"learnt of it; {remedy}."
+            )
+    return tuple(found)
+
+
+def _holds_moments(mode: Mode) -> bool:
+    labels: Any = mode.labels
+    if labels is None or not len(labels):
+        return False
+    if labels.dtype.kind == "M":
+        return True
+    return labels.dtype.kind in "iu" and bool(_SECONDS[0] < labels.min() and labels.max() < _SECONDS[1])
+
+
+def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
+    """Return settings that suit the values: bounds, or a loss.
+
+    >>> suggest_settings(ObservedTensor([[n, n % 5] for n in range(40)], np.arange(40.0) % 2))[0].split(":")[0]
+    'values are 0 and 1'
+    """
+    values = tensor.values
+    if tensor.n_entries < FEW or tensor.bounds is not None or values.min() < 0 or values.min() > _SECONDS[0]:
+        return ()
+    if np.isin(values, (0, 1)).all():
+        return ("values are 0 and 1: loss='bernoulli' predicts chances, bounds=(0, 1) keeps predictions between them.",)
+    low = "0" if values.min() < 0.25 * values.max() else f"{values.min():g}"
+    bounds = f"bounds=({low}, {values.max():g})"
+    counts = bool((values == np.floor(values)).all() and values.max() > 20)
+    more = "; for counts also loss='poisson'" if counts else ""
+    return (f"values are never negative, but predictions may be: {bounds} keeps them in a range{more}.",)

@@ -1,0 +1,190 @@
+"""Moments in bins of an hour, a day, a week, a month or a number of seconds: a mode of columns of timestamps.
+
+A field becomes a moment by what it holds alone. Where a range is declared its bins are a public list of labels, those
+too in which nothing happened, so that private runs may use them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tensorveil.errors import InputError
+from tensorveil.tensor.modes import Mode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Bins", "bin_columns", "settle_bins"]
+
+_SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
+_NAMED = ("hour", "day", "week", "month")
+_MONDAY = 4 * 86400  # 1970-01-05, from which weeks are counted
+_LAST = 253_402_300_800  # the year 10000
+_MOST = 1_000_000
+_REMEDY = "Try bins={'time': 'day'}, or with a declared range bins={'time': ('day', '2024-01-01', '2024-03-31')}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bins:
+    """How moments are binned: a width, and the declared range, both ends included, if there is one.
+
+    >>> Bins(width="day", start="2024-02-28", end="2024-03-01").labels.astype(str).tolist()
+    ['2024-02-28', '2024-02-29', '2024-03-01']
+    """
+
+    width: str | int
+    start: str | None = None
+    end: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.width not in _NAMED and not (isinstance(self.width, int) and 1 <= self.width <= 100 * 366 * 86400):
+            raise InputError(f"bins must be of an hour, a day, a week, a month or a whole number of seconds. {_REMEDY}")
+        if (self.start is None) != (self.end is None):
+            raise InputError(f"bins: a range has a start and an end. {_REMEDY}")
+        if self.start is not None and len(self._places) > _MOST:
+            raise InputError(f"bins: a range may have {_MOST} bins at most. Choose wider bins or a shorter range.")
+
+    @property
+    def _places(self) -> range:
+        """The numbers of the declared bins."""
+        ends = [to_seconds(self.start), to_seconds(self.end)]
+        if any(math.isnan(each) for each in ends) or ends[0] > ends[1]:
+            raise InputError(f"bins: a range is two moments, the earlier one first. {_REMEDY}")
+        first, last = self.number(np.array(ends)).tolist()
+        return range(int(first), int(last) + 1)
+
+    @property
+    def labels(self) -> NDArray[Any] | None:
+        """The bins of the declared range, each by its first moment; None if no range was declared."""
+        return None if self.start is None else self.begin(np.array(self._places))
+
+    def number(self, seconds: NDArray[Any]) -> NDArray[Any]:
+        """Return the number of the bin of every moment; moments are seconds since 1970, in UTC."""
+        if self.width == "month":
+            months = np.floor(seconds).astype("datetime64[s]").astype("datetime64[M]")
+            return months.astype(np.int64)  # type: ignore[no-any-return]
+        if isinstance(self.width, str):
+            offset = _MONDAY if self.width == "week" else 0
+            return np.floor((seconds - offset) / _SECONDS[self.width]).astype(np.int64)
+        return np.floor(seconds / self.width).astype(np.int64)
+
+    def begin(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return the first moment of every bin: a date where bins are days or longer, else a second."""
+        if self.width == "month":
+            return numbers.astype("datetime64[M]").astype("datetime64[D]")
+        if isinstance(self.width, str):
+            seconds = numbers * _SECONDS[self.width] + (_MONDAY if self.width == "week" else 0)
+            return seconds.astype("datetime64[s]").astype("datetime64[s]" if self.width == "hour" else "datetime64[D]")
+        return (numbers * self.width).astype("datetime64[s]")
+
+
+def settle_bins(bins: Mapping[str, Any] | None) -> dict[str, Bins]:
+    """Return the bins of every mode that is to have some: a width, or (width, start, end).
+
+    >>> settle_bins({"time": ("week", "2024-01-01", "2024-02-01")})["time"].width
+    'week'
+    """
+    if bins is None:
+        return {}
+    if not isinstance(bins, Mapping):
+        raise InputError(f"bins must be a mapping from modes to widths. {_REMEDY}")
+    return {name: _settle(given) for name, given in bins.items()}
+
+
+def _settle(given: Any) -> Bins:
+    if isinstance(given, Bins):
+        return given
+    parts: Sequence[Any] = [given] if isinstance(given, str | int) else list(given)
+    if len(parts) not in (1, 3):
+        raise InputError(f"bins are a width, or a width, a start and an end. {_REMEDY}")
+    width, *ends = parts
+    if isinstance(width, str) and width.isascii() and width.isdigit():
+        width = int(width)
+    ends = [None if end is None else str(end) for end in ends]
+    return Bins(width=width, **dict(zip(("start", "end"), ends, strict=bool(ends))))
+
+
+def to_seconds(item: Any) -> float:
+    """Return a moment as seconds since 1970 in UTC, NaN for what is none; numbers are such seconds already.
+
+    >>> to_seconds("1970-01-02"), to_seconds("1970-01-01T01:00+01:00"), to_seconds("881250949")
+    (86400.0, 0.0, 881250949.0)
+    """
+    if isinstance(item, bytes):
+        item = item.decode(errors="replace")
+    if isinstance(item, str):
+        text = item.strip()
+        with suppress(ValueError, OverflowError):
+            return _within(float(text))
+        with suppress(ValueError, OverflowError):
+            item = datetime.datetime.fromisoformat(text)
+    if isinstance(item, datetime.datetime):
+        zone = item.tzinfo or datetime.UTC
+        with suppress(ValueError, OverflowError):
+            return _within(item.replace(tzinfo=zone).timestamp())
+        return math.nan
+    if isinstance(item, datetime.date):
+        return float(item.toordinal() - datetime.date(1970, 1, 1).toordinal()) * 86400
+    if isinstance(item, np.datetime64):
+        return _within(float(item.astype("datetime64[us]").astype(np.int64)) / 1e6)
+    if isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool):
+        return _within(float(item))
+    return math.nan
+
+
+def _within(seconds: float) -> float:
+    return seconds if -_LAST < seconds < _LAST else math.nan
+
+
+def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> tuple[pa.Table, dict[str, Mode]]:
+    """Return a table with bins instead of moments, and the public lists that declared ranges make.
+
+    What is no moment is refused, unless ``lenient``: then it is in no bin.
+    """
+    import pyarrow as pa
+
+    lists = {}
+    for name, chosen in bins.items():
+        if name not in table.column_names:
+            raise InputError(f"bins must name modes; there is no mode {name!r}. Check its spelling.")
+        place = table.column_names.index(name)
+        seconds = _column_seconds(table.column(place))
+        none = np.isnan(seconds)
+        if none.any() and not lenient:
+            raise InputError(
+                f"column {name!r} must hold moments to be binned: dates, ISO text such as 2024-01-03T12:00, or seconds "
+                "since 1970. Some fields are none."
+            ).of("no moment")
+        begun = chosen.begin(chosen.number(np.where(none, 0.0, seconds)))
+        table = table.set_column(place, name, pa.chunked_array([pa.array(begun, mask=none)]))
+        if (labels := chosen.labels) is not None:
+            lists[name] = Mode(name, labels)
+    return table, lists
+
+
+def _column_seconds(column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return a column as seconds since 1970, NaN where there is none; every field by itself."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type):
+        return np.full(len(column), np.nan)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    elif not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    if pa.types.is_dictionary(column.type):
+        whole = column.unify_dictionaries()
+        items = [] if not whole.num_chunks else whole.chunk(0).dictionary.to_pylist()
+        known = np.array([*map(to_seconds, items), math.nan])
+        parts = [chunk.indices.fill_null(len(items)).to_numpy(zero_copy_only=False) for chunk in whole.chunks]
+        return known[np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)]
+    micros = np.asarray(column.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(), np.float64)
+    return np.where(np.abs(micros) < _LAST * 1e6, micros / 1e6, np.nan)
