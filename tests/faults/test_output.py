@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 import tensorveil as tv
-from tensorveil.cli.common import clean
 from tensorveil.cli.main import run
+from tensorveil.markup import clean
 
 HOSTILE = ["\x1b]0;title\x07", "\x1b[2J", "\x9b31m", "\u202egnp", "[bold]x[/bold]", "=1+1", "@SUM(A1)"]
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorveil.cli.common import clean, common_options, console, print_json
+from tensorveil.cli.common import common_options, console, print_json
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from tensorveil.privacy import Balance, Ledger

@@ -10,7 +10,6 @@ import click
 
 from tensorveil.cli.common import (
     ReadingOptions,
-    clean,
     common_options,
     console,
     gather,
@@ -35,6 +34,7 @@ from tensorveil.cli.private import (
     private_options,
     refuse_private_options,
 )
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from tensorveil.runs.cells import Filling

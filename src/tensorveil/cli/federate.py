@@ -13,7 +13,6 @@ from tensorveil.cli.common import (
     Function,
     ReadingOptions,
     add_options,
-    clean,
     common_options,
     console,
     gather,
@@ -25,6 +24,7 @@ from tensorveil.cli.common import (
     split_shape,
     telling,
 )
+from tensorveil.markup import clean
 
 if TYPE_CHECKING:
     from tensorveil.runs.federate import FederatedRelease, Promise

@@ -21,7 +21,7 @@ from tensorveil import __version__
 from tensorveil.cli.aggregate import aggregate
 from tensorveil.cli.audit import audit
 from tensorveil.cli.budget import budget
-from tensorveil.cli.common import State, clean
+from tensorveil.cli.common import State
 from tensorveil.cli.complete import complete
 from tensorveil.cli.demo import demo
 from tensorveil.cli.doctor import doctor
@@ -35,6 +35,7 @@ from tensorveil.cli.plugins import Verbs
 from tensorveil.cli.predict import predict
 from tensorveil.cli.recommend import recommend
 from tensorveil.errors import STANDS, TensorveilError, list_notes
+from tensorveil.markup import clean
 
 # What a path that was typed can be wrong by.
 WRONG_PATH = (

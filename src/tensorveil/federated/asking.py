@@ -161,7 +161,7 @@ class Run:
 
         def fair(node: int) -> float:
             if node in silent:
-                return max(GRACE, took) / 2 ** (silent[node] - 1)
+                return max(GRACE, took) * 0.5 ** (silent[node] - 1)
             return max(self.settings.stragglers, SLOWER * took)
 
         def enough(replies: Mapping[int, bytes]) -> bool:
