@@ -46,7 +46,7 @@ class Settings:
 
     patience: float = 120.0
     timeout: float = 120.0
-    stragglers: float = 30.0
+    stragglers: float = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
