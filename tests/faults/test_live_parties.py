@@ -1,6 +1,7 @@
 """Federations of real processes that lose parties: each ends soon, with the right ledger, and says what is true.
 
-A run that something happens to may take a minute longer than one that nothing happens to. `-s` prints what each took.
+A run that something happens to may take a minute longer than one that nothing happens to, counted from when all clients
+have come: until then a busy machine starts processes. `-s` prints what each took.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,14 @@ def new_ledger(path: Path) -> Path:
     return path
 
 
+@dataclass(frozen=True, kw_only=True)
+class Usual:
+    """How long a run takes that nothing happens to: in all, and from when all clients have come."""
+
+    total: float
+    rounds: float
+
+
 class Federation(Parties):
     """Three clients and a server under one kind of trust, with the ledgers that it needs; a clock that runs."""
 
@@ -45,6 +55,17 @@ class Federation(Parties):
         self.trust = trust
         self.books = [new_ledger(folder / f"{k}.ledger") for k in range(3 if trust == "local" else 1)]
         self.began = time.monotonic()
+        self.usual = 0.0
+
+    @property
+    def deadline(self) -> float:
+        """The point in time at which everything must have ended."""
+        return self.began + self.usual + MORE
+
+    def count_from_now(self, usual: Usual) -> None:
+        """Wait until all clients have come, and count from there."""
+        self.wait_for("server", "round 1 of 4: counts", 300)
+        self.began, self.usual = time.monotonic(), usual.rounds
 
     def serve(self, *more: Any) -> None:
         self.start_server(*([] if self.trust == "local" else ["--ledger", self.books[0]]), *more)
@@ -66,9 +87,9 @@ class Federation(Parties):
         self.processes[name].kill()
         self.processes[name].wait()
 
-    def end_of(self, *names: str, deadline: float) -> dict[str, int]:
-        """Return how parties end, all of them before a point in time."""
-        return {name: self.processes[name].wait(max(deadline - time.monotonic(), 0.1)) for name in names}
+    def end_of(self, *names: str) -> dict[str, int]:
+        """Return how parties end, all of them before the deadline."""
+        return {name: self.processes[name].wait(max(self.deadline - time.monotonic(), 0.1)) for name in names}
 
     def charges(self) -> list[list[str]]:
         """Return the state of every charge in every ledger; all of them must be what was agreed."""
@@ -99,53 +120,56 @@ def children(process: int) -> list[int]:
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return how long a run takes that nothing happens to; each kind of trust is run once, when it is asked for."""
-    known: dict[str, float] = {}
+    known: dict[str, Usual] = {}
 
-    def seconds(trust: str) -> float:
+    def measure(trust: str) -> Usual:
         if trust not in known:
             here = Federation(tmp_path_factory.mktemp("healthy") / trust, trust)
             try:
+                began = here.began
                 here.begin()
-                names = ["server", "client-0", "client-1", "client-2"]
-                codes = here.end_of(*names, deadline=time.monotonic() + 300)
+                here.count_from_now(Usual(total=300.0, rounds=300.0))
+                codes = here.end_of("server", "client-0", "client-1", "client-2")
                 assert set(codes.values()) == {0}, here.said("server")
                 here.assert_released()
-                known[trust] = time.monotonic() - here.began
-                print(json.dumps({"healthy": trust, "seconds": round(known[trust], 1)}), flush=True)
+                known[trust] = Usual(total=time.monotonic() - began, rounds=time.monotonic() - here.began)
+                print(json.dumps({"healthy": trust, **asdict(known[trust])}), flush=True)
             finally:
                 here.end()
         return known[trust]
 
-    return seconds
+    return measure
 
 
 @pytest.fixture
 def federation(tmp_path: Path, healthy: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Return what makes a federation and the point in time at which it must have ended."""
-    made: list[tuple[Federation, float]] = []
+    """Return what makes a federation, and how long a healthy one takes."""
+    made: list[Federation] = []
 
-    def make(trust: str) -> tuple[Federation, float]:
+    def make(trust: str) -> tuple[Federation, Usual]:
         usual = healthy(trust)
         here = Federation(tmp_path / trust, trust)
-        made.append((here, usual))
-        return here, here.began + usual + MORE
+        here.usual = usual.total
+        made.append(here)
+        return here, usual
 
     yield make
-    for here, usual in made:
+    for here in made:
         took = time.monotonic() - here.began
-        print(json.dumps({"case": request.node.name, "seconds": round(took, 1), "beyond": round(took - usual, 1)}))
+        print(json.dumps({"case": request.node.name, "seconds": round(took, 1), "beyond": round(took - here.usual, 1)}))
         here.end()
 
 
 @pytest.mark.parametrize("trust", ["aggregator", "secure"])
 def test_a_server_is_killed_after_its_charge_and_started_again(federation: Any, trust: str) -> None:
     """It cannot go on, because its clients answer once; it says what was charged, and clients say that it left."""
-    here, deadline = federation(trust)
+    here, usual = federation(trust)
     here.begin()
+    here.count_from_now(usual)
     here.wait_until_asked()
     here.kill("server")
     here.serve()
-    codes = here.end_of("server", "client-0", "client-1", "client-2", deadline=deadline)
+    codes = here.end_of("server", "client-0", "client-1", "client-2")
     (charge,) = Ledger.open(here.books[0]).entries()
     assert here.charges() == [["spent, release unknown"]]
     assert codes["server"] == 2
@@ -160,26 +184,27 @@ def test_a_server_is_killed_after_its_charge_and_started_again(federation: Any, 
 @pytest.mark.parametrize("trust", ["aggregator", "local"])
 def test_a_server_is_killed_before_its_charge_and_started_again(federation: Any, trust: str) -> None:
     """Nothing was said about data, so the same agreement is run from its beginning, with clients that have waited."""
-    here, deadline = federation(trust)
+    here, _ = federation(trust)
     here.begin(clients=2)
     here.wait_for("client-1", "answered: hello")
     here.kill("server")
     assert here.charges() == [[] for _ in here.books]
     here.serve()
     here.join(2)
-    codes = here.end_of("server", "client-0", "client-1", "client-2", deadline=deadline)
+    codes = here.end_of("server", "client-0", "client-1", "client-2")
     assert set(codes.values()) == {0}, here.said("server")
     here.assert_released()
 
 
 @pytest.mark.parametrize("trust", list(TRUSTS))
 def test_a_client_is_killed_and_started_again(federation: Any, trust: str) -> None:
-    here, deadline = federation(trust)
+    here, usual = federation(trust)
     here.begin()
+    here.count_from_now(usual)
     here.wait_until_asked()
     here.kill("client-2")
     here.join(2)
-    codes = here.end_of("server", "client-0", "client-1", "client-2", deadline=deadline)
+    codes = here.end_of("server", "client-0", "client-1", "client-2")
     assert set(codes.values()) == {0}, (here.said("server"), here.said("client-2"))
     assert "client 2 has returned" in here.log("server")
     here.assert_released()
@@ -187,12 +212,13 @@ def test_a_client_is_killed_and_started_again(federation: Any, trust: str) -> No
 
 @pytest.mark.parametrize("trust", ["aggregator", "secure"])
 def test_the_node_of_a_client_ends(federation: Any, trust: str) -> None:
-    here, deadline = federation(trust)
+    here, usual = federation(trust)
     here.begin()
+    here.count_from_now(usual)
     here.wait_until_asked()
     for node in children(here.processes["client-2"].pid):
         os.kill(node, signal.SIGKILL)
-    codes = here.end_of("server", "client-0", "client-1", "client-2", deadline=deadline)
+    codes = here.end_of("server", "client-0", "client-1", "client-2")
     assert codes == {"server": 0, "client-0": 0, "client-1": 0, "client-2": 2}
     assert "the SuperNode has ended" in here.said("client-2")
     assert "client 2: no answer" in here.log("server")
@@ -204,15 +230,16 @@ def test_the_node_of_a_client_ends(federation: Any, trust: str) -> None:
 )
 def test_a_client_falls_silent(federation: Any, trust: str, whole: bool) -> None:
     """Its processes are there and do nothing; when they go on, they find out that the run is over."""
-    here, deadline = federation(trust)
+    here, usual = federation(trust)
     here.begin()
+    here.count_from_now(usual)
     here.wait_until_asked()
     worker = here.processes["client-2"].pid
     asleep = [worker, *(children(worker) if whole else [])]
     for process in asleep:
         os.kill(process, signal.SIGSTOP)
     try:
-        codes = here.end_of("server", "client-0", "client-1", deadline=deadline)
+        codes = here.end_of("server", "client-0", "client-1")
     finally:
         for process in asleep:
             os.kill(process, signal.SIGCONT)
@@ -226,12 +253,13 @@ def test_a_client_falls_silent(federation: Any, trust: str, whole: bool) -> None
 @pytest.mark.parametrize("trust", ["aggregator", "secure"])
 def test_a_slow_client_is_waited_for(federation: Any, trust: str) -> None:
     """It takes some seconds more than the others for every question."""
-    here, deadline = federation(trust)
+    here, usual = federation(trust)
     here.serve()
     here.join(0)
     here.join(1)
     here.start_hostile(2, "--slow", "4")
-    codes = here.end_of("server", "client-0", "client-1", deadline=deadline)
+    here.count_from_now(usual)
+    codes = here.end_of("server", "client-0", "client-1")
     assert set(codes.values()) == {0}, here.said("server")
     assert "client 2: " not in here.log("server")
     here.assert_released()
@@ -240,12 +268,13 @@ def test_a_slow_client_is_waited_for(federation: Any, trust: str) -> None:
 @pytest.mark.parametrize("trust", list(TRUSTS))
 def test_a_hostile_client_does_not_stop_a_run(federation: Any, trust: str) -> None:
     """NaN, a wrong shape, a replayed round, a huge message: one per round. All are refused, logged and survived."""
-    here, deadline = federation(trust)
+    here, usual = federation(trust)
     here.serve()
     here.join(0)
     here.join(1)
     here.start_hostile(2, *([here.books[2]] if trust == "local" else []))
-    codes = here.end_of("server", "client-0", "client-1", deadline=deadline)
+    here.count_from_now(usual)
+    codes = here.end_of("server", "client-0", "client-1")
     assert set(codes.values()) == {0}, here.said("server")
     log = here.log("server")
     for reason in ("type that is not allowed", "a wrong length", "another round", "too long"):

@@ -215,7 +215,7 @@ def agree(
 @click.option(
     "--stragglers",
     type=click.FloatRange(min=1),
-    default=30.0,
+    default=20.0,
     help="Seconds to wait for the last clients once the others have answered.",
 )
 @click.option("-o", "--output", type=FOLDER, required=True, help="Release folder to make.")

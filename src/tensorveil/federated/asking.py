@@ -46,7 +46,7 @@ class Settings:
 
     patience: float = 120.0
     timeout: float = 120.0
-    stragglers: float = 30.0
+    stragglers: float = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ class Run:
 
         def fair(node: int) -> float:
             if node in silent:
-                return max(GRACE, took) / 2 ** (silent[node] - 1)
+                return max(GRACE, took) * 0.5 ** (silent[node] - 1)
             return max(self.settings.stragglers, SLOWER * took)
 
         def enough(replies: Mapping[int, bytes]) -> bool:

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,3 +125,54 @@ def test_a_task_that_was_taken_back_is_an_error_and_no_signal(monkeypatch: pytes
 
     client: Any = Client(refused, httpx.ConnectError(""))
     assert [runtime._beat(client) for _ in range(3)] == [False, False, True]
+
+
+class Grid:
+    """Four nodes: one answers, one announces an answer that never comes, one breaks, one leaves."""
+
+    def __init__(self) -> None:
+        self.connected = [1, 2, 3, 4]
+        self.blocked = threading.Event()
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.connected)
+
+    def push_messages(self, messages: Any) -> list[str]:
+        return [str(message.node) for message in messages]
+
+    def pull_messages(self, names: Any) -> list[Any]:
+        (name,) = names
+        if name == "2":
+            self.blocked.wait(30)
+        if name == "3":
+            raise ValueError("text that may quote what it carries")
+        if name == "4":
+            self.connected = [1, 2, 3]
+            return []
+        return [SimpleNamespace(body=b"answer " + name.encode())]
+
+
+def test_a_reply_that_is_announced_and_never_sent_keeps_nobody_waiting(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr")
+    from tensorveil.federated.flower import runtime
+    from tensorveil.federated.flower.server_app import FlowerTransport
+
+    monkeypatch.setattr(runtime, "message_with", lambda body, node: SimpleNamespace(body=body, node=node))
+    monkeypatch.setattr(runtime, "body_of", lambda message: message.body)
+    grid: Any = Grid()
+    transport = FlowerTransport(grid=grid)
+    messages = dict.fromkeys((1, 2, 3, 4), b"question")
+    seen: list[Any] = []
+
+    def enough(replies: Any) -> bool:
+        seen.append(dict(replies))
+        return 1 in replies and 4 not in grid.connected
+
+    assert transport.exchange(messages, 60.0, enough) == {1: b"answer 1"}
+    assert transport.exchange({1: b"question", 2: b"question"}, 1.0) == {1: b"answer 1"}
+    assert transport.exchange({1: b"question"}, 60.0) == {1: b"answer 1"}
+    assert transport.exchange({}, 60.0) == {}
+    assert "quote" not in caplog.text
+    grid.blocked.set()

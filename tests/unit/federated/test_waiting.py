@@ -87,7 +87,7 @@ def test_a_silent_client_delays_a_run_once(tmp_path: Path, clock: Clock, silent:
     transport = Slow(clients, clock, silent=silent)
     outcome = run_server(agreement, key, transport)
     rounds = [waited for kind, waited in transport.waits if kind == "sum"]
-    assert 30 < rounds[0] <= 32
+    assert 20 < rounds[0] <= 22
     assert len(rounds) >= 3
     assert 5 < rounds[1] <= 7
     assert sum(rounds) < 50
@@ -101,7 +101,9 @@ def test_a_run_waits_longer_for_clients_that_it_cannot_do_without(tmp_path: Path
     transport.kinds = {"sum", "unmask"}
     with pytest.raises(TensorveilError, match="must"):
         run_server(agreement, key, transport)
-    assert transport.waits[-1] == ("sum", pytest.approx(120, abs=2))
+    kind, waited = transport.waits[-1]
+    assert kind == "sum"
+    assert waited == pytest.approx(120, abs=2)
 
 
 def test_a_client_may_take_three_times_as_long_as_the_others(tmp_path: Path, clock: Clock) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["FlowerTransport", "serve"]
 
 POLL = 0.1  # seconds
+PULL = 0.25  # seconds between two looks for a reply
+log = logging.getLogger("tensorveil.federated")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,28 +36,48 @@ class FlowerTransport:
         return sorted(self.grid.get_node_ids())
 
     def exchange(self, messages: Mapping[int, bytes], timeout: float, enough: Enough | None = None) -> dict[int, bytes]:
-        """Send each node its message, and return the replies that came in time, or that are enough."""
-        from tensorveil.federated.flower.runtime import body_of, message_with
+        """Send each node its message, and return the replies that came in time, or that are enough.
+
+        Every reply has a thread of its own: a node can announce one and never send it, and Flower would wait for its
+        parts for two hours, in which nobody else is heard.
+        """
+        from tensorveil.federated.flower.runtime import message_with
 
         nodes = list(messages)
         if not nodes:
             return {}
         sent = self.grid.push_messages([message_with(messages[node], node) for node in nodes])
-        waiting = {name: node for name, node in zip(sent, nodes, strict=True) if name}
-        replies: dict[int, bytes] = {}
+        came: dict[int, bytes | None] = {}  # None: an answer that is none
+        done = threading.Event()
+        waiting = {node for name, node in zip(sent, nodes, strict=True) if name}
+        for name, node in zip(sent, nodes, strict=True):
+            if name:
+                threading.Thread(target=self._pull, args=(name, node, came, done), daemon=True).start()
         deadline = time.monotonic() + timeout
+        replies: dict[int, bytes] = {}
         while waiting and time.monotonic() < deadline:
-            for reply in self.grid.pull_messages(list(waiting)):
-                node = waiting.pop(reply.metadata.reply_to_message_id, None)
-                body = body_of(reply)
-                if node is not None and body is not None:
-                    replies[node] = body
             reachable = set(self.nodes())
-            waiting = {name: node for name, node in waiting.items() if node in reachable}
+            waiting = (waiting & reachable) - came.copy().keys()
+            replies = {node: body for node, body in came.copy().items() if body is not None}
             if enough is not None and enough(replies):
                 break
             time.sleep(POLL)
+        done.set()
         return replies
+
+    def _pull(self, name: str, node: int, came: dict[int, bytes | None], done: threading.Event) -> None:
+        """Wait for one reply; keep what it carries."""
+        from tensorveil.federated.flower.runtime import body_of
+
+        while not done.wait(PULL):
+            try:
+                for reply in self.grid.pull_messages([name]):
+                    came[node] = body_of(reply)
+                    return
+            except Exception as error:  # of Flower's, whose text may quote what it carries
+                log.warning("a reply could not be fetched (%s)", type(error).__name__)
+                came[node] = None
+                return
 
 
 def serve(channel: Channel, logs: Path, **options: Any) -> Outcome:

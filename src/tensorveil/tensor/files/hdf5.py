@@ -59,15 +59,17 @@ def start_reader(path: Path) -> Iterator[IO[bytes]]:
 
 def _take_arrays(facts: Mapping[str, Any], answer: IO[bytes]) -> Variables:
     """Read the arrays that were announced, as large as they were announced."""
-    kinds = {name: None if fact is None else np.dtype(fact[0]) for name, fact in facts.items()}
-    shapes = {name: tuple(int(size) for size in fact[1]) for name, fact in facts.items() if fact is not None}
-    if any(kind is not None and kind.kind not in "iufb" for kind in kinds.values()):
+    wanted = {name: None if fact is None else _describe(*fact) for name, fact in facts.items()}
+    check_file_memory(3 * sum(math.prod(item[1]) * item[0].itemsize for item in wanted.values() if item is not None))
+    return {name: NOT_NUMERIC if item is None else _take_array(*item, answer) for name, item in wanted.items()}
+
+
+def _describe(kind: Any, shape: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the kind and the shape of an array of numbers; nothing else is taken."""
+    found = np.dtype(kind)
+    if found.kind not in "iufb":
         raise ValueError("not numbers")
-    check_file_memory(3 * sum(math.prod(shape) * kinds[name].itemsize for name, shape in shapes.items()))
-    found: Variables = {}
-    for name, kind in kinds.items():
-        found[name] = NOT_NUMERIC if kind is None else _take_array(kind, shapes[name], answer)
-    return found
+    return found, tuple(int(size) for size in shape)
 
 
 def _take_array(kind: np.dtype[Any], shape: tuple[int, ...], answer: IO[bytes]) -> NDArray[Any]:
