@@ -41,6 +41,7 @@ def run_asked(form: dict[str, Any], places: Places, tell: Callable[[str], None])
         "method": facts["method"],
         "filled": released.filled,
         "release_id": released.release_id,
+        "leftovers": [str(path) for path in released.leftovers],
     }
 
 

@@ -392,6 +392,7 @@ function showRelease(found) {
   const facts = [["Folder", found.folder], ["Method", found.method], ...found.notes.map((note) => ["Found", note])];
   if (found.rmse !== null) facts.push(["Error", `about ${Number(found.rmse.toPrecision(3))}, as measured under noise`]);
   if (found.filled !== null) facts.push(["Filled", `${found.filled.toLocaleString("en")} cells`]);
+  for (const path of found.leftovers) facts.push(["Left over", `${path}, of a run that was killed; remove it when nothing in it is wanted`]);
   at("told").replaceChildren(...facts.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
   const place = `release/${found.number}`;
   at("report").href = `${place}/report.html`;
