@@ -435,7 +435,7 @@ def test_a_run_that_is_cancelled_says_what_was_charged(tmp_path: Path) -> None:
 
 def test_a_run_that_is_cancelled_at_once_charges_nothing(tmp_path: Path) -> None:
     """Before the process of the run hears interrupts, too."""
-    runner, ledger = failing(tmp_path, "wait")
+    runner, ledger = failing(tmp_path, "dawdle")
     with served(tmp_path, runner) as visitor:
         start(visitor)
         assert visitor.ask("cancel").status == 200
