@@ -1,4 +1,4 @@
-"""The desk's worker, but its first noise, which is drawn after the charge, never comes or cannot be had."""
+"""The desk's worker, but its first noise, drawn after the charge, never comes or cannot be had; or it never begins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from tensorveil.desk.worker import main
+from tensorveil.desk import worker
 from tensorveil.noise import SecureSource
 from tests.flows.private_cases import SECRET
 
@@ -27,6 +27,9 @@ def die(*_: Any) -> None:
 
 
 if __name__ == "__main__":
-    what: Any = {"wait": wait, "fail": fail, "die": die}[sys.argv[1]]
-    SecureSource.uniform64 = SecureSource.bytes = what  # type: ignore[method-assign]
-    sys.exit(main())
+    what: Any = {"wait": wait, "fail": fail, "die": die, "dawdle": wait}[sys.argv[1]]
+    if sys.argv[1] == "dawdle":
+        worker.run_asked = what
+    else:
+        SecureSource.uniform64 = SecureSource.bytes = what  # type: ignore[method-assign]
+    sys.exit(worker.main())

@@ -71,11 +71,18 @@ class Pages:
         return planned.to_json() | {"cost": str(planned.cost), "assumed": assumed}
 
     def show_ledger(self, form: dict[str, Any]) -> Any:
-        """Return what a ledger holds."""
+        """Return what a ledger holds, and its numbers to show: what is spent rounded up, what is left, down."""
         from tensorveil.privacy import Ledger
+        from tensorveil.privacy.exact import show_at_least, show_at_most
         from tensorveil.runs.budget import describe_ledger
 
-        return describe_ledger(Ledger.open(self.places.find(text_of(form, "ledger"), "ledger")))
+        facts = describe_ledger(Ledger.open(self.places.find(text_of(form, "ledger"), "ledger")))
+        rounding = {"budget": show_at_least, "spent": show_at_least, "remaining": show_at_most}
+        shown = {
+            name: {each: rounded(facts[name][each]) for each in ("epsilon", "delta")}
+            for name, rounded in rounding.items()
+        }
+        return facts | {"shown": shown}
 
     def start_ledger(self, form: dict[str, Any]) -> Any:
         """Start a ledger in the desk's folder."""

@@ -19,7 +19,8 @@ from tensorveil.privacy import Ledger
 
 __all__ = ["Runner"]
 
-WORKER: Final = (sys.executable, "-m", "tensorveil.desk.worker")
+# Without -P Python would import modules from the folder that it is started in, which may be one of data.
+WORKER: Final = (sys.executable, "-P", "-m", "tensorveil.desk.worker")
 UNEXPLAINED: Final = "The run ended without a word, as a process does that was killed or ran out of memory."
 
 

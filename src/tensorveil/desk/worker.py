@@ -41,6 +41,7 @@ def run_asked(form: dict[str, Any], places: Places, tell: Callable[[str], None])
         "method": facts["method"],
         "filled": released.filled,
         "release_id": released.release_id,
+        "leftovers": [str(path) for path in released.leftovers],
     }
 
 
@@ -55,8 +56,8 @@ def main() -> int:
             out.write(json.dumps(facts) + "\n")
             out.flush()
 
-    say(ready=True)  # from here on an interrupt is heard
     try:
+        say(ready=True)  # from here on an interrupt is heard
         asked = json.loads(sys.stdin.readline())
         names = {key: Path(path) for key, path in asked["names"].items()}
         places = Places(root=Path(asked["root"]), uploads=Path(asked["uploads"]), limit=0, names=names)

@@ -18,6 +18,7 @@ from tensorveil.privacy.covering import convert_event
 from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.errors import BudgetExceededError, LedgerError
 from tensorveil.privacy.events import Event, event_from_json, event_to_json, has_sampling
+from tensorveil.privacy.exact import show_at_least, show_at_most
 from tensorveil.privacy.filters import COMPOSITIONS, Balance, admit, balances, settle
 from tensorveil.privacy.guarantee import Guarantee
 from tensorveil.privacy.ledger_file import Book, append, check, create_file, load, mark, transaction
@@ -150,8 +151,8 @@ class Ledger:
             ("data set", self.name),
             ("unit", self.unit),
             ("budget", f"epsilon {self.budget.epsilon:g}, delta {self.budget.delta:g}"),
-            ("spent", f"epsilon {found.spent.epsilon:g}, delta {found.spent.delta:g}"),
-            ("left", f"epsilon {found.remaining.epsilon:g}, delta {found.remaining.delta:g}"),
+            ("spent", f"epsilon {show_at_least(found.spent.epsilon)}, delta {show_at_least(found.spent.delta)}"),
+            ("left", f"epsilon {show_at_most(found.remaining.epsilon)}, delta {show_at_most(found.remaining.delta)}"),
         ]
         rows = [(each.number, each.time, each.purpose, each.status) for each in found.entries]
         return notebook_card("Ledger", facts, head=("charge", "time", "purpose", "status"), rows=rows)

@@ -301,9 +301,10 @@ async function showLedger() {
   const name = at("ledger").value;
   state.ledger = name ? await ask("ledger", { ledger: name }) : null;
   if (!state.ledger) return;
-  const { unit: protects, budget, spent, remaining, charges } = state.ledger;
+  const { unit: protects, charges } = state.ledger;
+  const { budget, spent, remaining } = state.ledger.shown;
   const line = (words, each) => make("tr", {}, make("th", { scope: "row" }, words),
-    make("td", { class: "number" }, String(each.epsilon)), make("td", { class: "number" }, String(each.delta)));
+    make("td", { class: "number" }, each.epsilon), make("td", { class: "number" }, each.delta));
   const head = make("tr", {}, make("td", {}), make("th", { scope: "col", class: "number" }, "epsilon"), make("th", { scope: "col", class: "number" }, "delta"));
   at("ledger-shown").replaceChildren(
     make("p", { class: "small" }, `Protects: ${protects}. ${charges.length} charge${charges.length === 1 ? "" : "s"} so far.`),
@@ -323,7 +324,7 @@ function listCharges(charges) {
 }
 
 function showBill() {
-  const left = state.ledger && at("ledger").value ? `, of ${state.ledger.remaining.epsilon} that are left in ${at("ledger").value}` : "";
+  const left = state.ledger && at("ledger").value ? `, of ${state.ledger.shown.remaining.epsilon} that are left in ${at("ledger").value}` : "";
   at("bill").textContent = `This run spends epsilon ${at("epsilon").value}, delta ${at("delta").value}${left}. ` +
     "A charge is never given back, even if the run is cancelled or fails.";
   at("start").textContent = `Spend epsilon ${at("epsilon").value} and run`;
@@ -392,6 +393,7 @@ function showRelease(found) {
   const facts = [["Folder", found.folder], ["Method", found.method], ...found.notes.map((note) => ["Found", note])];
   if (found.rmse !== null) facts.push(["Error", `about ${Number(found.rmse.toPrecision(3))}, as measured under noise`]);
   if (found.filled !== null) facts.push(["Filled", `${found.filled.toLocaleString("en")} cells`]);
+  for (const path of found.leftovers) facts.push(["Left over", `${path}, of a run that was killed; remove it when nothing in it is wanted`]);
   at("told").replaceChildren(...facts.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
   const place = `release/${found.number}`;
   at("report").href = `${place}/report.html`;
