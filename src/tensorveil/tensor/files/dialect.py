@@ -114,8 +114,8 @@ def detect(head: bytes, said: Dialect, *, default: str, header: bool, private: b
     elif delimiter == ";":
         raise InputError(
             "decimal must be said where fields are separated by semicolons: such files often have decimal commas, and "
-            "no row is looked at to find out in private runs, or where what is missing is dropped. Say decimal=',' or "
-            "decimal='.'."
+            "no row is looked at to find out in private runs, or where what is missing is dropped. Say decimal=',' if "
+            "numbers have commas, else decimal='.' here."
         )
     else:
         decimal = "."
