@@ -15,11 +15,12 @@ import numpy as np
 
 from tensorveil.errors import GuessWarning, InputError
 from tensorveil.tensor.checks import is_number
+from tensorveil.tensor.cursors import decode_field
 from tensorveil.tensor.files import diagnosis
 from tensorveil.tensor.files.dialect import PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
-from tensorveil.tensor.frames import decode_field, is_open, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
