@@ -114,7 +114,7 @@ def test_entries_in_other_kinds_of_files(tmp_path: Path, capsys: pytest.CaptureF
     if ending == ".tns":
         return
     # Labels that were read off the data are refused, after any number of files.
-    labelled = read(write_table(tmp_path / "labelled.csv"), duplicates="keep")
+    labelled = read(write_table(tmp_path / "labelled.csv"), value="rating", duplicates="keep")
     write(labelled, tmp_path / f"labelled{ending}")
     if ending == ".parquet":
         # Whoever names columns reads a table, and text is no index; as it is, the tensor is refused.
