@@ -62,8 +62,8 @@ def _cell_text(cell: Any) -> str | None:
     if isinstance(cell, bytes):
         return decode_field(cell)
     if isinstance(cell, datetime.datetime):
-        cell = cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None)
-        return cell.isoformat(sep=" ")
+        moment = cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None)
+        return str(moment)
     known = isinstance(cell, str | bool | int | float | decimal.Decimal | datetime.date)
     text = str(cell) if known and not (isinstance(cell, int) and cell.bit_length() > 4096) else None
     return None if text is None else text.encode(errors="replace").decode()

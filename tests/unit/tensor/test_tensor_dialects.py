@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def make_rows(n: int) -> list[tuple[str, str, str, str]]:
     return [(f"Zoë {user}", f"film {film}", f"{0.5 * time:.1f}", f"{value}") for user, film, time, value in rows]
 
 
-def write(path: Path, rows: list[tuple[str, ...]], way: str) -> Path:
+def write(path: Path, rows: Sequence[tuple[str, ...]], way: str) -> Path:
     delimiter, decimal, encoding = WAYS[way]
     lines = ["spectateur,film,heure,note".replace(",", delimiter)]
     for row in rows:
@@ -67,7 +67,7 @@ def check_all_ways(folder: Path, n: int) -> None:
     assert expected.shape == (40, 50, 60) or n < 1000
     for way, (delimiter, decimal, encoding) in WAYS.items():
         path = write(folder / "x.csv", rows, way)
-        assert_same(tv.read(path, delimiter=delimiter, decimal=decimal, encoding=encoding), expected)  # type: ignore[arg-type]
+        assert_same(tv.read(path, delimiter=delimiter, decimal=decimal, encoding=encoding), expected)
         if encoding in ("latin-1", "cp1252"):
             with pytest.warns(tv.GuessWarning, match="Windows-1252"):
                 assert_same(tv.read(path), expected)
