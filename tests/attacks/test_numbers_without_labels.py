@@ -42,7 +42,7 @@ def test_dropping_labels_does_not_make_a_numbering_public(tmp_path: Path, ending
                     estimator(1, **promise).fit(nameless)
 
 
-@pytest.mark.parametrize("named", [{"value": "value"}, {"modes": ["user", "film"]}])
+@pytest.mark.parametrize("named", [{}, {"modes": ["user", "film"]}])
 def test_naming_columns_does_not_make_a_file_forget(tmp_path: Path, named: dict[str, Any]) -> None:
     cells = tv.ObservedTensor([[i, j] for i in range(6) for j in range(6)], np.ones(36), modes=["user", "film"])
     numbered, chosen = read(tmp_path, ROWS).with_modes(["user", "film"]), tv.random_split(cells, 0.3).train
@@ -50,7 +50,7 @@ def test_naming_columns_does_not_make_a_file_forget(tmp_path: Path, named: dict[
         tensor.write(tmp_path / "tensor.parquet")
         drop: dict[str, Any] = {"out_of_range": "drop", "shape": (9, 9)}
         for rules in ({}, drop):
-            again = tv.read(tmp_path / "tensor.parquet", labels=False, **named, **rules)
+            again = tv.read(tmp_path / "tensor.parquet", value=tensor.value_name, labels=False, **named, **rules)
             with pytest.raises(tv.InputError, match=reason):
                 tv.PrivateCP(1, **ENTRY).fit(again)
 
@@ -58,7 +58,7 @@ def test_naming_columns_does_not_make_a_file_forget(tmp_path: Path, named: dict[
 def test_labels_in_a_file_can_be_numbered_by_a_public_list(tmp_path: Path) -> None:
     everyone = [tv.Mode("user", ["ann", "bob", "eve"]), tv.Mode("film", ["x", "y"])]
     read(tmp_path, ROWS).write(tmp_path / "tensor.parquet")
-    tensor = tv.read(tmp_path / "tensor.parquet", modes=everyone, value="value")
+    tensor = tv.read(tmp_path / "tensor.parquet", modes=everyone, value="rating")
     with pytest.raises(tv.InputError, match="size of the public list"):
         fit_all(tensor)
     fit_all(tensor.with_modes(["user", "film"]))

@@ -83,7 +83,7 @@ def test_less_than_the_rank_is_said_in_the_result_and_before_in_the_plan(
 def test_less_than_the_rank_is_said_before_the_charge(tmp_path: Path) -> None:
     budget = Budget(epsilon=9.0, delta=1e-4)
     ledger = Ledger.create(tmp_path / "x.ledger", budget=budget, unit="slice:user", name="ratings")
-    promise = {"epsilon": 1.0, "delta": 1e-6, "unit": "slice:user", "bounds": (0, 1), "shape": (12, 9)}
+    promise: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "unit": "slice:user", "bounds": (0, 1), "shape": (12, 9)}
     made = ratings().with_modes(("user", "film"))
     with warnings.catch_warnings():
         warnings.simplefilter("error", tv.LowerRankWarning)

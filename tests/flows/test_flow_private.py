@@ -17,6 +17,7 @@ import pytest
 
 from tensorveil.cli.main import run
 from tensorveil.completion import PrivateCP
+from tensorveil.errors import InputError
 from tensorveil.models import CPModel
 from tensorveil.privacy import Ledger
 from tensorveil.release import fill
@@ -101,17 +102,27 @@ def test_methods_and_models_may_be_named(
     assert_nothing_private(tmp_path / "release", captured.out, captured.err)
 
 
+DROPPED: dict[str, Any] = {"out_of_range": "drop", "missing": "drop", "duplicates": "keep"}
+
+
 @pytest.mark.parametrize("ending", [".tns", ".npz", ".parquet"])
 def test_entries_in_other_kinds_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: Any) -> None:
     tensor = read(write_table(tmp_path / "ratings.csv", indices=True), labels=False, shape=SHAPE)
     write(tensor, tmp_path / f"plain{ending}")
-    assert complete(tmp_path / f"plain{ending}", tmp_path / "release", "--value", "value", unit="entry") == 0
+    assert complete(tmp_path / f"plain{ending}", tmp_path / "release", "--value", tensor.value_name, unit="entry") == 0
     assert names(tmp_path / "release") == RELEASE
     if ending == ".tns":
         return
     # Labels that were read off the data are refused, after any number of files.
-    labelled = read(write_table(tmp_path / "labelled.csv"), duplicates="keep")
+    labelled = read(write_table(tmp_path / "labelled.csv"), value="rating", duplicates="keep")
     write(labelled, tmp_path / f"labelled{ending}")
+    if ending == ".parquet":
+        # Whoever names columns reads a table, and text is no index; as it is, the tensor is refused.
+        assert read(tmp_path / "labelled.parquet", value="rating", labels=False, shape=SHAPE, **DROPPED).n_entries == 0
+        again = read(tmp_path / "labelled.parquet")
+        with pytest.raises(InputError, match="public list"):
+            PrivateCP(1, epsilon=1.0, delta=0.0, unit="entry", bounds=(1, 5), shape=again.shape).fit(again)
+        return
     assert complete(tmp_path / f"labelled{ending}", tmp_path / "other", unit="entry") == 2
     assert not (tmp_path / "other").exists()
 

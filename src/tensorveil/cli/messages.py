@@ -77,9 +77,16 @@ FLAGS = {
     "value must name a column": "--value must name a column",
     "modes must name columns": "--modes must name columns",
     "diagnostics and output must": "--diagnostics and --output must",
+    "bins must name": "--bin must name",
+    "bins of mode": "--bin of mode",
+    "bins: ": "--bin: ",
+    "decimal must be": "--decimal must be",
+    "delimiter must be": "--delimiter must be",
+    "encoding must": "--encoding must",
+    "variable must name": "--variable must name",
 }
 # A message may begin with the parameter that it is about.
-PARAMETER = re.compile(r"^(at|checkpoint|data|engine|entries|labels|neighbours|output|plot|report): ")
+PARAMETER = re.compile(r"^(at|checkpoint|data|encoding|engine|entries|labels|neighbours|output|plot|report): ")
 LIST = re.compile(r"labels=\{?'?(\w+)'?(?:: everyone\}|=(\S+))")
 SIZE = re.compile(r"shape=\{'(\w+)': (\d+)\}")
 BIN = re.compile(r"bins=\{'(\w+)': (?:'(\w+)'|\('(\w+)', '([^']*)', '([^']*)'\))\}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
-import decimal
 import hashlib
 import json
 import os
@@ -19,6 +17,7 @@ import numpy as np
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
 from tensorveil.tensor.bins import Bins, bin_columns
+from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.lists import NumberOwners, number_owners
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 VALUE = "value"
-CELL = 100  # bytes that a cell takes as an object of Python, besides its text
 METADATA = b"tensorveil"
 
 
@@ -44,7 +42,7 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     import pyarrow as pa
 
     if is_cursor(frame):
-        return _fetch(frame, lenient=lenient)
+        return fetch_table(frame, lenient=lenient)
     frame = plain_frame(frame)
     if isinstance(frame, pa.Table):
         return frame
@@ -64,58 +62,6 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
             "Convert the mixed column first."
         )
     raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
-
-
-def is_cursor(thing: Any) -> bool:
-    """Tell whether something is a database cursor that holds a result, of ADBC or by Python's DB-API."""
-    return hasattr(thing, "fetchall") and hasattr(thing, "description") and not hasattr(thing, "columns")
-
-
-def _fetch(cursor: Any, *, lenient: bool) -> pa.Table:
-    """Return the rows that a query found."""
-    if cursor.description is None:
-        raise InputError(
-            "frame: the cursor holds no result. Execute a query first, such as SELECT user, film, rating FROM ratings."
-        )
-    if hasattr(cursor, "fetch_arrow_table"):  # ADBC, DuckDB: columns with declared kinds
-        return cursor.fetch_arrow_table()
-    return rows_to_table([column[0] for column in cursor.description], cursor.fetchall(), lenient=lenient)
-
-
-def rows_to_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, lenient: bool) -> pa.Table:
-    """Return rows of Python's objects as a table.
-
-    With ``lenient`` every cell becomes text, so that none of them decides what others are taken for.
-    """
-    import pyarrow as pa
-
-    cells = list(zip(*rows, strict=True)) if rows else [() for _ in names]
-    if lenient:
-        return pa.table([pa.array([_cell_text(cell) for cell in column], pa.string()) for column in cells], list(names))
-    columns = []
-    for column in cells:
-        mixed = len({type(cell) for cell in column if cell is not None} - {int, float}) > 1
-        failed = mixed or any(isinstance(cell, int) and abs(cell) > 1 << 62 for cell in column)
-        if not failed:
-            try:
-                columns.append(pa.array(column))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                failed = True  # Arrow's own message quotes the data
-        if failed:
-            columns.append(pa.array([_cell_text(cell) for cell in column], pa.string()))
-    return pa.table(columns, names=list(names))
-
-
-def _cell_text(cell: Any) -> str | None:
-    """Return a cell as text; None for what is no text, number, date or truth value."""
-    if isinstance(cell, bytes):
-        return decode_field(cell)
-    if isinstance(cell, datetime.datetime):
-        cell = cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None)
-        return cell.isoformat(sep=" ")
-    known = isinstance(cell, str | bool | int | float | decimal.Decimal | datetime.date)
-    text = str(cell) if known and not (isinstance(cell, int) and cell.bit_length() > 4096) else None
-    return None if text is None else text.encode(errors="replace").decode()
 
 
 def _without_mixtures(frame: Any) -> Any:
@@ -346,14 +292,6 @@ def _decimals_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
 
     return column.cast(pa.string()).cast(pa.float64())
-
-
-def decode_field(field: bytes | None) -> str | None:
-    """Return the text of a field, unless it is none."""
-    try:
-        return None if field is None else field.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 _HEXADECIMAL = r"^0[xX][0-9a-fA-F]{1,16}$"

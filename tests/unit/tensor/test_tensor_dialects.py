@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 import tensorveil as tv
 from tensorveil.tensor.files.dialect import Dialect, reads_lines_alone
+from tensorveil.tensor.files.label_files import read_labels
 
 WAYS: dict[str, tuple[str, str, str]] = {
     "utf-16": (",", ".", "utf-16"),
@@ -40,7 +41,7 @@ def make_rows(n: int) -> list[tuple[str, str, str, str]]:
     return [(f"Zoë {user}", f"film {film}", f"{0.5 * time:.1f}", f"{value}") for user, film, time, value in rows]
 
 
-def write(path: Path, rows: list[tuple[str, ...]], way: str) -> Path:
+def write(path: Path, rows: Sequence[tuple[str, ...]], way: str) -> Path:
     delimiter, decimal, encoding = WAYS[way]
     lines = ["spectateur,film,heure,note".replace(",", delimiter)]
     for row in rows:
@@ -67,7 +68,7 @@ def check_all_ways(folder: Path, n: int) -> None:
     assert expected.shape == (40, 50, 60) or n < 1000
     for way, (delimiter, decimal, encoding) in WAYS.items():
         path = write(folder / "x.csv", rows, way)
-        assert_same(tv.read(path, delimiter=delimiter, decimal=decimal, encoding=encoding), expected)  # type: ignore[arg-type]
+        assert_same(tv.read(path, delimiter=delimiter, decimal=decimal, encoding=encoding), expected)
         if encoding in ("latin-1", "cp1252"):
             with pytest.warns(tv.GuessWarning, match="Windows-1252"):
                 assert_same(tv.read(path), expected)
@@ -109,6 +110,19 @@ def test_encodings_whose_lines_depend_on_each_other_are_known() -> None:
     alone = {name: reads_lines_alone(name) for name in ("utf-8", "utf-16-le", "latin-1", "cp1250", "koi8-r")}
     assert all(alone.values())
     assert not any(map(reads_lines_alone, ("utf-7", "gbk", "shift_jis", "iso2022_jp", "utf-32", "cp037")))
+
+
+def test_lists_of_labels_come_in_any_encoding(tmp_path: Path) -> None:
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le"):
+        (tmp_path / "films.txt").write_bytes("Alien\nFilm 2\nAmélie\n".encode(encoding))
+        assert read_labels(str(tmp_path / "films.txt"), "film") == ["Alien", "Film 2", "Amélie"]
+    for name in ("films.txt", "films.csv"):
+        (tmp_path / name).write_bytes("title\nAmélie\nÆon\n".encode("latin-1"))
+        with pytest.warns(tv.GuessWarning, match="Windows-1252"):
+            assert read_labels(str(tmp_path / name), "film")[-2:] == ["Amélie", "Æon"]
+    (tmp_path / "films.txt").write_bytes(b"Am\x81lie\0")
+    with pytest.raises(tv.InputError, match="one label per line"):
+        read_labels(str(tmp_path / "films.txt"), "film")
 
 
 # Damage.

@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     # files by name
     "no file": (lambda: read("nowhere.csv"), "existing file"),
     "unknown ending": (lambda: read("nowhere.xyz"), "cannot be inferred.*format='csv'"),
-    "unknown format": (lambda: read("nowhere.csv", format="xls"), "format must be one of csv.*got 'xls'"),
+    "unknown format": (lambda: read("nowhere.csv", format="xls"), "format must be one of arrow, csv.*got 'xls'"),
     "unknown dataset": (lambda: load_dataset("ml-2k"), "name must be one of.*ml-100k"),
     "unknown dataset option": (lambda: load_dataset("covid19-serology", part="a"), "no option 'part'"),
     "no folder to write to": (lambda: ObservedTensor(TWO, [VALUE, 1]).write("nowhere/a.csv"), "existing folder"),

@@ -28,37 +28,46 @@ from tensorveil.tensor.files.formats import (
     write_table,
 )
 
+TABLES = ["arrow", "csv", "duckdb", "jsonl", "parquet", "sqlite", "tsv"]
 TOY = '''
-"""Feather files as tensors, tables and matrices."""
+"""Streams of Arrow as tensors, tables and matrices."""
 
 import numpy as np
-from pyarrow import feather
+import pyarrow as pa
 
 from tensorveil.tensor.files.file_format import DenseFile, Format
 from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
 
 
+def load(path):
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        return reader.read_all()
+
+
+def save(table, path):
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
 def read(path, layout, options):
-    return table_to_tensor(feather.read_table(path), layout.modes, layout.value, labels=layout.labels, **options)
+    return table_to_tensor(load(path), layout.modes, layout.value, labels=layout.labels, **options)
 
 
 def read_array(path, variable):
-    return DenseFile(values=np.stack([column.to_numpy() for column in feather.read_table(path).columns], axis=1))
+    return DenseFile(values=np.stack([column.to_numpy() for column in load(path).columns], axis=1))
 
 
 def write_array(values, path, columns):
-    import pyarrow as pa
-
-    feather.write_feather(pa.table({f"x{k}": column for k, column in enumerate(values.T)}), str(path))
+    save(pa.table({f"x{k}": column for k, column in enumerate(values.T)}), path)
 
 
 FORMAT = Format(
     name="toy",
     endings=(".toy",),
     read=read,
-    write=lambda tensor, path, name: feather.write_feather(tensor_to_table(tensor), str(path)),
-    read_table=lambda path, *, text: feather.read_table(path),
-    write_table=lambda table, path: feather.write_feather(table, str(path)),
+    write=lambda tensor, path, name: save(tensor_to_table(tensor), path),
+    read_table=lambda path, *, text: load(path),
+    write_table=save,
     read_array=read_array,
     write_array=write_array,
 )
@@ -104,7 +113,7 @@ def test_a_new_format_is_known_everywhere(toy: Any, tmp_path: Path, capsys: pyte
 
 
 def test_messages_list_what_there_is(toy: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"csv, mat, npz, parquet, png, tns, toy, tsv"):
+    with pytest.raises(InputError, match=r"arrow, csv, duckdb, jsonl, mat, npz, parquet, png, sqlite, tns, toy, tsv"):
         pick_format(Path("x.unknown"))
     with pytest.raises(InputError, match=r"\.toy"):
         table_format(Path("x.unknown"))
@@ -114,7 +123,7 @@ def test_messages_list_what_there_is(toy: Any, tmp_path: Path) -> None:
 
 def test_what_each_format_can_do() -> None:
     known = formats()
-    assert [name for name, each in known.items() if each.is_table] == ["csv", "parquet", "tsv"]
+    assert [name for name, each in known.items() if each.is_table] == TABLES
     assert [name for name, each in known.items() if each.read_array] == ["npy", "npz", "parquet", "png"]
     assert [name for name, each in known.items() if each.create_array] == ["npy"]
     assert [name for name, each in known.items() if not each.exact] == ["png"]

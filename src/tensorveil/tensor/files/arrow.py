@@ -55,7 +55,7 @@ def _unpacked_bytes(metadata: bytes, body: pa.Buffer | None) -> int:
         return 0
     buffers, packed = _table(metadata, header, 2), _field(metadata, header, 3) != 0
     if not buffers or not packed:
-        return body.size
+        return int(body.size)
     found = 0
     for number in range(struct.unpack_from("<I", metadata, buffers)[0]):
         start, size = struct.unpack_from("<qq", metadata, buffers + 4 + 16 * number)

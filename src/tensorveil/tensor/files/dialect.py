@@ -9,12 +9,23 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+import warnings
 from dataclasses import dataclass
 from itertools import islice
 
-from tensorveil.errors import InputError
+from tensorveil.errors import GuessWarning, InputError
 
-__all__ = ["PLAIN", "UNKNOWN", "Dialect", "detect", "first_line", "is_windows_text", "reads_lines_alone"]
+__all__ = [
+    "GUESSED",
+    "PLAIN",
+    "UNKNOWN",
+    "Dialect",
+    "decode_text",
+    "detect",
+    "first_line",
+    "is_windows_text",
+    "reads_lines_alone",
+]
 
 DELIMITERS = ",;\t|"
 WINDOWS = "cp1252"  # what is no UTF-8 mostly is, or its subset Latin-1
@@ -23,6 +34,10 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.B
 _SAMPLE = 5000
 _COMMA = re.compile(r"[+-]?(\d+),(\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+GUESSED = (
+    "the file is no UTF-8 and was read as Windows-1252, of which Latin-1 is a part. If names look wrong, say how it is "
+    "encoded, e.g. encoding='cp1250'; to say that this is right, encoding='cp1252'."
+)
 UNKNOWN = (
     "encoding: the line of names is no text in UTF-8. Say how the file is encoded, e.g. encoding='latin-1' or "
     "encoding='utf-16'."
@@ -114,8 +129,8 @@ def detect(head: bytes, said: Dialect, *, default: str, header: bool, private: b
     elif delimiter == ";":
         raise InputError(
             "decimal must be said where fields are separated by semicolons: such files often have decimal commas, and "
-            "no row is looked at to find out in private runs, or where what is missing is dropped. Say decimal=',' or "
-            "decimal='.'."
+            "no row is looked at to find out in private runs, or where what is missing is dropped. Say decimal=',' if "
+            "numbers have commas, else decimal='.' here."
         )
     else:
         decimal = "."
@@ -136,6 +151,24 @@ def _detect_encoding(head: bytes) -> str | None:
     if not odd.strip(b"\0") and b"\0" not in even:
         return "utf-16-be" if head.lstrip(b"\r\n").startswith(b"\0") else "utf-16-le"
     return None
+
+
+def decode_text(content: bytes) -> str:
+    """Return a whole text in the encoding that it is in, as far as that can be told; errors are those of codecs.
+
+    >>> decode_text("café".encode("utf-16")), decode_text(b"plain")
+    ('café', 'plain')
+    """
+    encoding = _detect_encoding(content) or "utf-8"
+    if encoding == "utf-8":
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            if not is_windows_text(content):
+                raise
+        warnings.warn(GUESSED, GuessWarning, stacklevel=2)
+        encoding = WINDOWS
+    return content.decode(encoding).removeprefix("\ufeff")
 
 
 def first_line(head: bytes, encoding: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
+from tensorveil.tensor.files.dialect import decode_text
 from tensorveil.tensor.files.formats import formats, read_guarded, read_table
 
 __all__ = ["read_labels"]
@@ -51,7 +52,7 @@ def _read_lines(path: Path, column: str | None) -> list[str]:
     if column is not None:
         raise InputError(f"labels: {path.name} is no table, and has no columns. Give a CSV, TSV or Parquet file.")
     check_file_memory(2 * path.stat().st_size)
-    text: str = read_guarded(lambda: path.read_text(encoding="utf-8-sig"), "a list with one label per line", path.name)
+    text: str = read_guarded(lambda: decode_text(path.read_bytes()), "a list with one label per line", path.name)
     return [line for line in text.split("\n") if line.strip()]
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
+from tensorveil.tensor.cursors import CELL, rows_to_table
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.frames import CELL, is_open, rows_to_table, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:

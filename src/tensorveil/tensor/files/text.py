@@ -15,11 +15,12 @@ import numpy as np
 
 from tensorveil.errors import GuessWarning, InputError
 from tensorveil.tensor.checks import is_number
+from tensorveil.tensor.cursors import decode_field
 from tensorveil.tensor.files import diagnosis
-from tensorveil.tensor.files.dialect import PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
+from tensorveil.tensor.files.dialect import GUESSED, PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
-from tensorveil.tensor.frames import decode_field, is_open, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ LONGEST_LINE = 1 << 18  # Arrow reads blocks of four times as much, and refuses 
 # Numbers with decimal commas, and what is a number elsewhere.
 _COMMAS = r"^\s*[+-]?([0-9]+,[0-9]*|,[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 _POINTS = r"^\s*[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
-_GUESSED = (
-    "the file is no UTF-8 and was read as Windows-1252, of which Latin-1 is a part. If names look wrong, say how it is "
-    "encoded, e.g. encoding='cp1250'; to say that this is right, encoding='cp1252'."
-)
 
 
 def keep_sound_lines(block: bytes, delimiter: str | None = None) -> bytes:
@@ -224,7 +221,7 @@ def _load_openly(
         dialect = replace(dialect, encoding=WINDOWS)
         with suppress(pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError):
             table = _load(path, dialect, header=header, text=text, nulls=nulls)
-            warnings.warn(_GUESSED, GuessWarning, stacklevel=2)
+            warnings.warn(GUESSED, GuessWarning, stacklevel=2)
             return dialect, table
     raise InputError(diagnosis.find_cause(path, dialect, header=header))
 
