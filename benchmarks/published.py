@@ -64,7 +64,8 @@ def scale_movielens():
             values = scaled.tensor.values
             moved = "" if before is None else f", moved by {np.sqrt(np.mean((values - before) ** 2)):.3f}"
             done = "converged" if scaled.converged else "not converged"
-            print(f"least scale {least:g}, {scaled.rounds} rounds: {done}, size {np.sqrt(np.mean(values**2)):.3f}{moved}")
+            size = np.sqrt(np.mean(values**2))
+            print(f"least scale {least:g}, {scaled.rounds} rounds: {done}, size {size:.3f}{moved}")
             before = values
 
 
