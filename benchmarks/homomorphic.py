@@ -5,8 +5,8 @@
 
 A million integers, as a round of a federation sums them, from several clients: CPU seconds to encrypt (or mask), to add
 and to decrypt (or unmask), and bytes on the wire. BFV (Brakerski; Fan and Vercauteren 2012) at 128 bits, packed, by
-TenSEAL on one thread: exact integers modulo a prime. Results go to benchmarks/results/homomorphic.json; they are read in
-docs/explanation/homomorphic.md.
+TenSEAL on one thread: exact integers modulo a prime. Results go to benchmarks/results/homomorphic.json;
+docs/explanation/homomorphic.md reads them.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass
 from importlib.resources import files
 
-FAITHFUL, DIFFERS, UNSAID, PART, MISSING = "faithful", "differs, said", "differs, not said", "in part", "missing"
-STATES = (FAITHFUL, DIFFERS, UNSAID, PART, MISSING)
+FAITHFUL, DIFFERS, PART, MISSING = "faithful", "differs, said", "in part", "missing"
+STATES = (FAITHFUL, DIFFERS, PART, MISSING)
 PAPERS = {
     "W": ("Wei, Li, Mao and Wang: tensor completion under differential privacy (three versions)", 42),
     "G": ("Guo: matrix completion under differential privacy", 23),

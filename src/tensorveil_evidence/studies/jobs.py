@@ -100,11 +100,18 @@ def make_studies(request: StudyRequest) -> list[StudyResult]:
     drawing.figure_class()  # if figures cannot be drawn, say so before hours of work
     results = []
     for study in [*chosen, *optional]:
-        missing = None if request.redraw else _explain_missing(study)
+        missing = _explain_nothing_to_redraw(study, request) if request.redraw else _explain_missing(study)
         results.append(
             _make_study(study, request) if missing is None else StudyResult(name=study.name, skipped=missing)
         )
     return results
+
+
+def _explain_nothing_to_redraw(study: Study, request: StudyRequest) -> str | None:
+    """Say of a study that was not asked for by name that it has no results yet; None if it has."""
+    if study.name in request.names or (request.output / f"{study.name}.parquet").is_file():
+        return None
+    return f"study {study.name} has no results to draw. Run it first: tensorveil study {study.name}"
 
 
 def _make_study(study: Study, request: StudyRequest) -> StudyResult:
@@ -129,10 +136,10 @@ def _make_study(study: Study, request: StudyRequest) -> StudyResult:
 def _explain_missing(study: Study) -> str | None:
     """Say which data are not there and how to get them; None if nothing is missing."""
     if study.dataset is None:
-        return None
+        return study.lacks()
     present, home = _find_data(study.dataset)
     if present:
-        return None
+        return study.lacks()
     get = f"Get it from {home}, unpack it, and set" if home else "Set"
     return (
         f"study {study.name} needs the dataset {study.dataset}, which is not in the data folder. "

@@ -106,6 +106,8 @@ class Study:
         The named dataset that it needs, if any.
     axis
         What rows' places on the horizontal axis are.
+    lacks
+        Says what else is missing that it needs, and how to get it; None if nothing is.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Study:
     minutes: tuple[float, float]
     dataset: str | None = None
     axis: str = "epsilon"
+    lacks: Callable[[], str | None] = lambda: None
 
     def digest(self, cell: Cell, version: str) -> str:
         """Return what a kept cell is recognised by: it changes with the settings and with the program's version."""

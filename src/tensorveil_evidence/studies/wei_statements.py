@@ -91,7 +91,7 @@ def _near(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence
         "So it is here."
         if everywhere
         else "So the statement is not reproduced for small epsilon with this start and this m. From numbers between 0 "
-        "and 1 and with m = 0.01 it is, from epsilon 1 on: [readings](wei-readings.md)."
+        "and 1 and with m = 0.01 the curve comes closer: [readings](wei-readings.md)."
     )
     return (
         f'- "The curves of gradient perturbation are very close to that of the baselines": within {NEAR - 1:.0%} of '

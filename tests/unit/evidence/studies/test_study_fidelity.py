@@ -54,7 +54,8 @@ def test_the_page_is_the_one_that_the_items_give() -> None:
 
 
 def test_a_place_that_is_gone_is_noticed() -> None:
-    for place in ("docs/nothing.md", "docs/published.md#nothing", "src/tensorveil_evidence/fidelity.py::nothing"):
+    gone = "nothing"
+    for place in (f"docs/{gone}.md", f"docs/published.md#{gone}", f"src/tensorveil_evidence/fidelity.py::{gone}"):
         with pytest.raises(AssertionError):
             _find(place)
     _find("src/tensorveil_evidence/fidelity.py::Item")
