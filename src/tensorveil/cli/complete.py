@@ -260,9 +260,7 @@ def _private_run(
         **_leave_out_defaults(settings),
     )
     return PrivateRun(
-        reading=reading.reading(
-            file, duplicates=fit.duplicates, missing=fit.missing, unlisted=open_only.unlisted
-        ),
+        reading=reading.reading(file, duplicates=fit.duplicates, missing=fit.missing, unlisted=open_only.unlisted),
         estimator=estimator,
         output=writing.output,
         filling=_filling(fit, writing, reading),

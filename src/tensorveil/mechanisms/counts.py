@@ -25,12 +25,14 @@ from tensorveil.solvers.task import Solution
 
 # Shares of the budget: a histogram of the values and their sum, unless all values are 0 or 1; and, of all modes
 # together, at most so much for one-way tables if others are measured after them, and at least so much of each.
-_SIZES, _TOTAL, _MOST_ONES, _LEAST_ONE = 0.05, 0.03, 0.3, 0.02
+_SIZES, _TOTAL, _MOST_ONES, _LEAST_ONE = 0.05, 0.03, 0.5, 0.02
 # One-way tables are precise enough if noise is this share of a usual sum.
 _PRECISE = 0.1
 # Values are told apart by halves of the largest possible one, so often; fewer than so many standard deviations of noise
 # are none.
 _HALVINGS, _SEEN = 30, 2.0
+# All cells are perturbed, where they are at most so many, if each of so many equal components stands so far out.
+_MOST_PERTURBED, _COMPONENTS, _FAR_OUT = 200_000, 8, 8.0
 # A two-way table is taken to differ from the product of one-way tables by this share of its squares, and by this share
 # of the entries.
 _TWO_WAY, _SPARSE = 0.3, 0.1
@@ -60,6 +62,18 @@ def private_sums(
     rows = np.clip(values / limit, 0.0, 1.0).reshape(-1, 1)
     noisy = spend.bounded_rows(rows, cells, math.prod(sizes), longest=1.0)
     return CountTable(modes=modes, sums=noisy.values[:, 0].reshape(sizes), noise=noisy.variance)
+
+
+def private_cells(columns: Array, shape: tuple[int, ...], values: Array, spend: Spend) -> CountTable:
+    """Return the perturbed value of every cell of the declared shape, between 0 and 1: the sum of its entries, cut.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
+    """
+    everything = tuple(range(len(shape)))
+    cells = number_cells(columns, shape, everything)
+    sums = np.bincount(cells, np.clip(values, 0.0, 1.0), minlength=math.prod(shape))
+    noisy, _ = spend.values(np.minimum(sums, 1.0), (0.0, 1.0))
+    return CountTable(modes=everything, sums=noisy.values.reshape(shape), noise=noisy.variance)
 
 
 def run_counts(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
@@ -100,6 +114,8 @@ class _Run:
         total = self.measure((), _TOTAL)
         n = max(float(total.sums), 1.0)
         ones = self.share_ones(n)
+        if self.is_far_out(n):
+            return self.perturb_cells(total)
         further = self.share_twos(n, self.left - sum(ones.values()))
         if not further:
             scale = self.left / sum(ones.values())
@@ -113,6 +129,18 @@ class _Run:
         found = self.fit_twos(tables, base, further, given) if further else base
         scale = self.limit if whole is None else whole / float(base.weights[0])
         return Outcome(solution=self.describe(found, scale), parts=tuple(self.parts), notes=tuple(self.notes))
+
+    def perturb_cells(self, total: CountTable) -> Outcome:
+        """Perturb every cell, and fit components to that."""
+        share = self.left
+        part = self.take(share, "cells", "the value of every cell, perturbed")
+        tables = [private_cells(self.data.columns.reveal(), self.shape, self.values, part)]
+        base = multiply_ones([total, *tables], len(self.shape), self.chance)
+        found = fit_counts(tables, base, min(self.form.ranks), self.chance, self.form.seed)
+        told = "they say no more than one-way tables do" if found is None else "components say more"
+        self.notes.append(f"spent {share:.0%} on every cell: {told}")
+        solution = self.describe(base if found is None else found, 1.0)
+        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
 
     def fit_twos(
         self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float], given: float
@@ -182,9 +210,16 @@ class _Run:
         needed = (unit * size / (_PRECISE * n) for size in self.shape)
         return {mode: float(np.clip(share, _LEAST_ONE, most)) for mode, share in enumerate(needed)}
 
+    def is_far_out(self, n: float) -> bool:
+        """Tell whether every cell should be perturbed: values are 0 or 1, and components far above the noise."""
+        if self.high != 1.0 or math.prod(self.shape) > _MOST_PERTURBED:
+            return False
+        noise = self.whole.noise_of_values(1.0) * sum(self.shape)
+        return n / _COMPONENTS >= _FAR_OUT * noise
+
     def share_twos(self, n: float, left: float) -> dict[Modes, float]:
         """Return the shares of those two-way tables whose components may stand out of the noise."""
-        sizes = {
+        sizes: dict[Modes, int] = {
             modes: math.prod(self.shape[mode] for mode in modes)
             for modes in combinations(range(len(self.shape)), 2)
         }  # fmt: skip
@@ -202,4 +237,3 @@ class _Run:
                 return shares
             del chosen[worst]
         return {}
-

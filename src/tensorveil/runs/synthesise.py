@@ -12,7 +12,7 @@ from tensorveil.models.synthesis import synthesise
 from tensorveil.privacy import Guarantee
 from tensorveil.release.release import load_release
 
-__all__ = ["Synthesised", "SynthesisRun", "synthesise_cells"]
+__all__ = ["SynthesisRun", "Synthesised", "synthesise_cells"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,4 @@ def synthesise_cells(run: SynthesisRun) -> Synthesised:
     model, guarantee = load_release(run.source) if run.source.is_dir() else (load_model(run.source), None)
     drawn = synthesise(model, seed=run.seed)
     drawn.write(run.output)
-    return Synthesised(
-        output=run.output, entries=drawn.n_entries, total=float(drawn.values.sum()), guarantee=guarantee
-    )
+    return Synthesised(output=run.output, entries=drawn.n_entries, total=float(drawn.values.sum()), guarantee=guarantee)
