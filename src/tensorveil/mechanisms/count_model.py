@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
-from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.data import Array, Form
 
 # What a component is drawn towards the product of one-way tables by, as a share of the entries. Weak pulls come first:
 # components that are all at the base are not parted again.
@@ -102,14 +102,12 @@ def _share_out(table: CountTable, total: float, chance: float) -> Array:
     return np.asarray(expected / expected.sum(), dtype=np.float64)
 
 
-def fit_counts(
-    tables: Sequence[CountTable], base: CountModel, rank: int, chance: float, seed: int
-) -> CountModel | None:
+def fit_counts(tables: Sequence[CountTable], base: CountModel, form: Form, chance: float) -> CountModel | None:
     """Fit components to tables, if they then explain more than the product of one-way tables, the base.
 
     ``chance`` is the variance of a sum over its expected value, without noise.
     """
-    rng = np.random.default_rng(seed)
+    rng, rank = np.random.default_rng(form.seed), min(form.ranks)
     noisier, clearer = [], []
     for table in tables:
         added = rng.normal(0.0, math.sqrt(table.noise), table.sums.shape)
@@ -119,13 +117,13 @@ def fit_counts(
     rival = multiply_ones(noisier, len(base.shares), chance)
     best, found, kept = 0.0, _scatter(rival, rank, rng), None
     for pull in _PULLS:
-        found = _descend(found, noisier, rival, pull, chance, _STEPS)
+        found = _descend(found, noisier, rival, pull, chance, min(_STEPS, form.sweeps))
         gain = _compare(found, rival, clearer)
         if gain > best:
             best, kept = gain, (found, pull)
     if kept is None:
         return None
-    last = _descend(kept[0], tables, base, kept[1], chance, _LAST_STEPS)
+    last = _descend(kept[0], tables, base, kept[1], chance, min(_LAST_STEPS, 2 * form.sweeps))
     # The total is known better than what its tables add up to.
     return replace(last, weights=last.weights * (base.weights[0] / last.weights.sum()))
 

@@ -142,7 +142,7 @@ class _Run:
         part = self.take(share, "cells", "the value of every cell, perturbed")
         tables = [private_cells(self.data.columns.reveal(), self.shape, self.values, part)]
         base = multiply_ones([total, *tables], len(self.shape), self.chance)
-        found = fit_counts(tables, base, min(self.form.ranks), self.chance, self.form.seed)
+        found = fit_counts(tables, base, self.form, self.chance)
         told = "they say no more than one-way tables do" if found is None else "components say more"
         self.notes.append(f"spent {share:.0%} on every cell: {told}")
         solution = self.describe(base if found is None else found, 1.0)
@@ -150,7 +150,7 @@ class _Run:
 
     def fit_twos(self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float]) -> CountModel:
         """Fit components to all tables, and note what they are worth."""
-        found = fit_counts(tables, base, min(self.form.ranks), self.chance, self.form.seed)
+        found = fit_counts(tables, base, self.form, self.chance)
         names = "; ".join(f"modes {one} and {other}" for one, other in further)
         told = "they say no more than one-way tables do" if found is None else "components say more"
         self.notes.append(f"spent {sum(further.values()):.0%} on two-way tables ({names}): {told}")
