@@ -60,7 +60,7 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     mst = load_mst()
-    from mbi import Dataset, Domain
+    from mbi import Dataset, Domain  # type: ignore[import-not-found]
 
     coords, shape = read(given.data)
     for epsilon in (1.0, 3.0, 10.0):

@@ -70,7 +70,7 @@ def release_values(tensor: tv.ObservedTensor, rank: int, epsilon: float, high: f
 
 def of_links() -> list[dict[str, Any]]:
     """Rank held-out links among cells that are in no split."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, rank in RANKS.items():
         parts = relational(name)
         train, test = parts["train"], parts["test"]
@@ -98,7 +98,7 @@ def of_links() -> list[dict[str, Any]]:
 
 def of_counts() -> list[dict[str, Any]]:
     """Predict held-out events."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, tensor in count_problems().items():
         rng = np.random.default_rng(0)
         kept = rng.binomial(tensor.values.astype(int), 0.8).astype(float)
@@ -148,7 +148,7 @@ def distances(true: Any, drawn: Any) -> dict[str, float]:
 
 def of_tables(peer: Path | None) -> list[dict[str, Any]]:
     """Compare tables of synthetic tensors; a peer's draws are NAME-METHOD-EPSILON-SEED.npz with ``coords``."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, rank in RANKS.items():
         train = relational(name)["train"]
         true = train.to_dense().astype(float)

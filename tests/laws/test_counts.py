@@ -59,7 +59,8 @@ def neighbours(draw: Any) -> Any:
 @settings(max_examples=12)
 @given(pair=neighbours(), budget=st.sampled_from([1.0, 50.0, 2000.0]))
 def test_one_entry_moves_no_more_than_declared_and_nothing_else(pure: bool, pair: Any, budget: float) -> None:
-    first, second = two_runs(*pair, budget, pure=pure)
+    data, neighbour = pair
+    first, second = two_runs(data, neighbour, budget, pure=pure)
     assert max(ratios(first, second)) <= 1.0 + 1e-12
     assert first.outcome.notes == second.outcome.notes
     for one, other in zip(first.outcome.solution.factors, second.outcome.solution.factors, strict=True):

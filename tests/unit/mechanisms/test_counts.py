@@ -170,7 +170,7 @@ def test_tucker_and_matrices_hold_the_same_components() -> None:
     rng = np.random.default_rng(5)
     tensor = draw(planted(rng), rng, 1.0)
     options: dict[str, Any] = {"epsilon": 5.0, "delta": 0.0, "unit": "entry", "bounds": (0, 1), "shape": SHAPE}
-    seeds = {"noise_seed": 1, "random_state": 1}
-    cp = tv.PrivateCP(3, **options, **seeds).fit(tensor)
-    tucker = tv.PrivateTucker(3, **options, **seeds).fit(tensor)
+    options |= {"noise_seed": 1, "random_state": 1}
+    cp = tv.PrivateCP(3, **options).fit(tensor)
+    tucker = tv.PrivateTucker(3, **options).fit(tensor)
     np.testing.assert_allclose(cp.model_.dense(), tucker.model_.dense(), rtol=1e-4)
