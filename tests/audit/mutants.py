@@ -332,7 +332,7 @@ def empty_cells_without_noise(patch: pytest.MonkeyPatch) -> None:
 
     def private_sums(columns: Any, shape: Any, modes: Any, *rest: Any) -> Any:
         found = original(columns, shape, modes, *rest)
-        listed = np.bincount(counts.number_cells(columns, shape, modes), minlength=found.sums.size) > 0
+        listed = np.bincount(tallies.number_cells(columns, shape, modes), minlength=found.sums.size) > 0
         return dataclasses.replace(found, sums=found.sums * listed.reshape(found.sums.shape))
 
     patch.setattr(counts, "private_sums", private_sums)

@@ -82,4 +82,7 @@ def test_what_is_refused(links: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ):
         assert release(links, "--unlisted", "zero", *changed) == 2
         assert message in capsys.readouterr().err.replace("\n", " ")
+    place = ["--indices", "--private-shape", "30,20", "-o", str(links.parent / "release"), "--interval", "0.9"]
+    assert run(["complete", str(links), *PROMISE, *place, "--unlisted", "zero"]) == 2  # before anything is charged
+    assert "do not know their errors" in capsys.readouterr().err.replace("\n", " ")
     assert not (links.parent / "release").exists()

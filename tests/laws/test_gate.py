@@ -196,8 +196,8 @@ def test_private_things_show_nothing() -> None:
 
 SOURCE = Path(tv.__file__).parent
 REVEALING = {
-    "mechanisms/comparison.py", "mechanisms/crosstabs.py", "mechanisms/entry_errors.py", "mechanisms/errors.py",
-    "mechanisms/gram.py", "mechanisms/mean.py",
+    "mechanisms/comparison.py", "mechanisms/counts.py", "mechanisms/crosstabs.py", "mechanisms/entry_errors.py",
+    "mechanisms/errors.py", "mechanisms/gram.py", "mechanisms/mean.py",
     "mechanisms/refinement.py", "mechanisms/shape.py", "mechanisms/stages.py", "mechanisms/tallies.py",
     "rounds/grouping.py",
 }  # fmt: skip

@@ -24,7 +24,7 @@ REFUSED = {
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
     "loss": "private fits are by squared error, or with --unlisted zero of expected values",
     "nonnegative": "the mechanism settles the signs; with --unlisted zero no factor is negative",
-    "unlisted_weight": "private fits count listed cells alone",
+    "unlisted_weight": "private fits weigh all cells that count alike",
     "same": "private fits have a factor for every mode",
     "seed": "noise comes from the operating system's entropy, never from a seed",
     "force": "a release is never overwritten; choose another folder",

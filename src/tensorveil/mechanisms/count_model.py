@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
-from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.data import Array, Form
 
 # What a component is drawn towards the product of one-way tables by, as a share of the entries. Weak pulls come first:
 # components that are all at the base are not parted again.
@@ -43,15 +43,25 @@ class CountModel:
     shares: tuple[Array, ...]
 
     def table(self, modes: Modes) -> Array:
-        """Return what is expected in the cells of one mode or two."""
+        """Return what is expected in the cells of some modes."""
         first, *others = (self.shares[mode] for mode in modes)
-        expected: Array = (first * self.weights) @ others[0].T if others else first @ self.weights
-        return expected
+        if not others:
+            return np.asarray(first @ self.weights)
+        expected: Array = (first * self.weights) @ multiply_rows(others).T
+        return expected.reshape([len(self.shares[mode]) for mode in modes])
 
     def factors(self, scale: float) -> tuple[Array, ...]:
         """Return the factors of a CP model of the expected values, multiplied by a scale."""
         spread = (self.weights * scale) ** (1.0 / len(self.shares))
         return tuple(share * spread for share in self.shares)
+
+
+def multiply_rows(factors: Sequence[Array]) -> Array:
+    """Return the products of the rows of several factors, the last one's varying fastest (Khatri-Rao)."""
+    out = factors[0]
+    for factor in factors[1:]:
+        out = (out[:, None, :] * factor).reshape(-1, factor.shape[1])
+    return out
 
 
 def merge_ones(tables: Sequence[CountTable], mode: int) -> CountTable:
@@ -92,14 +102,12 @@ def _share_out(table: CountTable, total: float, chance: float) -> Array:
     return np.asarray(expected / expected.sum(), dtype=np.float64)
 
 
-def fit_counts(
-    tables: Sequence[CountTable], base: CountModel, rank: int, chance: float, seed: int
-) -> CountModel | None:
+def fit_counts(tables: Sequence[CountTable], base: CountModel, form: Form, chance: float) -> CountModel | None:
     """Fit components to tables, if they then explain more than the product of one-way tables, the base.
 
     ``chance`` is the variance of a sum over its expected value, without noise.
     """
-    rng = np.random.default_rng(seed)
+    rng, rank = np.random.default_rng(form.seed), min(form.ranks)
     noisier, clearer = [], []
     for table in tables:
         added = rng.normal(0.0, math.sqrt(table.noise), table.sums.shape)
@@ -109,13 +117,13 @@ def fit_counts(
     rival = multiply_ones(noisier, len(base.shares), chance)
     best, found, kept = 0.0, _scatter(rival, rank, rng), None
     for pull in _PULLS:
-        found = _descend(found, noisier, rival, pull, chance, _STEPS)
+        found = _descend(found, noisier, rival, pull, chance, min(_STEPS, form.sweeps))
         gain = _compare(found, rival, clearer)
         if gain > best:
             best, kept = gain, (found, pull)
     if kept is None:
         return None
-    last = _descend(kept[0], tables, base, kept[1], chance, _LAST_STEPS)
+    last = _descend(kept[0], tables, base, kept[1], chance, min(_LAST_STEPS, 2 * form.sweeps))
     # The total is known better than what its tables add up to.
     return replace(last, weights=last.weights * (base.weights[0] / last.weights.sum()))
 
@@ -170,9 +178,7 @@ def _slope(
     of_weights = np.zeros(rank)
     for table, sums in zip(tables, single, strict=True):
         first, *rest = (model.shares[mode].astype(np.float32) for mode in table.modes)
-        others = np.ones((1, rank), dtype=np.float32)
-        if rest:
-            (others,) = rest
+        others = multiply_rows(rest) if rest else np.ones((1, rank), dtype=np.float32)
         expected = (first * weights.astype(np.float32)) @ others.T
         pulls = sums - expected
         expected *= np.float32(chance)
@@ -180,8 +186,24 @@ def _slope(
         pulls /= expected
         along = pulls @ others
         of_weights += weights * np.sum(first * along, axis=0, dtype=np.float64)
-        by_mode = [along * weights] if not rest else [along * weights, (pulls.T @ first) * weights]
+        by_mode = [along * weights]
+        if rest:
+            by_mode += _share_gains((pulls.T @ first) * weights, rest)
         for mode, gained in zip(table.modes, by_mode, strict=True):
             share = model.shares[mode]
             slopes[mode] = slopes[mode] + share * (gained - np.sum(share * gained, axis=0))
     return [*slopes, of_weights]
+
+
+def _share_gains(gained: Array, factors: Sequence[Array]) -> list[Array]:
+    """Return the gradient by each factor, from that by the products of their rows."""
+    sizes, found = [len(factor) for factor in factors], []
+    for place, size in enumerate(sizes):
+        before, after = math.prod(sizes[:place]), math.prod(sizes[place + 1 :])
+        cube = gained.reshape(before, size, after, -1)
+        if before > 1:
+            cube = np.einsum("bsar,br->sar", cube, multiply_rows(factors[:place]))[None]
+        if after > 1:
+            cube = np.einsum("bsar,ar->bsr", cube, multiply_rows(factors[place + 1 :]))[:, :, None]
+        found.append(cube.sum(axis=(0, 2)))
+    return found

@@ -25,15 +25,17 @@ from tensorveil.solvers.task import Solution
 
 # Shares of the budget: a histogram of the values and their sum, unless all values are 0 or 1; and, of all modes
 # together, at most so much for one-way tables if others are measured after them, and at least so much of each.
-_SIZES, _TOTAL, _MOST_ONES, _LEAST_ONE = 0.05, 0.03, 0.3, 0.02
+_SIZES, _TOTAL, _MOST_ONES, _LEAST_ONE = 0.05, 0.03, 0.5, 0.02
 # One-way tables are precise enough if noise is this share of a usual sum.
 _PRECISE = 0.1
 # Values are told apart by halves of the largest possible one, so often; fewer than so many standard deviations of noise
 # are none.
 _HALVINGS, _SEEN = 30, 2.0
-# A two-way table is taken to differ from the product of one-way tables by this share of its squares, and by this share
-# of the entries.
-_TWO_WAY, _SPARSE = 0.3, 0.1
+# All cells are perturbed, where they are at most so many, if each of so many equal components stands so far out.
+_MOST_PERTURBED, _COMPONENTS, _FAR_OUT = 200_000, 8, 8.0
+# A two-way table is taken to differ from the product of one-way tables by this share of its squares, before and after
+# one-way tables tell how crowded cells are, and by this share of the entries.
+_TWO_WAY, _CROWDED, _SPARSE = 0.3, 0.15, 0.1
 
 
 def private_sizes(values: Array, high: float, spend: Spend) -> tuple[Array, float]:
@@ -62,6 +64,18 @@ def private_sums(
     return CountTable(modes=modes, sums=noisy.values[:, 0].reshape(sizes), noise=noisy.variance)
 
 
+def private_cells(columns: Array, shape: tuple[int, ...], values: Array, spend: Spend) -> CountTable:
+    """Return the perturbed value of every cell of the declared shape, between 0 and 1: the sum of its entries, cut.
+
+    Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
+    """
+    everything = tuple(range(len(shape)))
+    cells = number_cells(columns, shape, everything)
+    sums = np.bincount(cells, np.clip(values, 0.0, 1.0), minlength=math.prod(shape))
+    noisy, _ = spend.values(np.minimum(sums, 1.0), (0.0, 1.0))
+    return CountTable(modes=everything, sums=noisy.values.reshape(shape), noise=noisy.variance)
+
+
 def run_counts(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
     """Release expected values of all cells, as tables of one mode and of two show them.
 
@@ -76,11 +90,16 @@ class _Run:
     def __init__(self, data: PrivateEntries, form: Form, spend: Spend) -> None:
         self.data, self.form, self.shape = data, form, data.shape
         self.high = data.bounds[1]
-        self.values = np.clip(data.values.reveal(), 0.0, self.high)
         self.whole, self.rest_of_budget, self.left = spend, spend, 1.0
         self.parts: list[Part] = []
         self.notes: list[str] = []
         self.limit, self.farthest, self.chance = self.high, self.high, 1.0
+
+    @property
+    def values(self) -> Array:
+        """The private values, between 0 and the upper bound."""
+        within: Array = np.clip(self.data.values.reveal(), 0.0, self.high)
+        return within
 
     def take(self, share: float, name: str, statistic: str) -> Spend:
         """Take a share of the whole budget from what is left; all of it if less than a thousandth would stay."""
@@ -99,29 +118,42 @@ class _Run:
             self.look()
         total = self.measure((), _TOTAL)
         n = max(float(total.sums), 1.0)
+        if self.is_far_out(n):
+            return self.perturb_cells(total)
         ones = self.share_ones(n)
         further = self.share_twos(n, self.left - sum(ones.values()))
-        if not further:
-            scale = self.left / sum(ones.values())
-            ones = {mode: share * scale for mode, share in ones.items()}
         whole = self.total_values() if self.farthest > self.limit else None
         given = self.left / (sum(ones.values()) + sum(further.values()))
         tables = [self.measure((mode,), share * given) for mode, share in ones.items()]
-        tables += [self.measure(modes, share * given) for modes, share in further.items()]
-        base = multiply_ones([total, *tables], len(self.shape), self.chance)
         self.notes.append(f"spent {sum(ones.values()) * given:.0%} on one-way tables")
-        found = self.fit_twos(tables, base, further, given) if further else base
+        base = multiply_ones([total, *tables], len(self.shape), self.chance)
+        if further:
+            # One-way tables tell where entries are, and so which others stand out.
+            further = self.share_twos(n, self.left, base) or further
+            tables += [self.measure(modes, share) for modes, share in further.items()]
+            base = multiply_ones([total, *tables], len(self.shape), self.chance)
+        found = self.fit_twos(tables, base, further) if further else base
         scale = self.limit if whole is None else whole / float(base.weights[0])
         return Outcome(solution=self.describe(found, scale), parts=tuple(self.parts), notes=tuple(self.notes))
 
-    def fit_twos(
-        self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float], given: float
-    ) -> CountModel:
+    def perturb_cells(self, total: CountTable) -> Outcome:
+        """Perturb every cell, and fit components to that."""
+        share = self.left
+        part = self.take(share, "cells", "the value of every cell, perturbed")
+        tables = [private_cells(self.data.columns.reveal(), self.shape, self.values, part)]
+        base = multiply_ones([total, *tables], len(self.shape), self.chance)
+        found = fit_counts(tables, base, self.form, self.chance)
+        told = "they say no more than one-way tables do" if found is None else "components say more"
+        self.notes.append(f"spent {share:.0%} on every cell: {told}")
+        solution = self.describe(base if found is None else found, 1.0)
+        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
+
+    def fit_twos(self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float]) -> CountModel:
         """Fit components to all tables, and note what they are worth."""
-        found = fit_counts(tables, base, min(self.form.ranks), self.chance, self.form.seed)
+        found = fit_counts(tables, base, self.form, self.chance)
         names = "; ".join(f"modes {one} and {other}" for one, other in further)
         told = "they say no more than one-way tables do" if found is None else "components say more"
-        self.notes.append(f"spent {sum(further.values()) * given:.0%} on two-way tables ({names}): {told}")
+        self.notes.append(f"spent {sum(further.values()):.0%} on two-way tables ({names}): {told}")
         return base if found is None else found
 
     def describe(self, found: CountModel, scale: float) -> Solution:
@@ -182,9 +214,24 @@ class _Run:
         needed = (unit * size / (_PRECISE * n) for size in self.shape)
         return {mode: float(np.clip(share, _LEAST_ONE, most)) for mode, share in enumerate(needed)}
 
-    def share_twos(self, n: float, left: float) -> dict[Modes, float]:
-        """Return the shares of those two-way tables whose components may stand out of the noise."""
-        sizes = {
+    def is_far_out(self, n: float) -> bool:
+        """Tell whether every cell should be perturbed: values are 0 or 1, and components far above the noise."""
+        if self.high != 1.0 or math.prod(self.shape) > _MOST_PERTURBED:
+            return False
+        noise = self.whole.noise_of_values(1.0) * sum(self.shape)
+        return n / _COMPONENTS >= _FAR_OUT * noise
+
+    def share_twos(self, n: float, left: float, base: CountModel | None = None) -> dict[Modes, float]:
+        """Return the shares of those two-way tables whose components may stand out of the noise.
+
+        Without a base, entries are taken to be everywhere alike.
+        """
+        apart = _TWO_WAY if base is None else _CROWDED
+        crowded = [
+            1.0 / size if base is None else float(np.sum(base.shares[mode] ** 2))
+            for mode, size in enumerate(self.shape)
+        ]
+        sizes: dict[Modes, int] = {
             modes: math.prod(self.shape[mode] for mode in modes)
             for modes in combinations(range(len(self.shape)), 2)
         }  # fmt: skip
@@ -194,8 +241,10 @@ class _Run:
             weights = {modes: each ** (1 / 3) for modes, each in rows.items()}
             shares = {modes: left * weight / sum(weights.values()) for modes, weight in weights.items()}
             stands_out = {
-                modes: (_TWO_WAY * n**2 / cells + _SPARSE * n) * shares[modes] ** 2 / (self.whole.noise * rows[modes])
-                for modes, cells in chosen.items()
+                modes: (apart * n**2 * math.prod(crowded[mode] for mode in modes) + _SPARSE * n)
+                * shares[modes] ** 2
+                / (self.whole.noise * rows[modes])
+                for modes in chosen
             }
             worst = min(stands_out, key=lambda modes: stands_out[modes])
             if stands_out[worst] >= 1.0:

@@ -63,6 +63,10 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
         raise InputError(
             "interval is for private runs of units value and entry, which measure their own errors. Leave it out."
         )
+    if filling.interval is not None and tensor.unlisted == "zero":
+        raise InputError(
+            'interval: models of unlisted="zero" say what is expected, and do not know their errors. Leave it out.'
+        )
     if filling.format == "png":
         check_picture(tensor.shape)
     if filling.at is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
-from tensorveil.mechanisms.counts import private_sizes, private_sums
+from tensorveil.mechanisms.counts import private_sums
 from tensorveil.mechanisms.shape import Shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tallies import private_tally
@@ -46,8 +46,7 @@ def statistic_subjects() -> Iterator[BlackBox]:
         yield _subject(f"statistic/bounded rows, {law}", "entry", claim, entry, _bounded_rows)
         yield _subject(f"statistic/entry products, {law}", "entry", claim, (values, values[1:]), _entry_products)
         yield _subject(f"statistic/tallies, {law}", "entry", claim, (values, values[1:]), _tallies)
-        for kind, draw in (("sums of cells", _cell_sums), ("sizes of values", _sizes)):
-            yield _subject(f"statistic/{kind}, {law}", "entry", claim, (changed, changed[1:]), draw)
+        yield _subject(f"statistic/sums of cells, {law}", "entry", claim, (changed, changed[1:]), _cell_sums)
 
 
 def _subject(name: str, unit: str, claim: Claim, pair: tuple[Array, Array], draw: Draw) -> BlackBox:
@@ -104,11 +103,6 @@ def _cell_sums(values: Array, n: int, spend: Spend) -> Array:
     # One table of n cells, each with the same entries, one of them at the limit.
     columns = _groups(len(values), n)[None, :]
     return private_sums(columns, (n,), (0,), np.tile(values, n), _HIGH, spend).sums[:, None]
-
-
-def _sizes(values: Array, n: int, spend: Spend) -> Array:
-    # The three largest sizes, of which the largest gains the entry or loses it.
-    return np.array([private_sizes(values, _HIGH, replace(spend))[0][-3:] for _ in range(n)])
 
 
 def _bounded_rows(rows: Array, n: int, spend: Spend) -> Array:
