@@ -61,10 +61,14 @@ class Crowd:
 
 @dataclass(frozen=True, kw_only=True)
 class Belief:
-    """Variances of effects by table, of components under all modes, and of what no effect explains."""
+    """Variances of effects by table, of components under all modes, and of what no effect explains.
+
+    ``weight`` is how likely it is beside others.
+    """
 
     effects: Mapping[Modes, float]
     rest: float
+    weight: float = 1.0
 
     @property
     def variance(self) -> float:

@@ -24,8 +24,6 @@ from tensorveil.mechanisms.tallies import Tally, estimate_counts
 _ROUNDS, _FRESH, _FRESH_SWEEPS, _SWEEPS = 8, (0, 3), 15, 3
 # Sums further away than this many standard deviations count as if they were here.
 _FAR = 3.0
-# What clipping takes off is known up to this share.
-_SHIFTS_DIFFER = 0.3
 _STEPS = 20
 # Cells of two modes have at most so many times the entries, or so many times fewer, than if modes were independent.
 _CROWDED = 10.0
@@ -142,7 +140,7 @@ class Known:
         middle = 0.5 * (interval.low + interval.high)
         found = (mean + middle - interval.shift) / interval.slope
         noise = tally.sum_noise * tally.sums.size / max(self.n, 1.0) ** 2
-        doubt = noise / interval.slope**2 + (_SHIFTS_DIFFER * interval.taken) ** 2 + 1e-300
+        doubt = noise / interval.slope**2 + interval.doubt**2 + 1e-300
         self.offset += found * self.doubt / (self.doubt + doubt)
         self.doubt = self.doubt * doubt / (self.doubt + doubt)
         return mean

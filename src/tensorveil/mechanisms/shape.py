@@ -30,6 +30,11 @@ _LEAST_SLOPE = 0.5
 # How much of the variance that clipping takes away is signal that is lost. Of 0.3, 0.6 and 1 this has the least error
 # on the real tensors that are not set aside.
 _LOST = 0.6
+# What clipping takes off is known up to this share.
+_SHIFTS_DIFFER = 0.3
+# Values at a bound are many in counts and in zeros and ones. While they all have the same residual, the outermost bins
+# are this share of the width, so that it is known what clipping takes off them.
+_AT_BOUND = 2.0**-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +45,8 @@ class Interval:
     unclipped residuals, which is also the share of the residuals that are not clipped (Bussgang 1952). If values are 0
     or 1 it is the former; under heavy tails, a small effect is left as large as the latter. It is taken to be between
     the two. ``kept`` is the share of the signal that can be had back by dividing by it; a clipped residual c stands
-    for (c - shift) / slope. ``taken`` is how much clipping takes off a residual, on average. ``square`` is the mean
-    square of clipped residuals around the middle of the interval, as a share of that at its ends.
+    for (c - shift) / slope. ``doubt`` is about how far off the shift may be, as a standard deviation. ``square`` is the
+    mean square of clipped residuals around the middle of the interval, as a share of that at its ends.
     """
 
     low: float
@@ -49,7 +54,7 @@ class Interval:
     slope: float
     shift: float
     kept: float
-    taken: float
+    doubt: float
     square: float
 
     @property
@@ -64,10 +69,14 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """Edges of bins and the share of the residuals in each: already private."""
+    """Edges of bins and the share of the residuals in each: already private.
+
+    ``noise`` is the standard deviation of the noise that shares had, where it is to be reckoned with.
+    """
 
     edges: Array
     masses: Array
+    noise: float = 0.0
 
     @cached_property
     def middles(self) -> Array:
@@ -104,11 +113,13 @@ class Shape:
         slope = np.sqrt(slope * np.maximum(inside, slope))
         kept = np.maximum(1.0 - _LOST * (off**2 @ self.masses - mean_off**2) / variance, 0.0)
         square = (clipped - 0.5 * (low + high)) ** 2 @ self.masses / (0.5 * (highs - lows)) ** 2
+        # Noise also hides residuals far out that clipping takes much off.
+        hidden = self.noise * np.sqrt(np.sum(off**2, axis=1))
+        doubt = np.hypot(_SHIFTS_DIFFER * (np.abs(off) @ self.masses), hidden)
         numbers = zip(
-            lows, highs, slope, mean_clipped - slope * mean, kept, np.abs(off) @ self.masses, np.minimum(square, 1.0),
-            strict=True,
+            lows, highs, slope, mean_clipped - slope * mean, kept, doubt, np.minimum(square, 1.0), strict=True
         )  # fmt: skip
-        names = ("low", "high", "slope", "shift", "kept", "taken", "square")
+        names = ("low", "high", "slope", "shift", "kept", "doubt", "square")
         return [Interval(**dict(zip(names, map(float, each), strict=True))) for each in numbers]
 
     def best_interval(self, gain: Callable[[Interval], float]) -> Interval:
@@ -127,11 +138,16 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
     """
     low, high = data.bounds[0] - float(np.max(known)), data.bounds[1] - float(np.min(known))  # no residual is beyond
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
-    edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
+    inner = [low, high]
+    if np.max(known) == np.min(known):
+        inner = [low + _AT_BOUND * data.width, high - _AT_BOUND * data.width]
+    edges = np.unique([low, *inner, *edges[(edges > inner[0]) & (edges < inner[1])], high])
     residual = data.values.reveal() - known
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
     noisy = spend.counts(bins, len(edges) - 1)
-    return Shape(edges=edges, masses=_denoise(noisy.values, noisy.variance**0.5, data.n_entries, edges))
+    noise = noisy.variance**0.5
+    masses = _denoise(noisy.values, noise, data.n_entries, edges)
+    return Shape(edges=edges, masses=masses, noise=noise / data.n_entries)
 
 
 def read_shape(counts: Array, noise: float, n: float, edges: Array) -> Shape:

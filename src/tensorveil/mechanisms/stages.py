@@ -48,6 +48,8 @@ _TOO_FEW = 1000.0
 _FIRST = {ONE_WAY: 0.4, TWO_WAY: 0.25, VALUES: 0.15}
 _FIRST_OF_MATRIX = {ONE_WAY: 0.4, TWO_WAY: 0.0, VALUES: 0.2}
 _SECOND_TWO_WAY, _SECOND_VALUES, _SECOND_OF_MATRIX, _THIRD_VALUES = 0.4, 0.35, 0.3, 0.6
+# How likely it is that numbers by pair of modes tell of two-way effects alone, and not of components for the half.
+_ALONE = 0.7
 # At the end the model is scaled: this share of the budget, predictions within so many spreads, and by how much models
 # have been seen to be off.
 _SCALE, _WEIGHT, _SCALES_DIFFER = 0.015, 3.0, 0.15
@@ -66,8 +68,6 @@ _MOST_EFFECTS = 0.85
 _REACH = 4.0
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
-# What clipping takes off is known up to this share.
-_SHIFTS_DIFFER = 0.3
 # Further stages must promise to explain this share of what one-way tables alone would (what those leave can be seen
 # before anything else is spent), and leave a quarter for themselves. Values at once must promise so much more.
 _WORTH, _ENOUGH, _AT_ONCE = 0.97, 0.25, 0.05
@@ -325,8 +325,8 @@ class _Run:
             effects = {modes: effect * _MOST_EFFECTS * variance / total for modes, effect in effects.items()}
         halves = {modes: 0.5 * effect for modes, effect in effects.items()}
         return [
-            self.believe_components(variance, effects, _SECOND_VALUES),
-            self.believe_components(variance, halves, _THIRD_VALUES),
+            replace(self.believe_components(variance, effects, _SECOND_VALUES), weight=_ALONE),
+            replace(self.believe_components(variance, halves, _THIRD_VALUES), weight=1.0 - _ALONE),
         ]
 
     def measure_pairs(self, variance: float) -> dict[Modes, float]:
@@ -421,7 +421,7 @@ class _Run:
             for belief in beliefs:
                 left = max(1.0 - self.layout.explain(measured, belief) / belief.variance, 0.0)
                 values = self.precisions({self.layout.values: (1.0 - part) * budget}, reach * left**0.5)
-                gain += self.improve(self.add(measured, values), [belief]) / len(beliefs)
+                gain += belief.weight * self.improve(self.add(measured, values), [belief])
             if gain > best[0]:
                 best = gain, tables, (1.0 - part) * budget
         return best[1], best[2]
@@ -437,8 +437,8 @@ class _Run:
         total = 0.0
         for belief in beliefs:
             explained = self.layout.explain(precisions, belief, kept, certain=certain)
-            total -= float(np.log(1.0 - min(explained / belief.variance, 1.0 - 1e-12)))
-        return total / len(beliefs)
+            total -= belief.weight * float(np.log(1.0 - min(explained / belief.variance, 1.0 - 1e-12)))
+        return total / sum(belief.weight for belief in beliefs)
 
     def starts(self, options: Sequence[Modes]) -> list[Array]:
         """Return starts for a split: all tables, all on values, half and half, and every table for itself."""
@@ -493,7 +493,7 @@ class _Run:
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
-        tables, rank = list(self.tables.values()), max(self.form.ranks)
+        tables, rank, before = list(self.tables.values()), max(self.form.ranks), self.effects
         if self.effects.products is not None:  # they were of fewer tables
             self.effects = fit_effects(
                 self.columns, tables, replace(self.effects, products=None), self.effects.rest, rank
@@ -503,12 +503,14 @@ class _Run:
         beyond = beyond - float(np.mean(beyond))
         spread = float(np.sqrt(np.mean(beyond**2)))
         if spread**2 < _SMALL_PRODUCT * effects.rest:
+            self.effects = before
             return
         limit = self.residuals.farthest
         weights = np.clip(beyond / spread, -_WEIGHT, _WEIGHT)
         seen = float(weights @ beyond)
         longest = float(np.max(np.abs(weights))) * 2.0 * limit
         if self.noise_of(_PRODUCT) * longest**2 > (_PRODUCT_NOISE * seen) ** 2:
+            self.effects = before
             return
         (part,) = self.take(_PRODUCT)
         residual = np.clip(self.data.values.reveal() - np.clip(effects.at(self.columns), *bounds), -limit, limit)
@@ -517,6 +519,7 @@ class _Run:
         found, noise = float(noisy.values[0, 0]) / seen, noisy.variance / seen**2
         true = float(np.clip(found * _PRODUCTS_DIFFER**2 / (_PRODUCTS_DIFFER**2 + noise), 0.0, 1.0))
         if true < _LEAST_PRODUCT:
+            self.effects = before
             return
         first, *others = factors
         added = replace(effects, products=(true * first, *others))
@@ -534,7 +537,7 @@ class _Run:
         """
         base = float(np.mean(self.known))
         found = base + (clipped - interval.shift) / interval.slope
-        doubt = noise / interval.slope**2 + (_SHIFTS_DIFFER * interval.taken) ** 2 + 1e-300
+        doubt = noise / interval.slope**2 + interval.doubt**2 + 1e-300
         self.center += (found - self.center) * self.doubt / (self.doubt + doubt)
         self.center = float(np.clip(self.center, *self.data.bounds))
         self.doubt = self.doubt * doubt / (self.doubt + doubt)
@@ -561,7 +564,7 @@ class _Run:
             )  # fmt: skip
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
         before = self.residuals.variance
-        fitted = fit_values(perturbed, values - self.known, self.form)
+        fitted = fit_values(perturbed, values - self.known, self.form, once=bool(self.tables))
         base = self.known
         if self.tables:  # components alone may describe everything better than what effects leave
             plain = Effects.constant(self.shape, self.center)

@@ -22,7 +22,7 @@ from tensorveil.noise import SeededSource
 from tensorveil.privacy.gate import PrivateEntries
 from tensorveil.privacy.private import Private
 
-WIDE = Interval(low=-1.0, high=1.0, slope=1.0, shift=0.0, kept=1.0, taken=0.0, square=0.25)
+WIDE = Interval(low=-1.0, high=1.0, slope=1.0, shift=0.0, kept=1.0, doubt=0.0, square=0.25)
 
 
 def form_of(order: int, rank: int = 3, *, core: bool = False) -> Form:

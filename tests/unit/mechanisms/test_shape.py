@@ -128,3 +128,23 @@ def test_whatever_was_counted_there_is_a_spread(values: Any, epsilon: float) -> 
 def test_values_that_are_all_equal_have_a_narrow_shape() -> None:
     shape = measure(np.full(3000, 0.001), (-1.0, 1.0), epsilon=1.0)
     assert shape.variance**0.5 < 0.05
+
+
+def test_what_clipping_takes_off_values_at_a_bound_is_known() -> None:
+    """Four in five values are 0 and the others 1; around 0.2 they have two residuals, both at the ends of all bins."""
+    values = (np.arange(10_000) % 5 == 0).astype(float)
+    interval = measure(values, (0.0, 1.0), known=np.full(10_000, 0.2)).interval(-0.1, 0.7)
+    mean_clipped = 0.8 * -0.1 + 0.2 * 0.7
+    assert interval.shift == pytest.approx(mean_clipped, abs=1e-3)  # the mean itself is 0
+    # Where what is known differs from entry to entry, values at a bound have many residuals.
+    assert len(measure(values, (0.0, 1.0), known=np.linspace(0.1, 0.3, 10_000)).edges) < 50
+
+
+def test_noise_that_hides_what_clipping_takes_off_is_doubt() -> None:
+    """All mass is at 1.5 from zero; bins further out are empty, as far as noise shows."""
+    edges, masses = np.array([-4.0, -3.0, 0.0, 3.0, 4.0]), np.array([0.0, 0.5, 0.5, 0.0])
+    sure, noisy = Shape(edges=edges, masses=masses), Shape(edges=edges, masses=masses, noise=0.01)
+    off = np.array([math.sqrt(12.0) - 1.0, 0.5, 0.5, math.sqrt(12.0) - 1.0])  # bins count at their geometric middle
+    assert sure.interval(-1.0, 1.0).doubt == pytest.approx(0.3 * 0.5)
+    assert noisy.interval(-1.0, 1.0).doubt == pytest.approx(math.hypot(0.15, 0.01 * math.sqrt(float(off @ off))))
+    assert sure.interval(-4.0, 4.0).doubt == noisy.interval(-4.0, 4.0).doubt == 0.0

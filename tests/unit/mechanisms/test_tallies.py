@@ -26,7 +26,7 @@ from tensorveil.privacy.gate import PrivateEntries
 from tensorveil.privacy.private import Private
 
 SHAPE = (4, 3, 5)
-CLIP = Interval(low=-0.5, high=1.5, slope=0.8, shift=0.0, kept=1.0, taken=0.0, square=0.25)
+CLIP = Interval(low=-0.5, high=1.5, slope=0.8, shift=0.0, kept=1.0, doubt=0.0, square=0.25)
 
 
 def draw(n: int = 400, seed: int = 0) -> tuple[Any, Any]:
