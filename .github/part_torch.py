@@ -1,7 +1,8 @@
 """Move torch from requirements.lock to requirements-torch.lock: `make lock` runs this.
 
 Everything is installed by hash but torch, which is another file at each registry: one needs the libraries of a graphics
-card, which that registry has, and the other, 2.13.0+cpu, does not. A list of hashes made at one would refuse the other.
+card, which that registry has, and the other, 2.13.0+cpu, does not. A list of hashes made at one would refuse the other,
+and so would the name of its build.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def main() -> None:
     """Rewrite both files."""
     lock = ROOT / "requirements.lock"
     text = lock.read_text(encoding="utf-8")
-    found = re.search(r"^(torch==[^ \\\n]+)[^\n]*\n(?: [^\n]*\n)*", text, flags=re.MULTILINE)
+    found = re.search(r"^(torch==[^ +\\\n]+)[^\n]*\n(?: [^\n]*\n)*", text, flags=re.MULTILINE)
     if found is None:
         raise SystemExit("requirements.lock does not pin torch. Was it compiled with the extra learning?")
     lock.write_text(text[: found.start()] + text[found.end() :], encoding="utf-8")

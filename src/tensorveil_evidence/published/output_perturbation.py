@@ -62,7 +62,7 @@ class OutputPerturbation(PerturbedDescent):
         modes = range(task.order) if self._mode is None else (self._mode,)
         scale = self.sensitivity_ / self.epsilon * (1 if self._mode is not None else len(sizes_of_parts(task)))
         for mode in modes:
-            factors[mode] = factors[mode] + norm_shaped(noise, *factors[mode].shape, scale)
+            factors[mode] = factors[mode] + norm_shaped(noise, len(factors[mode]), factors[mode].shape[1], scale)
         if core is not None and self._mode is None:
             core = core + norm_shaped(noise, 1, core.size, scale).reshape(core.shape)
         return replace(solution, factors=tuple(factors), core=core)

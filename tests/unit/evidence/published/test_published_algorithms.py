@@ -174,7 +174,7 @@ def test_passes_cost_more_than_the_claim_where_every_part_is_noisy() -> None:
 
 def test_the_start_can_be_named_and_is_that_of_the_descent(tensor: Any) -> None:
     fits = [PublishedDescent("tucker", 2, passes=1, random_state=3, start=law).fit(tensor) for law in STARTS]
-    assert not np.allclose(fits[0].model_.core, fits[1].model_.core)
+    assert not np.allclose(*(cast(Any, fit.model_).core for fit in fits))
     task = SimpleNamespace(shape=(40, 30), ranks=(20, 20), core=True, order=2, dtype=np.dtype(float))
     for law, low, spread in (("uniform", 0.0, math.sqrt(1 / 12)), ("normal", -math.inf, None)):
         state = start(cast(Any, task), np.random.default_rng(0), law)
