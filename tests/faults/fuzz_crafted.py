@@ -62,6 +62,7 @@ class World:
         self.good = good
         self._shared(good / "s.npz")
         self._released(good / "release")
+        self._stored(good / "store")
         self.corpus = havoc.write_corpus(folder / "corpus")
         self._reports(folder / "reports")
         self.ledger = self._ledger(good / "ledger")
@@ -79,6 +80,14 @@ class World:
         data = tv.synthetic_cp((6, 5, 4), 2, random_state=0).train
         private = tv.PrivateCP(1, epsilon=3.0, delta=1e-6, unit="value", bounds=(-1, 2), method="mean").fit(data)
         tv.write_release(private, path)
+
+    def _stored(self, path: Path) -> None:
+        films = {"film": [f"film {j}" for j in range(5)]}
+        rows = [(i, f"film {(i * j) % 5}", float(1 + (i + j) % 5)) for i in range(6) for j in range(4)]
+        given = path.parent.parent / "rows.csv"
+        given.write_text("user,film,value\n" + "".join(f"{i},{film},{value}\n" for i, film, value in rows))
+        rules: Any = {"unit": "slice:user", "bounds": (1, 5), "shape": {"user": 6}, "indices": True, "labels": films}
+        tv.write_store(given, path, order=("user", "film"), part_rows=5, **rules)
 
     def _reports(self, path: Path) -> None:
         from tensorveil.runs.perturb import PerturbRequest, perturb_file
@@ -142,6 +151,7 @@ def sources(world: World) -> dict[str, Source]:
         ),
         "chimera": made(_splice, tuple(files), (*tensor, _read_array, *model)),
         "release": made(_change_release(world), ("r",), (_load_release(world),)),
+        "store": made(_change_store(world), ("s",), (_open_store(world),)),
         "reports": made(_change_reports(world), ("d.json",), (_aggregate(world),)),
         "ledger": made(_change_ledger(world), ("ledger",), (_open_ledger(world),)),
         **message_sources(world),
@@ -196,6 +206,7 @@ def _havoc_sources(world: World, tensor: Any, array: Any, model: Any) -> dict[st
     }
     places = {
         "havoc, release": (_change_release(world, known), _load_release(world)),
+        "havoc, store": (_change_store(world, known), _open_store(world)),
         "havoc, reports": (_change_reports(world, known), _aggregate(world)),
         "havoc, ledger": (changer(plain["ledger"]), _open_ledger(world)),
     }
@@ -322,6 +333,42 @@ def _load_release(world: World) -> Judge:
         (place / name.lstrip(b"+").decode()).write_bytes(content)
         found = tv.load_release(place)
         if not name.startswith(b"+") and not (same(found[0], model) and found[1] == guarantee):
+            raise AssertionError("changed")
+
+    return judge
+
+
+def _change_store(world: World, known: havoc.Dictionary | None = None) -> Any:
+    place = world.good / "store"
+    parts = {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+    def make(originals: dict[str, bytes], rng: Any) -> bytes:
+        """Return the name of a part, and what it is to hold."""
+        name = pick(rng, ["manifest.json"] * 4 + sorted(parts))
+        if known is not None:
+            return name.encode() + b"\n" + havoc.change_deeply(parts[name], known, rng)
+        if name == "manifest.json":
+            tree = crafted.change_tree(json.loads(parts[name]), rng)
+            return name.encode() + b"\n" + crafted.write_json(tree, rng)
+        return name.encode() + b"\n" + bytes(damage(parts[name], rng))
+
+    return make
+
+
+def _open_store(world: World) -> Judge:
+    def read(place: Path) -> Any:
+        stored = tv.StoredTensor.open(place)
+        parts = [stored.read_part(mode, part) for mode in stored.orders for part in stored.parts(mode)]
+        return stored.load(), parts, (stored.n_entries, stored.value_name, stored.digest)
+
+    original = read(world.good / "store")
+
+    def judge(path: Path) -> Any:
+        name, _, content = path.read_bytes().partition(b"\n")
+        place = world.folder / "stored"
+        shutil.copytree(world.good / "store", place, dirs_exist_ok=True)
+        (place / name.decode()).write_bytes(content)
+        if not same(read(place), original):
             raise AssertionError("changed")
 
     return judge

@@ -44,8 +44,12 @@ FEDERATED = [
     "--indices", "--value", "rating", "--private-shape", "6,5", "--bounds", "1", "5", "--epsilon", "1",
     "--delta", "1e-5", "--sweeps", "0", "--clients", "2", "--trust", "aggregator",
 ]  # fmt: skip
-UNITS = {"complete": "value", "diagnostics": "value", "perturb": "tensor", "federate": "slice:user"}
-RELEASES = ("complete", "diagnostics", "federate")
+STORED = ["--indices", "--order", "user", "--unit", "slice:user", "--bounds", "1", "5", "--private-shape", "6,5"]
+ROUNDS = [*STORED[3:], "--epsilon", "1", "--delta", "1e-5"]
+UNITS = {
+    "complete": "value", "diagnostics": "value", "perturb": "tensor", "federate": "slice:user", "rounds": "slice:user",
+}  # fmt: skip
+RELEASES = ("complete", "diagnostics", "federate", "rounds")
 
 
 def prepare(folder: Path) -> None:
@@ -55,6 +59,12 @@ def prepare(folder: Path) -> None:
     (folder / "ratings.csv").write_text("user,film,rating\n" + "\n".join(rows) + "\n")
     np.save(folder / "people.npy", rng.random((8, 3)))
     assert perturb(folder, folder / "reports.npy") == 0
+    assert store(folder, folder / "store") == 0
+
+
+def store(folder: Path, target: Path, *more: str) -> int:
+    files = [str(folder / "ratings.csv"), "--value", "rating", "-o", str(target)]
+    return run(["store", *files, *STORED, *more])
 
 
 def perturb(folder: Path, target: Path, *more: str) -> int:
@@ -74,6 +84,9 @@ def commands(folder: Path, place: Path) -> dict[str, Callable[[], int]]:
         "aggregate": lambda: run(["aggregate", str(folder / "reports.npy"), "-o", str(place / "out.npz")]),
         "diagnostics": lambda: run([*fit[:-1], *EPSILON, *places, "--diagnostics", str(place / "mine")]),
         "federate": lambda: run(["federate", "simulate", *fit[1:2], *FEDERATED, *places]),
+        "store": lambda: store(folder, place / "store"),
+        "restore": lambda: store(folder, place / "store", "--force"),
+        "rounds": lambda: run(["complete", str(folder / "store"), *fit[2:], *ROUNDS, *places]),
         "budget": lambda: run(["budget", "create", str(place / "ledger"), "--unit", "value", *budget]),
     }
 
@@ -82,10 +95,10 @@ def set_up(verb: str, folder: Path, place: Path) -> None:
     """Make what a run finds."""
     place.mkdir()
     if verb in UNITS:
-        budget = tv.Budget(epsilon=9.0, delta=1e-3 if verb == "federate" else 0.0)
+        budget = tv.Budget(epsilon=9.0, delta=1e-3 if verb in ("federate", "rounds") else 0.0)
         tv.Ledger.create(place / "ledger", budget=budget, unit=UNITS[verb], name="data")
-    if verb == "force":
-        assert commands(folder, place)["force"]() == 0
+    if verb in ("force", "restore"):
+        assert commands(folder, place)[verb]() == 0
 
 
 def check(verb: str, folder: Path, place: Path) -> str | None:
@@ -106,6 +119,10 @@ def check(verb: str, folder: Path, place: Path) -> str | None:
         return None if len(charges) == 1 else "a report without a charge"
     if verb == "perturb":
         (place / "out.npy.guarantee.json").unlink(missing_ok=True)  # a promise without a report; it says so itself
+    if verb == "restore" or (verb == "store" and (place / "store").exists()):
+        tv.StoredTensor.open(place / "store").load()
+    if verb == "store" and (place / "store").exists():
+        return None
     if verb == "aggregate" and (place / "out.npz").exists():
         np.load(place / "out.npz")
         return None

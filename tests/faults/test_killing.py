@@ -36,7 +36,8 @@ print(json.dumps({"kills": kills, "faults": faults}), file=kept)
 
 
 def test_runs_are_killed_before_anything_that_python_announces(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", EVENTS, str(tmp_path), "force", "perturb", "aggregate", "budget", "complete"]
+    command = [sys.executable, "-c", EVENTS, str(tmp_path), "force", "perturb", "aggregate", "budget", "complete",
+               "restore"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
@@ -44,7 +45,7 @@ def test_runs_are_killed_before_anything_that_python_announces(tmp_path: Path) -
     assert found["kills"] >= 20
 
 
-VERBS = ["complete", "diagnostics", "force", "perturb", "aggregate", "budget", "federate"]
+VERBS = ["complete", "diagnostics", "force", "perturb", "aggregate", "budget", "federate", "store", "restore", "rounds"]
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace chooses the system call")
 
 

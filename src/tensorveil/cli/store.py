@@ -131,10 +131,11 @@ def show_store(facts: StoreFacts) -> None:
     out.print(f"{shape}, {facts.entries:,} entries, {facts.density:.3%} of the cells observed")
     table = Table("mode", "size", "labels", "ordered by", "largest part")
     for mode in facts.modes:
-        parts = "no" if mode.parts is None else f"{mode.parts:,} parts"
+        parts = "no" if mode.parts is None else "1 part" if mode.parts == 1 else f"{mode.parts:,} parts"
         largest = "" if mode.largest_part is None else f"{mode.largest_part:,} entries"
         table.add_row(escape(mode.name), f"{mode.size:,}", "a public list" if mode.listed else "none", parts, largest)
     out.print(table)
     bounds = "none" if facts.bounds is None else f"{facts.bounds[0]:g} to {facts.bounds[1]:g}"
     out.print(f"values ({facts.dtype}): column {escape(facts.value)}, declared bounds {bounds}")
-    out.print(f"a part takes about {facts.part_bytes / 1e6:,.0f} MB while it is worked on", soft_wrap=True)
+    megabytes = f"{facts.part_bytes / 1e6:,.0f}" if facts.part_bytes >= 1e6 else "less than 1"
+    out.print(f"work on a part takes {megabytes} MB", soft_wrap=True)
