@@ -478,7 +478,7 @@ MUTANTS = [
         name="errors that are not clipped", mechanism=errors_of_a_wild_model, neighbours=entry_neighbours()[0],
         claim=PURE, break_it=errors_not_clipped, samples=1_000, batched=False,
     ),
-    run("passes that are not counted", "input", TWO_MU, count_not_multiplied, samples=1_200),
+    run("passes that are not counted", "input", TWO_MU, count_not_multiplied, samples=2_000),
     run("a center that is not charged", "mean", TWO, center_without_charge, with_model=True),
     Mutant(
         name="one draw of noise for two releases", mechanism=two_sums, neighbours=VALUES, claim=TWO, break_it=nothing,

@@ -80,7 +80,7 @@ def test_the_card_says_no_more_than_the_facts_it_is_made_of(tmp_path: Path) -> N
     for number, estimator in enumerate((one, other)):
         write_release(estimator, tmp_path / str(number))
         card = (tmp_path / str(number) / "MODEL_CARD.md").read_text()
-        for released in (*estimator.notes_, f"{estimator.estimated_rmse_:.3g}"):
+        for released in (*estimator.notes_, f"RMSE about {estimator.estimated_rmse_:.3g}"):
             card, times = re.subn(rf"(?<![\d.]){re.escape(released)}(?![\d.])", "RELEASED", card)
             assert times
         cards.append(card)

@@ -37,9 +37,12 @@ def desk(folder: Path, port: int, max_upload: str, open_browser: bool) -> None:
     from tensorveil.memory import parse_size
 
     mark_private()
-    warnings.simplefilter("ignore")  # they may follow the data
-    logging.disable()
-    with open_desk(folder, port=port, max_upload=parse_size(max_upload), tell=_say) as opened:
+    with contextlib.ExitStack() as until_ended:
+        until_ended.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # they may follow the data
+        until_ended.callback(logging.disable, logging.root.manager.disable)
+        logging.disable()
+        opened = until_ended.enter_context(open_desk(folder, port=port, max_upload=parse_size(max_upload), tell=_say))
         click.echo(opened.address)
         click.echo("The desk is open at this address, for this machine alone. Ctrl-C ends it.", err=True)
         with (

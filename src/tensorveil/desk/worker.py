@@ -48,6 +48,8 @@ def run_asked(form: dict[str, Any], places: Places, tell: Callable[[str], None])
 def main() -> int:
     """Read a request, run it, write what became of it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a parent has it ignored
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    sys.unraisablehook = _interrupt_again
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing else gets between our lines
 
@@ -62,7 +64,8 @@ def main() -> int:
         names = {key: Path(path) for key, path in asked["names"].items()}
         places = Places(root=Path(asked["root"]), uploads=Path(asked["uploads"]), limit=0, names=names)
         done = run_asked(asked["form"], places, lambda step: say(step=step))
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late: it is released
+        for number in (signal.SIGINT, signal.SIGALRM):
+            signal.signal(number, signal.SIG_IGN)  # too late: it is released
         say(done=done)
     except KeyboardInterrupt as error:
         say(cancelled=describe_error(error)["notes"])
@@ -71,6 +74,12 @@ def main() -> int:
         say(failed=describe_error(error))
         return 1
     return 0
+
+
+def _interrupt_again(lost: Any) -> None:
+    """Interrupt once more where Python has dropped an interrupt: one that came while it collected garbage."""
+    if isinstance(lost.exc_value, KeyboardInterrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 if __name__ == "__main__":

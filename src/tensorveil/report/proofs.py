@@ -53,6 +53,10 @@ IN_SHORT: Final = {
         "Every table gets one bounded row from an entry, in one of its cells; noise is scaled to the row's "
         "length, and what is measured next follows from what has been released."
     ),
+    "counts-of-cells": (
+        "One entry adds a number between 0 and 1 to one cell of a table, so that listing it or not moves one sum by at "
+        "most 1; every cell gets noise scaled to that, empty ones too."
+    ),
     "selection": (
         "Fits are compared on cells that none of them sees; which part a cell is in follows from its own "
         "position. All fits and the noisy comparison are paid for."
