@@ -344,12 +344,12 @@ def _change_store(world: World, known: havoc.Dictionary | None = None) -> Any:
 
     def make(originals: dict[str, bytes], rng: Any) -> bytes:
         """Return the name of a part, and what it is to hold."""
-        name = pick(rng, ["manifest.json"] * 4 + sorted(parts))
+        name: str = pick(rng, ["manifest.json"] * 4 + sorted(parts))
         if known is not None:
             return name.encode() + b"\n" + havoc.change_deeply(parts[name], known, rng)
         if name == "manifest.json":
             tree = crafted.change_tree(json.loads(parts[name]), rng)
-            return name.encode() + b"\n" + crafted.write_json(tree, rng)
+            return name.encode() + b"\n" + bytes(crafted.write_json(tree, rng))
         return name.encode() + b"\n" + bytes(damage(parts[name], rng))
 
     return make
