@@ -125,3 +125,16 @@ def test_no_part_of_the_budget_is_left_or_spent_twice() -> None:
         outcome = run("crosstabs", planted(high)[0], dataclasses.replace(spend), False).outcome
         spent = sum(part.event.epsilon for part in outcome.parts)
         assert 1.99 < spent <= 2.0
+
+
+def test_tables_share_what_the_sum_of_values_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares that were chosen before the sum of values was measured are cut to what is left after it."""
+    shares = {(0, 1): 0.5, (0, 2): 0.28, (1, 2): 0.01}
+    given: list[Any] = [shares, {}]
+    monkeypatch.setattr(counts._Run, "share_twos", lambda *_: given.pop(0))
+    monkeypatch.setattr(counts._Run, "share_ones", lambda *_: dict.fromkeys(range(3), 0.02))
+    monkeypatch.setattr(counts._Run, "look", lambda self: setattr(self, "limit", 1.0))
+    data, spend = planted(64.0)[0], Spend(source=SeededSource(0), epsilon=2.0)
+    outcome = run("crosstabs", data, spend, False).outcome
+    assert len([part for part in outcome.parts if part.name.startswith("table of modes")]) == 6
+    assert 1.99 < sum(part.event.epsilon for part in outcome.parts) <= 2.0

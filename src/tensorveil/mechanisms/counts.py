@@ -130,7 +130,8 @@ class _Run:
         if further:
             # One-way tables tell where entries are, and so which others stand out.
             further = self.share_twos(n, self.left, base) or further
-            tables += [self.measure(modes, share) for modes, share in further.items()]
+            given = self.left / sum(further.values())  # the sum of values may have cost something meanwhile
+            tables += [self.measure(modes, share * given) for modes, share in further.items()]
             base = multiply_ones([total, *tables], len(self.shape), self.chance)
         found = self.fit_twos(tables, base, further) if further else base
         scale = self.limit if whole is None else whole / float(base.weights[0])
