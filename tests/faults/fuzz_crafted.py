@@ -31,6 +31,7 @@ from tests.faults import crafted, crafted_binary, havoc
 from tests.faults.crafted import pick
 from tests.faults.damage import damage, make_files
 from tests.faults.judging import read_hdf5_here, same
+from tests.memory import read_peak
 
 SECONDS = 20  # of the processor's time: a machine may be busy with other things
 Judge = Callable[[Path], Any]
@@ -485,8 +486,7 @@ def run(folder: Path, per_source: int, seed: int, most: int, only: list[str]) ->
                     faults.append(f"{what}: {fault}")
                     shutil.copy(path, folder / f"kept-{label}-{number}")
         counts["sources"][label] = {name: counts[name] - before[name] for name in ("files", "refused", "read")}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {**counts, "peak_bytes": peak, "faults": faults}
+    return {**counts, "peak_bytes": read_peak(), "faults": faults}
 
 
 def _try(judge: Judge, path: Path, source: Source, counts: dict[str, Any]) -> str | None:

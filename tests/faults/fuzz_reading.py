@@ -18,6 +18,7 @@ import numpy as np
 import tensorveil as tv
 from tests.faults.damage import cases, make_tensor, readers_of
 from tests.faults.judging import read_hdf5_here
+from tests.memory import read_peak
 
 SECONDS = 20
 # Files of ours that hold checksums: what is read from them is what was written, or nothing is read.
@@ -65,8 +66,7 @@ def run(folder: Path, per_file: int, seed: int) -> dict[str, Any]:
             finally:
                 signal.alarm(0)
             counts["slowest"] = max(counts["slowest"], time.perf_counter() - started)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {**counts, "peak_bytes": peak, "faults": faults}
+    return {**counts, "peak_bytes": read_peak(), "faults": faults}
 
 
 def same(one: Any, other: Any) -> bool:

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+ROOT = Path(__file__).parents[3]
 SHAPE = (100_000, 500)
 # Runs in a process of its own, whose peak is its own.
 WORK = """
-import json, resource, sys
+import json, sys
 import tensorveil as tv
 from tensorveil.memory import set_memory_limit
+from tests.memory import read_peak
 
 folder, what = sys.argv[1:]
 set_memory_limit("300MB")
@@ -26,8 +28,7 @@ if what == "store":
 else:
     made = tv.StoredTensor.open(f"{folder}/store")
     tv.UserLevelCP(2, epsilon=4, delta=1e-8, method="biases", noise_seed=1, threads=2, **rules).fit(made)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps([peak, made.n_entries]))
+print(json.dumps([read_peak() / 2**20, made.n_entries]))
 """  # noqa: E501 - a script
 
 
@@ -42,7 +43,7 @@ def write_rows(folder: Path, entries: int) -> None:
 
 def measure(folder: Path, what: str) -> tuple[float, int]:
     words = [sys.executable, "-W", "ignore", "-c", WORK, str(folder), what]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
     peak, entries = json.loads(done.stdout.splitlines()[-1])
     return peak, entries
 
