@@ -14,11 +14,12 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv with everything that the demo and the tests need
 
-# By hash, but for torch: see .github/part_torch.py.
+# By hash, but for torch: see .github/part_torch.py. The lock is complete, so nothing is resolved again (--no-deps): pip
+# would look for the newest release of what another package asks for, and refuse it for want of a hash.
 $(STAMP): requirements.lock requirements-torch.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "tensorveil needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -52,7 +53,7 @@ docs: $(DOCS_VENV)/.ready ## build the documentation into site/ and check its li
 # The site needs none of what the library needs: its own small environment, and a lock of its own.
 $(DOCS_VENV)/.ready: requirements-docs.lock
 	$(PYTHON) -m venv --clear $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-docs.lock
 	@touch $@
 
 lock: setup ## pin what pyproject.toml asks for, by hash
