@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PrivateLowRankMatrix,
         PrivateTucker,
         Tucker,
+        UserLevelCounts,
         UserLevelCP,
         UserLevelMatrix,
         UserLevelTucker,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         TensorveilError,
     )
     from tensorveil.models import CPModel, TuckerModel, from_tensorly, load_model
+    from tensorveil.models.components import list_components
     from tensorveil.models.synthesis import synthesise
     from tensorveil.privacy import Budget, Ledger, Unit
     from tensorveil.privacy.reading import read_privately
@@ -71,6 +73,7 @@ _HOMES = {
         "PrivateTucker",
         "Tucker",
         "UserLevelCP",
+        "UserLevelCounts",
         "UserLevelMatrix",
         "UserLevelTucker",
         "choose_privately",
@@ -94,6 +97,7 @@ _HOMES = {
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.solvers.loss": ("Loss",),
     "tensorveil.models": ("CPModel", "TuckerModel", "from_tensorly", "load_model"),
+    "tensorveil.models.components": ("list_components",),
     "tensorveil.models.synthesis": ("synthesise",),
     "tensorveil.tensor": (
         "Mode",
@@ -137,6 +141,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "TuckerModel",
     "Unit",
     "UserLevelCP",
+    "UserLevelCounts",
     "UserLevelMatrix",
     "UserLevelTucker",
     "cell_split",
@@ -144,6 +149,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "csvd_qr",
     "evaluate",
     "from_tensorly",
+    "list_components",
     "list_datasets",
     "load_dataset",
     "load_model",

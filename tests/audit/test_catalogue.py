@@ -141,7 +141,7 @@ def test_every_kind_of_round_of_user_level_fits_is_audited(kind: Any) -> None:
 
 @pytest.mark.parametrize("kind", RECIPES)
 def test_every_recipe_that_runs_in_rounds_is_audited(kind: Any) -> None:
-    assert audited("users/" if kind == "users" else f"learning/{kind}")
+    assert audited({"users": "users/", "records": "users/records"}.get(kind, f"learning/{kind}"))
 
 
 @pytest.mark.parametrize("kind", TRUST_KINDS)
@@ -166,6 +166,7 @@ PROVEN_BY = {
     "counts-of-cells": "statistic/sums of cells",
     "selection": "selection/errors",
     "slice": "users/",
+    "records": "users/records",
     "federated": "federated/",
     "parts-of-noise": "federated/parts of noise",
     "secure-aggregation": "federated/secure",

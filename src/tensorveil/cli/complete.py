@@ -175,6 +175,8 @@ def complete(
           --labels film=films.csv:title --private-shape user=1000 -o release
       tensorveil complete STORE --epsilon 5 --delta 1e-6 --unit slice:user --bounds 1 5 \\
           --private-shape 1000000,50000 --engine loop --memory 4GB -o release
+      tensorveil complete visits.csv --epsilon 1 --delta 1e-6 --unit slice:patient --unlisted zero \\
+          --bounds 0 20 --labels code=codes.csv --labels drug=drugs.csv --private-shape patient=100000 -o release
       tensorveil complete ratings.tns --epsilon 2 --delta 1e-6 --unit entry --bounds 1 5 \\
           --private-shape 943,1682 -o release
       tensorveil complete ratings.csv -o result --bounds 1 5
@@ -280,7 +282,7 @@ def _private_run(
     reading: ReadingOptions,
     engines: EngineOptions,
 ) -> PrivateRun:
-    from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE, USER_LEVEL
+    from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE, USER_LEVEL, USER_LEVEL_COUNTS
     from tensorveil.runs.private import PrivateRun
 
     settings = {
@@ -293,7 +295,9 @@ def _private_run(
         "threads": fit.threads,
     }
     kinds = USER_LEVEL if private.unit_kind == "slice" else PRIVATE
-    estimator = kinds[fit.model](
+    records = private.unit_kind == "slice" and open_only.unlisted == "zero"
+    kind = USER_LEVEL_COUNTS if records else kinds[fit.model]
+    estimator = kind(
         fit.rank or DEFAULT_RANK[fit.model],
         epsilon=private.epsilon,
         delta=private.delta or 0.0,

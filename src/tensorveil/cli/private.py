@@ -22,7 +22,7 @@ REFUSED = {
     "side": "private fits take no tables of features yet",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
-    "loss": "private fits are by squared error, or with --unlisted zero of expected values",
+    "loss": "private fits are by squared error, or with --unlisted zero of expected counts",
     "nonnegative": "the mechanism settles the signs; with --unlisted zero no factor is negative",
     "unlisted_weight": "private fits weigh all cells that count alike",
     "same": "private fits have a factor for every mode",
@@ -198,11 +198,15 @@ def check_private_options(
             "and sizes would tell what occurs. Give --labels film=films.csv for a mode with labels, and "
             "--private-shape user=SIZE for one without."
         )
-    if beside.unlisted == "zero" and private.unit_kind != "entry":
+    if beside.unlisted == "zero" and private.unit_kind == "value":
         raise click.UsageError(
-            "--unlisted zero needs --unit entry, which protects whether a cell is listed. Or leave it out: other cells "
-            "are then unknown."
+            "--unlisted zero needs --unit entry, which protects whether a cell is listed, or --unit slice:MODE. Or "
+            "leave it out: other cells are then unknown."
         )
+    if beside.unlisted == "zero" and private.unit_kind == "slice" and fit.model != "cp":
+        raise click.UsageError("--unlisted zero with --unit slice fits --model cp alone. Leave --model out.")
+    if private.method == "records" and beside.unlisted != "zero":
+        raise click.UsageError("--method records is for counts: add --unlisted zero.")
     if private.unit_kind == "entry" and fit.duplicates not in (None, "error"):
         raise click.UsageError(
             "--duplicates cannot be used with --unit entry: every row of the file is an entry of its own, also where "

@@ -6,6 +6,7 @@ from tensorveil.completion.matrix import LowRankMatrix
 from tensorveil.completion.private_cp import PrivateCP
 from tensorveil.completion.private_matrix import PrivateLowRankMatrix
 from tensorveil.completion.private_tucker import PrivateTucker
+from tensorveil.completion.records import UserLevelCounts
 from tensorveil.completion.selection import Chosen, Selection, choose_privately
 from tensorveil.completion.tucker import Tucker
 from tensorveil.completion.user_level import UserLevelCP, UserLevelMatrix, UserLevelTucker
@@ -21,6 +22,7 @@ __all__ = [
     "Selection",
     "Tucker",
     "UserLevelCP",
+    "UserLevelCounts",
     "UserLevelMatrix",
     "UserLevelTucker",
     "choose_privately",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tensorveil.completion.job import Described
+from tensorveil.completion.records import RECORDS
 from tensorveil.completion.slices import ROUNDS
 from tensorveil.errors import InputError
 from tensorveil.mechanisms import catalogue
@@ -13,7 +14,7 @@ from tensorveil.mechanisms.names import BY_UNIT
 
 __all__ = ["METHODS", "check_method"]
 
-METHODS: Final[Mapping[str, Described]] = {**catalogue.METHODS, **ROUNDS}
+METHODS: Final[Mapping[str, Described]] = {**catalogue.METHODS, **ROUNDS, RECORDS.name: RECORDS}
 
 _LISTED = {name: unit for unit, names in BY_UNIT.items() for name in names}
 if {name: method.unit for name, method in METHODS.items()} != _LISTED:

@@ -13,6 +13,7 @@ from tensorveil.completion.methods import check_method
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.private_settings import UserLevelSettings
+from tensorveil.completion.records import RECORDS
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.slices import RoundsJob, make_recipe
 from tensorveil.engines import Loop, find_engine
@@ -88,6 +89,11 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
 
     def _choose(self, promise: Promise, source: NoiseSource) -> RoundsJob:
         check_method(self.method, promise.unit.kind)
+        if self.method == RECORDS.name or promise.declared.zeros:
+            raise InputError(
+                f'method="{RECORDS.name}" and unlisted="zero" are for counts. Try UserLevelCounts, or say that other '
+                'cells are unknown: tensor.with_unlisted("unknown").'
+            )
         rank = self._recipe_rank(promise.declared.shape)
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
         if recipe.sweeps is None and not has_latent(recipe):  # by public facts, and before anything is charged

@@ -72,6 +72,7 @@ class ChecksStates(Protocol):
 # Where the classes of recipes are. They are imported only when used, because some need torch.
 KINDS: Final[dict[str, tuple[str, str]]] = {
     "users": ("tensorveil.rounds.recipe", "Recipe"),
+    "records": ("tensorveil.rounds.records", "RecordsRecipe"),
     "averaged parameters": ("tensorveil.learning.parameters", "AveragedParameters"),
     "private gradients": ("tensorveil.learning.gradients", "PrivateGradients"),
     "class means": ("tensorveil.learning.statistics", "ClassMeans"),

@@ -3,8 +3,10 @@
 The model is a sum of products of shares: a cell of component r has the weight of r times its share in every mode. The
 table of some modes that follows from it is the same sum over these modes alone, because shares add up to 1, so no table
 of all cells is ever made (Kargas, Sidiropoulos and Fu 2018 find a joint distribution by its low-order tables so). How
-far components may leave the product of one-way tables is learnt from the noisy tables: more noise is added to a copy of
-each, and what is fitted to these is compared with what the added noise leaves independent of it.
+far components may leave the product of one-way tables, and these a uniform spread, is learnt from the noisy tables:
+more noise is added to a copy of each, and what is fitted to these is judged by what the added noise leaves independent
+of it. The judge is the likelihood of counts, of which noisy counts give an estimate without bias because it is linear
+in them; a gain that noise could have made counts as none.
 """
 
 from __future__ import annotations
@@ -22,6 +24,13 @@ from tensorveil.mechanisms.data import Array, Form
 # components that are all at the base are not parted again.
 _PULLS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _STEPS, _LAST_STEPS, _RATE, _APART = 80, 160, 0.15, 0.5
+# One-way tables are believed so far, or not at all. A part of every component is spread as they are.
+_TRUSTS, _ROOM = (1.0, 0.75, 0.5, 0.25), 0.01
+# To a copy of what is noisy, so much more noise is added, as a share of what it has; what is left of the noise in the
+# judge is then independent of the copy.
+_MORE = 0.5
+# A gain must be so many standard deviations of its noise.
+_SURE = 1.0
 _DECAY, _SQUARES = 0.9, 0.99
 _ROUNDS = 4
 
@@ -102,30 +111,66 @@ def _share_out(table: CountTable, total: float, chance: float) -> Array:
     return np.asarray(expected / expected.sum(), dtype=np.float64)
 
 
-def fit_counts(tables: Sequence[CountTable], base: CountModel, form: Form, chance: float) -> CountModel | None:
+def temper_ones(base: CountModel, tables: Sequence[CountTable], chance: float, seed: int) -> tuple[float, ...]:
+    """Return for every mode how far its one-way table is to be believed: 1 as it stands, 0 for uniform shares."""
+    rng, total, trusts = np.random.default_rng(seed), float(base.weights[0]), []
+    for mode, share in enumerate(base.shares):
+        table = merge_ones(tables, mode)
+        spread = table.noise + chance * total * share[:, 0]
+        added = rng.normal(0.0, np.sqrt(_MORE * spread))
+        noisier = replace(table, sums=table.sums + added, noise=(1 + _MORE) * table.noise)
+        found, judge = _share_out(noisier, total, (1 + _MORE) * chance), table.sums - added / _MORE
+        best, kept = 0.0, 0.0
+        for trust in _TRUSTS:
+            ratio = np.log(_lean(found, trust) * len(found))
+            gain = float(judge @ ratio) - _SURE * math.sqrt(float((1 + 1 / _MORE) * spread @ ratio**2))
+            if gain > best:
+                best, kept = gain, trust
+        trusts.append(kept)
+    return tuple(trusts)
+
+
+def lean_ones(base: CountModel, trusts: Sequence[float]) -> CountModel:
+    """Return one-way tables as far as they are believed; for the rest shares are uniform."""
+    return replace(base, shares=tuple(_lean(each, trust) for each, trust in zip(base.shares, trusts, strict=True)))
+
+
+def _lean(share: Array, trust: float) -> Array:
+    return np.asarray(trust * share + (1.0 - trust) / len(share))
+
+
+def fit_counts(
+    tables: Sequence[CountTable], base: CountModel, form: Form, chance: float, trusts: Sequence[float]
+) -> CountModel | None:
     """Fit components to tables, if they then explain more than the product of one-way tables, the base.
 
-    ``chance`` is the variance of a sum over its expected value, without noise.
+    ``chance`` is the variance of a sum over its expected value, without noise; ``trusts`` are those of the base.
     """
     rng, rank = np.random.default_rng(form.seed), min(form.ranks)
-    noisier, clearer = [], []
+    noisier, judges = [], []
     for table in tables:
-        added = rng.normal(0.0, math.sqrt(table.noise), table.sums.shape)
-        noisier.append(replace(table, sums=table.sums + added, noise=2.0 * table.noise))
-        clearer.append(replace(table, sums=table.sums - added, noise=2.0 * table.noise))
-    # A base that knew the tables would know the noise that the clearer ones share with them.
-    rival = multiply_ones(noisier, len(base.shares), chance)
+        added = rng.normal(0.0, math.sqrt(_MORE * table.noise), table.sums.shape)
+        noisier.append(replace(table, sums=table.sums + added, noise=(1 + _MORE) * table.noise))
+        judges.append(replace(table, sums=table.sums - added / _MORE, noise=(1 + 1 / _MORE) * table.noise))
+    # A base that knew the tables would know the noise that the judges share with them.
+    rival = lean_ones(multiply_ones(noisier, len(base.shares), chance), trusts)
     best, found, kept = 0.0, _scatter(rival, rank, rng), None
     for pull in _PULLS:
         found = _descend(found, noisier, rival, pull, chance, min(_STEPS, form.sweeps))
-        gain = _compare(found, rival, clearer)
+        gain = _compare(_leave_room(found, rival), rival, judges)
         if gain > best:
             best, kept = gain, (found, pull)
     if kept is None:
         return None
-    last = _descend(kept[0], tables, base, kept[1], chance, min(_LAST_STEPS, 2 * form.sweeps))
+    last = _leave_room(_descend(kept[0], tables, base, kept[1], chance, min(_LAST_STEPS, 2 * form.sweeps)), base)
     # The total is known better than what its tables add up to.
     return replace(last, weights=last.weights * (base.weights[0] / last.weights.sum()))
+
+
+def _leave_room(found: CountModel, base: CountModel) -> CountModel:
+    """Return components that rule nothing out: a part of each is spread as in the base."""
+    shares = (own + _ROOM * (one - own) for own, one in zip(found.shares, base.shares, strict=True))
+    return replace(found, shares=tuple(shares))
 
 
 def _scatter(base: CountModel, rank: int, rng: np.random.Generator) -> CountModel:
@@ -138,13 +183,17 @@ def _scatter(base: CountModel, rank: int, rng: np.random.Generator) -> CountMode
 
 
 def _compare(found: CountModel, base: CountModel, tables: Sequence[CountTable]) -> float:
-    """Return how much more components explain of tables than the base."""
-    gain = 0.0
+    """Return how much more likely components make tables than the base does, less what noise could make of it."""
+    gain, noise = 0.0, 0.0
+    scale = float(base.weights[0] / found.weights.sum())
     for table in tables:
-        moved = found.table(table.modes) - base.table(table.modes)
-        apart = table.sums - base.table(table.modes)
-        gain += float(np.sum(moved * (2.0 * apart - moved))) / table.noise
-    return gain
+        if not table.modes:
+            continue
+        usual = base.table(table.modes)
+        ratio = np.log(found.table(table.modes) * scale / usual)
+        gain += float(np.sum(table.sums * ratio))
+        noise += table.noise * float(np.sum(ratio**2))
+    return gain - _SURE * math.sqrt(noise)
 
 
 def _descend(

@@ -8,13 +8,20 @@ budget, follows from the declared shape and from the noisy total.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
-from tensorveil.mechanisms.count_model import CountModel, CountTable, fit_counts, multiply_ones
+from tensorveil.mechanisms.count_model import (
+    CountModel,
+    CountTable,
+    fit_counts,
+    lean_ones,
+    multiply_ones,
+    temper_ones,
+)
 from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.spend import Spend
@@ -94,6 +101,7 @@ class _Run:
         self.parts: list[Part] = []
         self.notes: list[str] = []
         self.limit, self.farthest, self.chance = self.high, self.high, 1.0
+        self.trusts: tuple[float, ...] = ()
 
     @property
     def values(self) -> Array:
@@ -122,17 +130,19 @@ class _Run:
             return self.perturb_cells(total)
         ones = self.share_ones(n)
         further = self.share_twos(n, self.left - sum(ones.values()))
+        ones = self.share_ones(n, further)
+        further = self.weigh_twos(further, self.left - sum(ones.values()))
         whole = self.total_values() if self.farthest > self.limit else None
         given = self.left / (sum(ones.values()) + sum(further.values()))
         tables = [self.measure((mode,), share * given) for mode, share in ones.items()]
         self.notes.append(f"spent {sum(ones.values()) * given:.0%} on one-way tables")
-        base = multiply_ones([total, *tables], len(self.shape), self.chance)
+        base = self.multiply([total, *tables])
         if further:
             # One-way tables tell where entries are, and so which others stand out.
             further = self.share_twos(n, self.left, base) or further
             given = self.left / sum(further.values())  # the sum of values may have cost something meanwhile
             tables += [self.measure(modes, share * given) for modes, share in further.items()]
-            base = multiply_ones([total, *tables], len(self.shape), self.chance)
+            base = self.multiply([total, *tables])
         found = self.fit_twos(tables, base, further) if further else base
         scale = self.limit if whole is None else whole / float(base.weights[0])
         return Outcome(solution=self.describe(found, scale), parts=tuple(self.parts), notes=tuple(self.notes))
@@ -142,8 +152,8 @@ class _Run:
         share = self.left
         part = self.take(share, "cells", "the value of every cell, perturbed")
         tables = [private_cells(self.data.columns.reveal(), self.shape, self.values, part)]
-        base = multiply_ones([total, *tables], len(self.shape), self.chance)
-        found = fit_counts(tables, base, self.form, self.chance)
+        base = self.multiply([total, *tables])
+        found = self.fit(tables, base)
         told = "they say no more than one-way tables do" if found is None else "components say more"
         self.notes.append(f"spent {share:.0%} on every cell: {told}")
         solution = self.describe(base if found is None else found, 1.0)
@@ -151,11 +161,21 @@ class _Run:
 
     def fit_twos(self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float]) -> CountModel:
         """Fit components to all tables, and note what they are worth."""
-        found = fit_counts(tables, base, self.form, self.chance)
+        found = self.fit(tables, base)
         names = "; ".join(f"modes {one} and {other}" for one, other in further)
         told = "they say no more than one-way tables do" if found is None else "components say more"
         self.notes.append(f"spent {sum(further.values()):.0%} on two-way tables ({names}): {told}")
         return base if found is None else found
+
+    def multiply(self, tables: list[CountTable]) -> CountModel:
+        """Multiply one-way tables, each as far as it is to be believed."""
+        base = multiply_ones(tables, len(self.shape), self.chance)
+        self.trusts = temper_ones(base, tables, self.chance, self.form.seed)
+        return lean_ones(base, self.trusts)
+
+    def fit(self, tables: list[CountTable], base: CountModel) -> CountModel | None:
+        """Fit components, if they say more than the base."""
+        return fit_counts(tables, base, self.form, self.chance, self.trusts)
 
     def describe(self, found: CountModel, scale: float) -> Solution:
         """Return components as the factors of a model, of the declared rank."""
@@ -209,11 +229,28 @@ class _Run:
 
     # What to measure
 
-    def share_ones(self, n: float) -> dict[int, float]:
-        """Return the shares of one-way tables, the most precise of which is no more precise than it need be."""
+    def share_ones(self, n: float, further: Iterable[Modes] | None = None) -> dict[int, float]:
+        """Return the shares of one-way tables, the most precise of which is no more precise than it need be.
+
+        Beside given tables of two modes a long mode gets what it needs. Noise on a cell costs the more the less the
+        cell expects, so a table of s cells loses s^2 / share^2, and one of two modes so much for every direction in
+        which it is described. Shares that leave the least loss in all go with the third root of that.
+        """
         unit, most = math.sqrt(self.whole.noise), _MOST_ONES / len(self.shape)
-        needed = (unit * size / (_PRECISE * n) for size in self.shape)
-        return {mode: float(np.clip(share, _LEAST_ONE, most)) for mode, share in enumerate(needed)}
+        needed = {mode: unit * size / (_PRECISE * n) for mode, size in enumerate(self.shape)}
+        if further is None:
+            return {mode: float(np.clip(share, _LEAST_ONE, most)) for mode, share in needed.items()}
+        ones = {mode: size ** (2 / 3) for mode, size in enumerate(self.shape)}
+        twos = sum(
+            (sum(self.shape[mode] for mode in modes) * math.prod(self.shape[mode] for mode in modes)) ** (1 / 3)
+            for modes in further
+        )
+        within = self.left / (sum(ones.values()) + twos)
+        shares = {
+            mode: float(np.clip(share, _LEAST_ONE, max(most, ones[mode] * within))) for mode, share in needed.items()
+        }
+        room = (self.left - twos * within) / sum(shares.values())
+        return {mode: min(room, 1.0) * share for mode, share in shares.items()}
 
     def is_far_out(self, n: float) -> bool:
         """Tell whether every cell should be perturbed: values are 0 or 1, and components far above the noise."""
@@ -238,13 +275,11 @@ class _Run:
         }  # fmt: skip
         chosen = {modes: cells for modes, cells in sizes.items() if cells <= MOST_CELLS}
         while chosen:
-            rows = {modes: sum(self.shape[mode] for mode in modes) for modes in chosen}
-            weights = {modes: each ** (1 / 3) for modes, each in rows.items()}
-            shares = {modes: left * weight / sum(weights.values()) for modes, weight in weights.items()}
+            shares = self.weigh_twos(chosen, left)
             stands_out = {
                 modes: (apart * n**2 * math.prod(crowded[mode] for mode in modes) + _SPARSE * n)
                 * shares[modes] ** 2
-                / (self.whole.noise * rows[modes])
+                / (self.whole.noise * sum(self.shape[mode] for mode in modes))
                 for modes in chosen
             }
             worst = min(stands_out, key=lambda modes: stands_out[modes])
@@ -252,3 +287,8 @@ class _Run:
                 return shares
             del chosen[worst]
         return {}
+
+    def weigh_twos(self, chosen: Iterable[Modes], left: float) -> dict[Modes, float]:
+        """Share what is left among two-way tables: more for those with more rows."""
+        weights = {modes: sum(self.shape[mode] for mode in modes) ** (1 / 3) for modes in chosen}
+        return {modes: left * weight / sum(weights.values()) for modes, weight in weights.items()}

@@ -2,7 +2,8 @@
 
 This is the one list to edit when a method is added. Those of units "value" and "entry" are files of this folder, called
 like the method with "_" for "+", that end with ``METHOD = Method(...)``; `tensorveil.mechanisms.catalogue` imports
-them. Those of unit "slice" run in rounds, and are described in `tensorveil.completion.slices`.
+them. Those of unit "slice" run in rounds, and are described in `tensorveil.completion.slices` and
+`tensorveil.completion.records`.
 """
 
 from __future__ import annotations
@@ -12,5 +13,5 @@ from typing import Final
 BY_UNIT: Final[dict[str, tuple[str, ...]]] = {
     "value": ("mean", "margins", "tables", "input", "staged", "output", "gradient"),
     "entry": ("crosstabs", "gram"),
-    "slice": ("biases", "factors"),
+    "slice": ("biases", "factors", "records"),
 }

@@ -2,12 +2,15 @@
 
 A component of non-negative factors is a weight and a share of every index of every mode. How many entries it has is a
 Poisson number, and their indices are drawn mode by mode: together that is an independent Poisson number in every cell,
-whose mean is the model's prediction. So time and memory go with what is drawn.
+whose mean is the model's prediction. So time and memory go with what is drawn. A mode may get any number of new
+indices, each with the row of one that the model has: so an open model of a thousand patients makes a hundred thousand.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +20,8 @@ from tensorveil.errors import InputError
 from tensorveil.memory import check_memory
 from tensorveil.models.cp import CPModel
 from tensorveil.models.link import IDENTITY
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.modes import find_axis
 
 __all__ = ["synthesise"]
 
@@ -27,7 +31,7 @@ _TIMES: Final = 8.0
 _YES_NO, _COUNTS = "bernoulli", "poisson"
 
 
-def synthesise(model: Any, *, seed: int | None = None) -> ObservedTensor:
+def synthesise(model: Any, *, seed: int | None = None, rows: Mapping[Any, int] | None = None) -> ObservedTensor:
     """Draw a synthetic tensor from a model of counts, or of yes and no, in which unlisted cells are zero.
 
     Counts are Poisson numbers around the predictions, and no larger than the model's upper bound; yes comes as often as
@@ -37,10 +41,13 @@ def synthesise(model: Any, *, seed: int | None = None) -> ObservedTensor:
     Parameters
     ----------
     model
-        A fitted `PrivateCP` or `PrivateLowRankMatrix` of unlisted zeros, an open `CP` with ``loss="poisson"`` and
-        ``nonnegative=True``, or a model of either.
+        A fitted `PrivateCP` or `PrivateLowRankMatrix` of unlisted zeros, a `UserLevelCounts`, an open `CP` with
+        ``loss="poisson"`` and ``nonnegative=True``, or a model of these.
     seed
         Draws the same tensor again. By default another one each time.
+    rows
+        How many indices a mode is to have, such as {"patient": 100_000}. Each gets the row of an index of the model,
+        drawn at random, and a mode that is drawn anew has no labels.
 
     Examples
     --------
@@ -51,14 +58,14 @@ def synthesise(model: Any, *, seed: int | None = None) -> ObservedTensor:
     >>> drawn.shape, drawn.unlisted
     ((2, 2), 'zero')
     """
-    fitted = getattr(model, "model_", model)
+    fitted, rng = getattr(model, "model_", model), np.random.default_rng(seed)
     _check(fitted)
+    fitted = _draw_rows(fitted, rows or {}, rng)
     flags = fitted.loss == _YES_NO
     factors = [np.asarray(factor, dtype=np.float64) for factor in fitted.factors]
     weights = np.prod([factor.sum(axis=0) for factor in factors], axis=0) * (_TIMES if flags else 1.0)
     most = weights.sum() + 10 * math.sqrt(weights.sum()) + 10
     check_memory(int(most) * (12 * fitted.order + 40), "the synthetic tensor", "Draw from a model of fewer entries.")
-    rng = np.random.default_rng(seed)
     columns = _draw(factors, weights, rng)
     if not columns.shape[1]:
         raise InputError("no cell was drawn: the model expects next to none. Try another seed.")
@@ -86,6 +93,19 @@ def _check(model: Any) -> None:
         )
     if model.bounds is not None and model.bounds[1] < 1:
         raise InputError("model must predict counts, and its upper bound is below 1. Measure values in a smaller unit.")
+
+
+def _draw_rows(model: CPModel, rows: Mapping[Any, int], rng: np.random.Generator) -> CPModel:
+    """Return the model with new rows in some modes, each a copy of one of its own."""
+    factors, modes = list(model.factors), list(model.modes)
+    for name, count in rows.items():
+        at = find_axis(model.modes, name)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= np.iinfo(np.int32).max:
+            raise InputError(f"rows must give a whole number of at least 1 per mode; got {count!r}. Try 1000.")
+        check_memory(8 * count * model.rank, "the rows of the synthetic tensor", "Draw fewer.")
+        factors[at] = factors[at][rng.integers(len(factors[at]), size=count)]
+        modes[at] = Mode(modes[at].name)
+    return replace(model, factors=tuple(factors), modes=tuple(modes)) if rows else model
 
 
 def _draw(factors: list[NDArray[Any]], weights: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int32]:

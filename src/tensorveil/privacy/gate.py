@@ -79,7 +79,7 @@ class Declared:
     n_entries
         The number of entries in unit "value"; None where it is private.
     zeros
-        Whether cells without an entry are declared to be zero: in unit "entry" only.
+        Whether cells without an entry are declared to be zero: in units "entry" and "slice".
     value
         The name of the column that the values come from, if they come from a table.
     """
@@ -225,10 +225,10 @@ def declare(tensor: ObservedTensor | StoredTensor, *, unit: Unit, bounds: Sequen
 
 def _check_zeros(unit: Unit, bounds: tuple[float, float]) -> None:
     """Refuse unlisted zeros where which cells are listed is not protected, and bounds that do not begin at zero."""
-    if unit.kind != "entry":
+    if unit.kind == "value":
         raise InputError(
-            'unlisted="zero" needs unit="entry", which protects whether a cell is listed. Or say that the other cells '
-            'are not known: tensor.with_unlisted("unknown").'
+            'unlisted="zero" needs unit="entry", which protects whether a cell is listed, or unit="slice", which '
+            'protects all of one record. Or say that the other cells are not known: tensor.with_unlisted("unknown").'
         )
     if bounds[0] != 0:
         raise InputError(

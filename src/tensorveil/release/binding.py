@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tensorveil.errors import InputError
 from tensorveil.privacy.sealing import seal
 
-__all__ = ["bind_files", "check_files"]
+__all__ = ["bind_file", "bind_files", "check_files"]
 
 FILES = "files"
 
 
 def bind_files(facts: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the facts with the SHA-256 digests of all files that are in the folder so far."""
-    paths = sorted(path for path in folder.iterdir() if path.is_file())
+    return _bind(facts, sorted(path for path in folder.iterdir() if path.is_file()))
+
+
+def bind_file(facts: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return the facts with the digest of a single file, which stands outside of the release."""
+    return _bind(facts, [path])
+
+
+def _bind(facts: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
     return seal({**facts, FILES: {path.name: _digest(path) for path in paths}})
 
 

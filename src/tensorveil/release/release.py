@@ -20,6 +20,7 @@ from tensorveil.release.folder import write_folder
 from tensorveil.release.names import CARD, GUARANTEE, MODEL, NOT_PRIVATE, REPORT
 from tensorveil.report.release_page import save_release_page
 from tensorveil.rounds import SharedModel
+from tensorveil.rounds.shared import is_shared
 
 __all__ = ["fill_release", "load_release", "note_release", "write_release"]
 
@@ -140,6 +141,6 @@ def load_release(folder: str | os.PathLike[str]) -> tuple[FittedModel, Guarantee
         raise InputError(f"{path} contradicts its name on whether it is private. The release was tampered with.")
     check_files(json.loads(text), place, needed=f"{prefix}{MODEL}")
     path = place / f"{prefix}{MODEL}"
-    model = SharedModel.load(path) if guarantee.unit.kind == "slice" else load_model(path)
+    model = SharedModel.load(path) if is_shared(path) else load_model(path)
     check_pair(model, guarantee)
     return model, guarantee

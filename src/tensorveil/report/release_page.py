@@ -20,6 +20,7 @@ from tensorveil.privacy.exact import show_at_least, show_exactly
 from tensorveil.privacy.guarantee import Part
 from tensorveil.privacy.limits import list_limits
 from tensorveil.report.bars import Bar, bar_plots
+from tensorveil.report.component_parts import component_section
 from tensorveil.report.explorer import Explorer, explore, explorer_blocks, explorer_data
 from tensorveil.report.facts import Caption, Standing
 from tensorveil.report.model_parts import (
@@ -99,6 +100,7 @@ def release_page(fitted: Releasable, *, explorer: Explorer | None = None) -> Pag
     sections = [
         _buys(explorer, guarantee, _estimate(model)),
         _show_spending(guarantee, fitted.notes_),
+        component_section(model, caption),
         factor_section(model, caption),
         slice_section(model, caption),
         _explorer_section(explorer, guarantee),

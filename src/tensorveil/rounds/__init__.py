@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tensorveil.rounds.contract import LIMIT, Round, State
 from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.records import RecordsRecipe
 from tensorveil.rounds.runner import describe_parts, draw_noise, run_recipe, run_rounds
 from tensorveil.rounds.shared import SharedModel
 from tensorveil.rounds.stage import Setup, Stage
@@ -18,6 +19,7 @@ from tensorveil.rounds.stage import Setup, Stage
 __all__ = [
     "LIMIT",
     "Recipe",
+    "RecordsRecipe",
     "Round",
     "Setup",
     "SharedModel",

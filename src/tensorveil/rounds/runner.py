@@ -14,11 +14,13 @@ from tensorveil.privacy.events import Gaussian
 from tensorveil.privacy.exact import exactly
 from tensorveil.rounds.contract import Round, State
 from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.records import RecordsRecipe
 from tensorveil.tensor import ObservedTensor
 
 __all__ = ["Keeper", "Total", "describe_parts", "draw_noise", "run_recipe", "run_rounds"]
 
 
+AnyRecipe = Recipe | RecordsRecipe
 Total = Callable[[State], NDArray[np.int64]]
 
 
@@ -33,7 +35,7 @@ class Keeper(Protocol):
 
 
 def run_recipe(
-    recipe: Recipe, groups: Iterable[ObservedTensor], source: NoiseSource | None, *, threads: int | None = None
+    recipe: AnyRecipe, groups: Iterable[ObservedTensor], source: NoiseSource | None, *, threads: int | None = None
 ) -> State:
     """Run every round over groups of whole users and return the last state.
 
@@ -62,7 +64,7 @@ def run_recipe(
 
 
 def run_rounds(
-    recipe: Recipe,
+    recipe: AnyRecipe,
     total: Total,
     source: NoiseSource | None,
     *,
@@ -112,6 +114,6 @@ def draw_noise(this: Round, source: NoiseSource) -> NDArray[np.int64]:
     return rounded_gaussian(this.limit / exactly(this.mu), this.size, source)
 
 
-def describe_parts(recipe: Recipe) -> tuple[Part, ...]:
+def describe_parts(recipe: AnyRecipe) -> tuple[Part, ...]:
     """Return what every round computes and spends, for the guarantee."""
     return tuple(Part(name=r.name, statistic=r.statistic, event=Gaussian(r.mu)) for r in recipe.rounds)

@@ -11,16 +11,19 @@ from tensorveil.completion import (
     PrivateLowRankMatrix,
     PrivateTucker,
     Tucker,
+    UserLevelCounts,
     UserLevelCP,
     UserLevelMatrix,
     UserLevelTucker,
 )
 
-__all__ = ["DEFAULT_RANK", "OPEN", "PRIVATE", "USER_LEVEL", "name_estimator"]
+__all__ = ["DEFAULT_RANK", "OPEN", "PRIVATE", "USER_LEVEL", "USER_LEVEL_COUNTS", "name_estimator"]
 
 OPEN: Final[dict[str, Any]] = {"cp": CP, "tucker": Tucker, "matrix": LowRankMatrix}
 PRIVATE: Final[dict[str, Any]] = {"cp": PrivateCP, "tucker": PrivateTucker, "matrix": PrivateLowRankMatrix}
 USER_LEVEL: Final[dict[str, Any]] = {"cp": UserLevelCP, "tucker": UserLevelTucker, "matrix": UserLevelMatrix}
+# Where cells without an entry are zero: one kind of model.
+USER_LEVEL_COUNTS: Final = UserLevelCounts
 # Of private estimators, whose rank is public and must be chosen without looking at the data.
 DEFAULT_RANK: Final[dict[str, int | str]] = {"cp": 8, "tucker": 4, "matrix": "auto"}
 
@@ -30,4 +33,4 @@ def name_estimator(estimator: Any) -> str:
     for name, kind in (*OPEN.items(), *PRIVATE.items(), *USER_LEVEL.items()):
         if isinstance(estimator, kind):
             return name
-    return type(estimator).__name__
+    return "cp" if isinstance(estimator, USER_LEVEL_COUNTS) else type(estimator).__name__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,10 @@ from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.synthesis import synthesise
 from tensorveil.privacy import Guarantee
+from tensorveil.release.binding import bind_file
+from tensorveil.release.names import GUARANTEE
 from tensorveil.release.release import load_release
+from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["SynthesisRun", "Synthesised", "synthesise_cells"]
 
@@ -27,6 +32,8 @@ class SynthesisRun:
         The tensor file to write; its ending names the format.
     seed
         Draws the same cells again; None for others each time.
+    rows
+        How many indices a mode is to have, by its name: new ones are like old ones that are drawn at random.
     force
         Whether an existing output may be replaced.
     """
@@ -34,14 +41,16 @@ class SynthesisRun:
     source: Path
     output: Path
     seed: int | None = None
+    rows: Mapping[str, int] | None = None
     force: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesised:
-    """What was drawn, and what is promised of it: the guarantee of the release, or None."""
+    """What was drawn, and what is promised of it: the guarantee of the release and its file, or None."""
 
     output: Path
+    guarantee_file: Path | None
     entries: int
     total: float
     guarantee: Guarantee | None
@@ -57,6 +66,7 @@ class Synthesised:
         """Return the facts as plain data."""
         return {
             "output": str(self.output),
+            "guarantee_file": None if self.guarantee_file is None else str(self.guarantee_file),
             "entries": self.entries,
             "total": self.total,
             "says": self.sentence,
@@ -65,13 +75,26 @@ class Synthesised:
 
 
 def synthesise_cells(run: SynthesisRun) -> Synthesised:
-    """Draw cells and write them, whole or not at all.
+    """Draw cells and write them, whole or not at all; beside them the guarantee, with a digest of the drawn file.
 
     Guarantee: that of the release they are drawn from (docs/guarantees.md#post-processing).
     """
-    if run.output.exists() and not run.force:
-        raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
+    beside = run.output.with_name(f"{run.output.name}.{GUARANTEE}")
+    for path in (run.output, beside):
+        if path.exists() and not run.force:
+            raise InputError(f"output: {path} already exists. Choose another name, or add force=True.")
     model, guarantee = load_release(run.source) if run.source.is_dir() else (load_model(run.source), None)
-    drawn = synthesise(model, seed=run.seed)
+    drawn = synthesise(model, seed=run.seed, rows=run.rows)
+    beside.unlink(missing_ok=True)  # an earlier one does not speak of what is written now
     drawn.write(run.output)
-    return Synthesised(output=run.output, entries=drawn.n_entries, total=float(drawn.values.sum()), guarantee=guarantee)
+    if guarantee is not None:
+        with replace_file(beside) as temporary:
+            facts = bind_file(guarantee.to_json(), run.output)
+            temporary.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return Synthesised(
+        output=run.output,
+        guarantee_file=None if guarantee is None else beside,
+        entries=drawn.n_entries,
+        total=float(drawn.values.sum()),
+        guarantee=guarantee,
+    )

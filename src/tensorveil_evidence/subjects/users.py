@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tensorveil.audit.claim import Claim
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import Recipe, State, draw_noise
+from tensorveil.rounds import Recipe, RecordsRecipe, State, draw_noise
 from tensorveil.rounds.grouping import People
 from tensorveil.tensor import ObservedTensor
 from tensorveil_evidence.subjects.rounds import likelihood_ratio, noisy_sums
@@ -33,6 +33,8 @@ def user_subjects() -> Iterator[BlackBox]:
     """Yield every round by itself, and whole fits."""
     for number, this in enumerate(_recipe().rounds):
         yield _subject(f"users/{this.name}", Claim(mu=this.mu), _neighbours(number), _round(number))
+    this = _records().rounds[0]
+    yield _subject("users/records", Claim(mu=this.mu), _record_neighbours, _sum_records)
     yield _subject(
         "users/whole fit", Claim(mu=_recipe().mu), lambda: [(False, True)], _whole_fit,
         about="whole runs", batched=False, samples=500, many=10_000,
@@ -44,6 +46,27 @@ def _subject(
 ) -> BlackBox:
     facts: dict[str, Any] = {"about": "noisy sums of a round", "unit": "slice:user", **options}
     return BlackBox(name=name, claim=claim, proven=claim, neighbours=neighbours, mechanism=mechanism, **facts)
+
+
+@cache
+def _records() -> RecordsRecipe:
+    """Return a recipe for counts, in which one entry fills a user's share."""
+    return RecordsRecipe(
+        shape=_SHAPE, modes=("user", "film", "day"), protect="user", bounds=(0.0, 5.0), epsilon=6.0, delta=1e-5, rank=2
+    )
+
+
+def _sum_records(people: People, rng: np.random.Generator, n: int) -> Array:
+    return noisy_sums(_records().rounds[0], _records().contribute(_records().start(), people, threads=1), rng, n)
+
+
+def _record_neighbours() -> list[tuple[People, People]]:
+    def length(user: tuple[Array, Array]) -> float:
+        total = _records().contribute(_records().start(), _people([user]), threads=1)
+        return float(np.linalg.norm(total.astype(np.float64)))
+
+    worst = max(_candidates(), key=length)
+    return [(_people(_others()), _people([*_others(), worst]))]
 
 
 @cache

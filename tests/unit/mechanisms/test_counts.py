@@ -101,7 +101,7 @@ def test_without_structure_components_stay_near_one_way_tables() -> None:
         ]
         own = multiply_ones(tables, 3, 1.0)
         form = Form(ranks=(4, 4, 4), core=False, sweeps=100, restarts=1, threads=1, seed=seed)
-        found = fit_counts(tables, own, form, 1.0)
+        found = fit_counts(tables, own, form, 1.0, (1.0, 1.0, 1.0))
         refused += found is None
         moved.append(0.0 if found is None else float(np.abs(found.table((0, 1)) - own.table((0, 1))).mean()))
     assert refused >= 3

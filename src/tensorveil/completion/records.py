@@ -1,0 +1,169 @@
+"""Counts of whole users: components of the other modes, of whom nothing says which user has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from tensorveil.completion import settings as rules
+from tensorveil.completion.job import Promise, Released
+from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.private_settings import UserLevelSettings
+from tensorveil.errors import InputError
+from tensorveil.mechanisms.planner import Plan
+from tensorveil.models import CPModel
+from tensorveil.noise import NoiseSource
+from tensorveil.privacy import Event, Gaussian, Unit
+from tensorveil.rounds import RecordsRecipe, describe_parts
+from tensorveil.rounds.runner import run_recipe
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.given import VALUE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """The method of unit "slice" for counts; described as the mechanisms of other units are."""
+
+    name: str = "records"
+    title: str = "joint counts of bounded records"
+    unit: str = "slice"
+    proofs: tuple[str, ...] = ("docs/guarantees.md#records", "docs/guarantees.md#post-processing")
+
+
+RECORDS: Final = Records()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordsJob:
+    """One run over all users' records; ``modes`` name the released rows where their labels are public."""
+
+    recipe: RecordsRecipe
+    source: NoiseSource
+    threads: int | None
+    modes: tuple[Mode, ...]
+    value: str | None
+    method: Records = RECORDS
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def plan(self) -> Plan:
+        """What will run; nothing is compared."""
+        return Plan(
+            method=self.method.name, noise="gaussian", predictions=(), ranks=(self.recipe.rank,) * len(self.modes)
+        )
+
+    @property
+    def event(self) -> Event:
+        """What it costs."""
+        return Gaussian(self.recipe.mu)
+
+    def run(self, tensor: ObservedTensor) -> Released[CPModel]:
+        """Sum the records with noise, and fit components to the sums.
+
+        Guarantee: the recipe's budget, unit slice (docs/guarantees.md#records).
+        """
+        recipe = self.recipe
+        state = run_recipe(recipe, [tensor], self.source, threads=self.threads)
+        model = replace(recipe.finish(state), modes=self.modes, value_name=self.value or VALUE)
+        users, usual = recipe.describe_sizes(state)
+        shown = int(np.count_nonzero(model.factors[recipe.protected]))
+        others = ", ".join(repr(name) for name in recipe.modes if name != recipe.protect)
+        holds = (f"factors of {others}", f"the average {recipe.protect}'s number for every component")
+        notes = (
+            f"{shown} of {recipe.rank} components stand out of the noise",
+            f"about {_round(users)} of mode {recipe.protect} have entries, with a sum of about {_round(usual)} each",
+        )
+        return Released(model=model, parts=describe_parts(recipe), holds=holds, notes=notes)
+
+
+def _round(number: float) -> str:
+    return f"{float(f'{number:.2g}'):,.10g}"
+
+
+@dataclass(eq=False, repr=False)
+class UserLevelCounts(PrivateCompletion[CPModel], UserLevelSettings):
+    """Find components of counts while protecting all that one user did (user-level privacy): phenotypes of patients.
+
+    Takes a tensor with ``unlisted="zero"``: patients x diagnoses x procedures, people x pages. Released are components
+    of the other modes, which are never negative: which diagnoses and procedures go together. The protected mode has
+    one row in `model_`, of size 1: how much of each component the average user has.
+
+    Parameters
+    ----------
+    rank
+        Number of components: public, chosen without looking at the data. Fewer are released where noise could have
+        made them; their columns are zero.
+    **settings
+        The keyword arguments of `PrivateSettings` and `UserLevelSettings`. ``bounds`` are 0 and the highest count of
+        one entry. With ``Unit.slice("patient", contributions=4)`` records of a length of up to four entries count in
+        full; by default all records weigh alike.
+
+    Attributes
+    ----------
+    model_
+        The `CPModel`. `components` lists what is in each component; `fold_in` says which of them a person has, and is
+        then no release.
+    guarantee_
+        The `Guarantee`: print it for one plain sentence.
+    plan_, notes_
+        What was run, and what it found.
+    release_id_
+        Names the release in the ledger, from the moment it is charged.
+
+    Guarantee: (epsilon, delta) differential privacy for ``unit``, within ``bounds`` (docs/guarantees.md#records).
+
+    Examples
+    --------
+    >>> import numpy as np, tensorveil as tv
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.integers(2, size=4000)
+    >>> cells = np.stack([np.arange(4000), 3 * kind + rng.integers(3, size=4000), 2 * kind], axis=1)
+    >>> shape, modes = (4000, 6, 4), ("patient", "code", "drug")
+    >>> visits = tv.ObservedTensor(cells, np.ones(4000), shape, modes=modes, unlisted="zero")
+    >>> promise = {"epsilon": 1.0, "delta": 1e-6, "unit": "slice:patient", "bounds": (0, 5), "shape": shape}
+    >>> fitted = tv.UserLevelCounts(rank=2, noise_seed=0, **promise).fit(visits)
+    >>> fitted.model_.shape
+    (1, 6, 4)
+    >>> sorted(int(index) for index in fitted.model_.factors[2].argmax(axis=0))
+    [0, 2]
+    """
+
+    rank: int
+
+    def _unit(self) -> Unit:
+        unit = Unit.parse(self.unit)
+        if unit.kind != "slice":
+            raise InputError(
+                f'unit must be "slice" here, with the name of the protected mode; got {str(unit)!r}. Try '
+                'unit="slice:patient", or PrivateCP for unit "entry".'
+            )
+        return unit
+
+    def _choose(self, promise: Promise, source: NoiseSource) -> RecordsJob:
+        declared, unit = promise.declared, promise.unit
+        if self.method not in ("auto", RECORDS.name):
+            raise InputError(f'method must be "auto" or "{RECORDS.name}" for counts; got {self.method!r}.')
+        if not declared.zeros:
+            raise InputError(
+                'cells without an entry must be zero for UserLevelCounts: tensor.with_unlisted("zero"). If they are '
+                "unknown, try UserLevelCP."
+            )
+        assert unit.mode is not None
+        names = tuple(mode.name for mode in declared.modes)
+        recipe = RecordsRecipe(
+            shape=declared.shape,
+            modes=names,
+            protect=unit.mode,
+            bounds=promise.bounds,
+            epsilon=promise.budget.epsilon,
+            delta=promise.budget.delta,
+            rank=rules.whole_number("rank", self.rank, 1, 8),
+            contributions=unit.contributions,
+            seed=self._seed(),
+        )
+        recipe.check_noise()  # before anything is charged
+        return RecordsJob(
+            recipe=recipe, source=source, threads=self.threads, modes=declared.modes, value=declared.value
+        )
