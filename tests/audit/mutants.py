@@ -30,6 +30,7 @@ from tensorveil_evidence.subjects.methods import choose_neighbours, entry_neighb
 from tensorveil_evidence.subjects.selection import draw_errors
 from tensorveil_evidence.subjects.subject import source
 
+windows = importlib.import_module("tensorveil.noise.windows")  # whose own names are patched and called
 spending = importlib.import_module("tensorveil.mechanisms.spend")  # whose own names are patched and called
 NOISED = ("sums", "linear", "bounded_rows", "values", "counts", "pair_products", "entry_products")  # what a spend buys
 LONGEST = 256  # numbers of a transcript; methods that adapt have transcripts of several lengths
@@ -344,6 +345,12 @@ def values_not_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(counts, "np", Unclipped())
 
 
+def answers_too_sure(patch: pytest.MonkeyPatch) -> None:
+    """Answers of yes and no are true with the odds of one and a half times the budget."""
+    original = windows.window_law
+    patch.setattr(windows, "window_law", lambda epsilon, last, width: original(3 * epsilon / 2, last, width))
+
+
 def one_square(patch: pytest.MonkeyPatch) -> None:
     """Noise on products of entries for the square of the limit, as if a count that changes did not matter."""
     original = Spend._add
@@ -385,6 +392,14 @@ def draw_sizes(values: Any, rng: np.random.Generator, n: int) -> Any:
     """The numbers of the largest values, n times."""
     spend = Spend(source=source(rng), epsilon=PURE.epsilon)
     return np.array([counts.private_sizes(values, 1.0, dataclasses.replace(spend))[0][-3:] for _ in range(n)])
+
+
+def draw_flags(values: Any, rng: np.random.Generator, n: int) -> Any:
+    """The perturbed values of a cell, n times; the others of the shape are empty."""
+    spend = Spend(source=source(rng), epsilon=PURE.epsilon)
+    columns = np.zeros((1, len(values)), dtype=np.int64)
+    draws = (counts.private_cells(columns, (2,), values, dataclasses.replace(spend)) for _ in range(n))
+    return np.array([table.sums for table in draws])
 
 
 def draw_products(residual: Any, rng: np.random.Generator, n: int) -> Any:
@@ -490,6 +505,7 @@ MUTANTS = [
     bulk("residuals of entries that are not bounded", draw_tallies, PURE, residuals_not_bounded, OUTLIERS),
     bulk("cells without an entry without noise", draw_sums, PURE, empty_cells_without_noise, ALONE, 4_000),
     bulk("values of cells that are not cut", draw_sums, PURE, values_not_cut, OUTLIERS, 4_000),
+    bulk("answers that are too sure", draw_flags, PURE, answers_too_sure, ALONE, 4_000),
     bulk("sizes of values for half a bin", draw_sizes, PURE, half_sensitivity, ENTRIES, 20_000),
     bulk("products of entries for one square", draw_products, PURE, one_square, OPPOSITE, 20_000),
     run("a factor without noise, unit entry", "gram", TWO, forgotten_factor),

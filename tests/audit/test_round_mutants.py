@@ -20,7 +20,7 @@ from tensorveil.kernels import users as compiled_users
 from tensorveil.learning import ClassMeans, ClassMoments
 from tensorveil.local import PrivUnit
 from tensorveil.noise import SeededSource, rounded_gaussian
-from tensorveil.rounds import runner
+from tensorveil.rounds import records, runner
 from tensorveil_evidence.subjects import users
 from tensorveil_evidence.subjects.catalogue import list_subjects
 from tests.users_reference import add_bounded, entry_norms, no_norms
@@ -50,6 +50,12 @@ def entries_cut_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """Lengths are taken of single entries, as if no two fell into one row."""
     patch.setattr(compiled_users, "add_bounded", functools.partial(add_bounded, broken="linear sums ignored"))
     patch.setattr(compiled_users, "slice_norms", entry_norms)
+
+
+def records_not_cut(patch: pytest.MonkeyPatch) -> None:
+    """Long records are neither scaled down nor bounded."""
+    patch.setattr(records, "_shorten", lambda made, room: np.ones(len(made.entries)))
+    patch.setattr(compiled_users, "add_bounded", functools.partial(add_bounded, broken="no clip"))
 
 
 def half_the_noise(patch: pytest.MonkeyPatch) -> None:
@@ -136,6 +142,7 @@ MUTANTS = [
     Mutant("users who are not cut", "users/biases 1", users_not_cut),
     Mutant("tastes that are not cut", "users/tastes", users_not_cut),
     Mutant("entries of a user that are cut one by one", "users/counts", entries_cut_one_by_one),
+    Mutant("records that are not cut", "users/records", records_not_cut),
     Mutant("half the noise of a round", "users/pairs, film", half_the_noise),
     Mutant("half the noise of all rounds", "users/whole fit", half_the_noise, samples=200),
     Mutant("gradients that are not cut", "learning/private gradients", contributions_not_cut),

@@ -70,7 +70,9 @@ class Script:
             values=bounds[0] + width * self.answer(places, steps, "values"), variance=1e-6, source_secure=False
         )
 
-    def windows(self, values: Any, bounds: Any, source: Any, *, epsilon: Any, square: float) -> tuple[Noisy, Window]:
+    def windows(
+        self, values: Any, bounds: Any, source: Any, *, epsilon: Any, square: float, flags: bool
+    ) -> tuple[Noisy, Window]:
         assert 0 <= square <= 1
         width = bounds[1] - bounds[0]
         window = Window(

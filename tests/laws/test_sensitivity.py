@@ -62,7 +62,9 @@ class Spy:
         patch.setattr(spending, "norm_mechanism", lambda i, g, s, e, src: self.answer(i, g, s, "rows"))
         patch.setattr(spending, "bounded_values_mechanism", self.values)
         patch.setattr(
-            spending, "windowed_values_mechanism", lambda v, b, src, *, epsilon, square: (self.values(v, b, src), None)
+            spending,
+            "windowed_values_mechanism",
+            lambda v, b, src, *, epsilon, square, flags: (self.values(v, b, src), None),
         )
 
     def values(self, values: Any, bounds: Any, source: Any, *, epsilon: Any = None, mu: Any = None) -> Any:

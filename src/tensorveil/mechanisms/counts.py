@@ -24,6 +24,7 @@ from tensorveil.mechanisms.count_model import (
 )
 from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
 from tensorveil.mechanisms.data import Array, Form, Outcome
+from tensorveil.mechanisms.fitting import Perturbed, fit_values
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tallies import number_cells
 from tensorveil.privacy import Part
@@ -72,14 +73,16 @@ def private_sums(
 
 
 def private_cells(columns: Array, shape: tuple[int, ...], values: Array, spend: Spend) -> CountTable:
-    """Return the perturbed value of every cell of the declared shape, between 0 and 1: the sum of its entries, cut.
+    """Return the perturbed value of every cell of the declared shape: the sum of its entries, cut to 0 and 1.
+
+    With a pure epsilon that is randomised response, and sums are rounded to 0 or 1.
 
     Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
     """
     everything = tuple(range(len(shape)))
     cells = number_cells(columns, shape, everything)
     sums = np.bincount(cells, np.clip(values, 0.0, 1.0), minlength=math.prod(shape))
-    noisy, _ = spend.values(np.minimum(sums, 1.0), (0.0, 1.0))
+    noisy, _ = spend.values(np.minimum(sums, 1.0), (0.0, 1.0), flags=True)
     return CountTable(modes=everything, sums=noisy.values.reshape(shape), noise=noisy.variance)
 
 
@@ -127,7 +130,7 @@ class _Run:
         total = self.measure((), _TOTAL)
         n = max(float(total.sums), 1.0)
         if self.is_far_out(n):
-            return self.perturb_cells(total)
+            return self.perturb_cells()
         ones = self.share_ones(n)
         further = self.share_twos(n, self.left - sum(ones.values()))
         ones = self.share_ones(n, further)
@@ -147,17 +150,16 @@ class _Run:
         scale = self.limit if whole is None else whole / float(base.weights[0])
         return Outcome(solution=self.describe(found, scale), parts=tuple(self.parts), notes=tuple(self.notes))
 
-    def perturb_cells(self, total: CountTable) -> Outcome:
-        """Perturb every cell, and fit components to that."""
+    def perturb_cells(self) -> Outcome:
+        """Perturb every cell, and fit a model to that, whose numbers may be negative."""
         share = self.left
         part = self.take(share, "cells", "the value of every cell, perturbed")
-        tables = [private_cells(self.data.columns.reveal(), self.shape, self.values, part)]
-        base = self.multiply([total, *tables])
-        found = self.fit(tables, base)
-        told = "they say no more than one-way tables do" if found is None else "components say more"
-        self.notes.append(f"spent {share:.0%} on every cell: {told}")
-        solution = self.describe(base if found is None else found, 1.0)
-        return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes))
+        table = private_cells(self.data.columns.reveal(), self.shape, self.values, part)
+        every = np.stack(np.unravel_index(np.arange(table.sums.size), self.shape)).astype(np.int32)
+        perturbed = Perturbed(columns=every, shape=self.shape, noise=table.noise)
+        found = fit_values(perturbed, table.sums.reshape(-1), self.form)
+        self.notes.append(f"spent {share:.0%} on every cell")
+        return Outcome(solution=found.solution, parts=tuple(self.parts), notes=tuple(self.notes))
 
     def fit_twos(self, tables: list[CountTable], base: CountModel, further: Mapping[Modes, float]) -> CountModel:
         """Fit components to all tables, and note what they are worth."""
@@ -256,7 +258,7 @@ class _Run:
         """Tell whether every cell should be perturbed: values are 0 or 1, and components far above the noise."""
         if self.high != 1.0 or math.prod(self.shape) > _MOST_PERTURBED:
             return False
-        noise = self.whole.noise_of_values(1.0) * sum(self.shape)
+        noise = self.whole.noise_of_flags * sum(self.shape)
         return n / _COMPONENTS >= _FAR_OUT * noise
 
     def share_twos(self, n: float, left: float, base: CountModel | None = None) -> dict[Modes, float]:

@@ -21,7 +21,7 @@ from tensorveil.noise import (
     sqrt_up,
 )
 from tensorveil.noise.grid import FINENESS
-from tensorveil.noise.windows import SMALLEST_WINDOWED, Window, window_noise, windowed_values_mechanism
+from tensorveil.noise.windows import SMALLEST_WINDOWED, Window, flag_noise, window_noise, windowed_values_mechanism
 from tensorveil.privacy import Event, Gaussian, Part, Pure, split_gaussian, split_pure
 from tensorveil.privacy.exact import exactly
 
@@ -78,6 +78,11 @@ class Spend:
         """The variance of the noise on one of many values within a width of 1, all perturbed; see `values`."""
         return self.noise if self.epsilon is None else window_noise(self.epsilon, square)
 
+    @property
+    def noise_of_flags(self) -> float:
+        """The variance of the noise on one of many values that are 0 or 1, all perturbed; see `values`."""
+        return self.noise if self.epsilon is None else flag_noise(self.epsilon)
+
     def split(self, *shares: float) -> tuple[Spend, ...]:
         """Cut into parts that compose to no more than the whole."""
         self._spend_on("its parts")
@@ -89,11 +94,13 @@ class Spend:
         """Describe what this was spent on."""
         return Part(name=name, statistic=statistic, event=self.event)
 
-    def values(self, values: Array, bounds: tuple[float, float], square: float = 1.0) -> tuple[Noisy, Window | None]:
+    def values(
+        self, values: Array, bounds: tuple[float, float], square: float = 1.0, *, flags: bool = False
+    ) -> tuple[Noisy, Window | None]:
         """Perturb every value within bounds: by answers in windows, or by noise that is added and has no window.
 
         ``square`` is about the mean square of the values around the middle, as a share of that at the bounds; public or
-        already private.
+        already private. With ``flags`` a pure epsilon buys answers at either bound: values are rounded to these.
 
         Guarantee: this spend, for neighbours that differ in one value (docs/guarantees.md#input).
         """
@@ -102,7 +109,7 @@ class Spend:
             return bounded_values_mechanism(values, bounds, self.source, mu=self._exact), None
         if self.epsilon < SMALLEST_WINDOWED:
             return bounded_values_mechanism(values, bounds, self.source, epsilon=self._exact), None
-        return windowed_values_mechanism(values, bounds, self.source, epsilon=self._exact, square=square)
+        return windowed_values_mechanism(values, bounds, self.source, epsilon=self._exact, square=square, flags=flags)
 
     def sums(self, values: Array, low: float, high: float, groups: Array, n_groups: int) -> Noisy:
         """Sum numbers between low and high by groups; what lies outside, or is no number, does not get its way.

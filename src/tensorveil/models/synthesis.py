@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.memory import check_memory
+from tensorveil.models.components import has_components
 from tensorveil.models.cp import CPModel
 from tensorveil.models.link import IDENTITY
 from tensorveil.tensor import Mode, ObservedTensor
@@ -28,6 +29,7 @@ __all__ = ["synthesise"]
 # A yes is drawn as so many times as many Poisson entries as are expected, of whose cells a part is kept. Cells that
 # are certain are then missed once in e^8.
 _TIMES: Final = 8.0
+_EMPTY: Final = "no cell was drawn: the model expects next to none. Try another seed."
 _YES_NO, _COUNTS = "bernoulli", "poisson"
 
 
@@ -61,6 +63,8 @@ def synthesise(model: Any, *, seed: int | None = None, rows: Mapping[Any, int] |
     fitted, rng = getattr(model, "model_", model), np.random.default_rng(seed)
     _check(fitted)
     fitted = _draw_rows(fitted, rows or {}, rng)
+    if not has_components(fitted):
+        return _draw_cells(fitted, rng)
     flags = fitted.loss == _YES_NO
     factors = [np.asarray(factor, dtype=np.float64) for factor in fitted.factors]
     weights = np.prod([factor.sum(axis=0) for factor in factors], axis=0) * (_TIMES if flags else 1.0)
@@ -68,14 +72,14 @@ def synthesise(model: Any, *, seed: int | None = None, rows: Mapping[Any, int] |
     check_memory(int(most) * (12 * fitted.order + 40), "the synthetic tensor", "Draw from a model of fewer entries.")
     columns = _draw(factors, weights, rng)
     if not columns.shape[1]:
-        raise InputError("no cell was drawn: the model expects next to none. Try another seed.")
+        raise InputError(_EMPTY)
     drawn = ObservedTensor(
         columns.T, np.ones(columns.shape[1]), shape=fitted.shape, modes=fitted.modes, duplicates="sum", unlisted="zero"
     )
     values = _keep_yes(fitted, drawn, rng) if flags else _cut(fitted, drawn.values)
     kept = values > 0
     if not kept.any():
-        raise InputError("no cell was drawn: the model expects next to none. Try another seed.")
+        raise InputError(_EMPTY)
     return ObservedTensor(
         drawn.columns.T[kept], values[kept], shape=fitted.shape, modes=fitted.modes, unlisted="zero",
         bounds=fitted.bounds,
@@ -85,8 +89,7 @@ def synthesise(model: Any, *, seed: int | None = None, rows: Mapping[Any, int] |
 def _check(model: Any) -> None:
     """Refuse models whose predictions are no sums of products of shares."""
     counted = isinstance(model, CPModel) and model.loss in (_COUNTS, _YES_NO) and model.link.name == IDENTITY.name
-    plain = counted and model.biases is None and model.offset == 0 and model.remainder is None
-    if not plain or any(np.any(factor < 0) for factor in model.factors):
+    if not counted or not (has_components(model) or model.loss == _YES_NO):
         raise InputError(
             "model must be one of expected counts: a private CP or matrix of unit entry that was fitted with "
             'unlisted="zero", or an open CP with loss="poisson", nonnegative=True and baseline="none".'
@@ -106,6 +109,19 @@ def _draw_rows(model: CPModel, rows: Mapping[Any, int], rng: np.random.Generator
         factors[at] = factors[at][rng.integers(len(factors[at]), size=count)]
         modes[at] = Mode(modes[at].name)
     return replace(model, factors=tuple(factors), modes=tuple(modes)) if rows else model
+
+
+def _draw_cells(model: CPModel, rng: np.random.Generator) -> ObservedTensor:
+    """Draw every cell of a model of yes and no by itself: releases of small tensors may have negative numbers."""
+    cells = math.prod(model.shape)
+    check_memory(30 * cells, "the synthetic tensor", "Draw from a model of fewer cells.")
+    drawn = np.flatnonzero(rng.random(cells) < np.clip(model.dense(), 0.0, 1.0).reshape(-1))
+    if not len(drawn):
+        raise InputError(_EMPTY)
+    coords = np.stack(np.unravel_index(drawn, model.shape), axis=1)
+    return ObservedTensor(
+        coords, np.ones(len(drawn)), shape=model.shape, modes=model.modes, unlisted="zero", bounds=model.bounds
+    )
 
 
 def _draw(factors: list[NDArray[Any]], weights: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int32]:

@@ -133,20 +133,22 @@ class Window:
 
 
 def windowed_values_mechanism(
-    values: ArrayLike, bounds: tuple[float, float], source: NoiseSource, *, epsilon: Number, square: float = 1.0
-) -> tuple[Noisy, Window]:
+    values: ArrayLike, bounds: tuple[float, float], source: NoiseSource, *, epsilon: Number, square: float = 1.0,
+    flags: bool = False,
+) -> tuple[Noisy, Window]:  # fmt: skip
     """Answer for every value within declared bounds, near it with high chance, else anywhere; decoded, unbiased.
 
     ``square`` is about the mean square of the values around the middle, as a share of that at the bounds; it decides on
-    the width of the window, and should be public or already private.
+    the width of the window, and should be public or already private. ``flags`` says that values are at either bound:
+    the grid then has two points, one of which is the window, which is randomised response (Warner 1965).
 
     Guarantee: epsilon differential privacy for neighbours that differ in one value within the bounds, even against the
     party that collects the values (docs/guarantees.md#windows).
     """
     low, high = check_bounds(bounds)
     exact = fraction(epsilon, "epsilon")
-    last = fine_grid(exact) - 1
-    law = window_law(exact, last, best_width(exact, last, square))
+    last = 1 if flags else fine_grid(exact) - 1
+    law = window_law(exact, last, 1 if flags else best_width(exact, last, square))
     places = place_values(values, low, high, last)
     step = (high - low) / last
     column = np.zeros(places.size, dtype=np.int64)
@@ -161,6 +163,12 @@ def windowed_values_mechanism(
         middle=0.5 * (low + high),
     )
     return Noisy(values=found.reshape(places.shape), variance=variance, source_secure=source.secure), window
+
+
+def flag_noise(epsilon: float) -> float:
+    """Return about the variance of an answer for values that are 0 or 1; for planning."""
+    rest = math.exp(-epsilon)
+    return rest / math.expm1(-epsilon) ** 2
 
 
 @lru_cache(maxsize=4096)

@@ -41,6 +41,7 @@ def statistic_subjects() -> Iterator[BlackBox]:
         yield _subject(f"statistic/sums, {law}", "value", claim, (values, changed), _sums)
         yield _subject(f"statistic/linear, {law}", "value", claim, (values, changed), _linear)
         yield _subject(f"statistic/values, {law}", "value", claim, (values, changed), _values)
+        yield _subject(f"statistic/flags, {law}", "value", claim, (values, changed), _flags)
         yield _subject(f"statistic/counts, {law}", "value", claim, (values, changed), _counts)
         yield _subject(f"statistic/pair products, {law}", "value", claim, (values, changed), _pair_products)
         yield _subject(f"statistic/bounded rows, {law}", "entry", claim, entry, _bounded_rows)
@@ -71,6 +72,10 @@ def _linear(values: Array, n: int, spend: Spend) -> Array:
 
 def _values(values: Array, n: int, spend: Spend) -> Array:
     return spend.values(np.tile(values, n), (_LOW, _HIGH), 0.25)[0].values.reshape(n, -1)
+
+
+def _flags(values: Array, n: int, spend: Spend) -> Array:
+    return spend.values(np.tile(values, n), (_LOW, _HIGH), flags=True)[0].values.reshape(n, -1)
 
 
 def _counts(values: Array, n: int, spend: Spend) -> Array:

@@ -121,8 +121,10 @@ def test_components_are_found_and_totals_kept() -> None:
         found = fit(tensor, epsilon, 1.0)
         worst.append(auc(dense.ravel(), found.model_.dense().ravel()))
         assert found.model_.loss == "bernoulli"
-        assert all(np.all(factor >= 0) for factor in found.model_.factors)
-        total = float(np.einsum("ir,jr,kr->", *found.model_.factors))
+        every = any("every cell" in note for note in found.notes_)  # such models may have negative numbers
+        assert every == (epsilon > 1)
+        assert every or all(np.all(factor >= 0) for factor in found.model_.factors)
+        total = float(found.model_.dense().sum())
         assert abs(total - dense.sum()) < 0.02 * dense.sum() + 150 / epsilon
     assert worst[1] > plain + 0.05
     assert worst[2] > known - 0.02
@@ -168,8 +170,8 @@ def test_what_is_refused() -> None:
 
 def test_tucker_and_matrices_hold_the_same_components() -> None:
     rng = np.random.default_rng(5)
-    tensor = draw(planted(rng), rng, 1.0)
-    options: dict[str, Any] = {"epsilon": 5.0, "delta": 0.0, "unit": "entry", "bounds": (0, 1), "shape": SHAPE}
+    tensor = draw(planted(rng), rng, 3.0)
+    options: dict[str, Any] = {"epsilon": 5.0, "delta": 0.0, "unit": "entry", "bounds": (0, 3), "shape": SHAPE}
     options |= {"noise_seed": 1, "random_state": 1}
     cp = tv.PrivateCP(3, **options).fit(tensor)
     tucker = tv.PrivateTucker(3, **options).fit(tensor)
