@@ -37,7 +37,7 @@ def length(user: ObservedTensor, made: RecordsRecipe) -> float:
 
 @st.composite
 def wild_users(draw: Any, order: int) -> ObservedTensor:
-    """One user: cells anywhere or all in one slice, also several times; values between, at and far beyond the bounds."""
+    """One user: cells anywhere or in one slice, also several times; values between, at and far beyond the bounds."""
     rng, n = np.random.default_rng(draw(st.integers(0, 2**32 - 1))), draw(st.integers(1, 60))
     cells = np.stack([np.full(n, 99), *(rng.integers(0, size, n) for size in SHAPE[1:order])], axis=1)
     if draw(st.booleans()):

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from tensorveil.completion import settings as rules
+from tensorveil.completion.estimator import as_tensor
 from tensorveil.completion.job import Promise, Released
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.private_settings import UserLevelSettings
@@ -18,8 +19,10 @@ from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian, Unit
 from tensorveil.rounds import RecordsRecipe, describe_parts
 from tensorveil.rounds.runner import run_recipe
+from tensorveil.solvers.loss import rmse
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.given import VALUE
+from tensorveil.tensor.modes import find_axis
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,8 @@ class Records:
 
 
 RECORDS: Final = Records()
+# Of people's own rows: rounds of expectation maximisation, and a number that is as good as none.
+_ROUNDS, _LEAST = 60, 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +83,15 @@ class RecordsJob:
         return Released(model=model, parts=describe_parts(recipe), holds=holds, notes=notes)
 
 
+def _check_fitting(model: CPModel, entries: ObservedTensor, at: int) -> None:
+    """Refuse entries of other modes than the model's, or of indices that it does not have."""
+    names, sizes = [mode.name for mode in model.modes], model.shape
+    if [mode.name for mode in entries.modes] != names or any(
+        m != at and entries.shape[m] > size for m, size in enumerate(sizes)
+    ):
+        raise InputError(f"entries must have the modes {', '.join(names)} of the fit, in its indices.")
+
+
 def _round(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.10g}"
 
@@ -103,8 +117,8 @@ class UserLevelCounts(PrivateCompletion[CPModel], UserLevelSettings):
     Attributes
     ----------
     model_
-        The `CPModel`. `components` lists what is in each component; `fold_in` says which of them a person has, and is
-        then no release.
+        The `CPModel`. `tensorveil.list_components` says what is in each component; `personalise` which of them a user
+        has, and is then no release.
     guarantee_
         The `Guarantee`: print it for one plain sentence.
     plan_, notes_
@@ -131,6 +145,35 @@ class UserLevelCounts(PrivateCompletion[CPModel], UserLevelSettings):
     """
 
     rank: int
+
+    def personalise(self, entries: ObservedTensor) -> CPModel:
+        """Return a model with a row for every user of ``entries``: how much of each component this user has.
+
+        Rows follow from the users' own entries, without noise, and are for them alone: the result is no release. They
+        are drawn towards the average user, by an exponential law with its mean.
+        """
+        model = self._fitted()
+        at = find_axis(model.modes, Unit.parse(self.unit).mode or "")
+        known = as_tensor(entries, None, {})
+        _check_fitting(model, known, at)
+        average = np.maximum(model.factors[at][0], _LEAST)
+        design = np.maximum(model.design(known.columns * (np.arange(known.order) != at)[:, None], at), _LEAST)
+        rows = np.tile(average, (known.shape[at], 1))
+        for _ in range(_ROUNDS):  # expectation maximisation: an entry's share of each component, and their sums
+            shares = design * rows[known.columns[at]]
+            shares *= (np.maximum(known.values, 0.0) / shares.sum(axis=1))[:, None]
+            sums = [np.bincount(known.columns[at], share, minlength=len(rows)) for share in shares.T]
+            rows = np.maximum(np.stack(sums, axis=1) / (1.0 + 1.0 / average), _LEAST)
+        factors = tuple(rows if m == at else factor for m, factor in enumerate(model.factors))
+        modes = tuple(known.modes[at] if m == at else mode for m, mode in enumerate(model.modes))
+        return replace(model, factors=factors, modes=modes)
+
+    def rmse_for(self, entries: ObservedTensor, tensor: ObservedTensor) -> float:
+        """Return the error on a tensor's entries when everybody is served from their own entries.
+
+        It is computed from private data: a diagnostic and no part of a release. To choose by it voids the guarantee.
+        """
+        return rmse(self.personalise(entries).predict(tensor.coords), tensor.values)
 
     def _unit(self) -> Unit:
         unit = Unit.parse(self.unit)

@@ -18,7 +18,6 @@ from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.release.names import DIAGNOSTICS, DO_NOT_PUBLISH, GUARANTEE, NOT_PRIVATE, OWNER_REPORT
 from tensorveil.report.owner_page import owner_page
 from tensorveil.report.page import Page, save_page
-from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
 
 __all__ = ["check_diagnostics_folder", "fill_diagnostics", "write_diagnostics"]
@@ -120,7 +119,7 @@ def _describe_values(values: NDArray[Any], bounds: tuple[float, float]) -> dict[
 
 def _measure_error(estimator: Any, entries: ObservedTensor, tensor: ObservedTensor) -> float:
     """Return the error on a tensor; in unit slice everybody is served from their own entries."""
-    if isinstance(estimator.model_, SharedModel):
+    if hasattr(estimator, "rmse_for"):
         return float(estimator.rmse_for(entries, tensor))
     return float(estimator.rmse(tensor))
 
@@ -130,6 +129,6 @@ def _make_page(estimator: Any, tensor: ObservedTensor, held_out: ObservedTensor 
     model, ledger = estimator.model_, estimator.ledger
     if ledger is not None and not isinstance(ledger, Ledger):
         ledger = Ledger.open(Path(ledger))
-    if isinstance(model, SharedModel):
-        model = model.personalise(tensor)  # for the owner of all entries alone
+    if hasattr(estimator, "personalise"):
+        model = estimator.personalise(tensor)  # for the owner of all entries alone
     return owner_page(model, estimator.guarantee_, tensor, held_out=held_out, ledger=ledger)

@@ -23,7 +23,7 @@ OPEN: Final[dict[str, Any]] = {"cp": CP, "tucker": Tucker, "matrix": LowRankMatr
 PRIVATE: Final[dict[str, Any]] = {"cp": PrivateCP, "tucker": PrivateTucker, "matrix": PrivateLowRankMatrix}
 USER_LEVEL: Final[dict[str, Any]] = {"cp": UserLevelCP, "tucker": UserLevelTucker, "matrix": UserLevelMatrix}
 # Where cells without an entry are zero: one kind of model.
-USER_LEVEL_COUNTS: Final = UserLevelCounts
+USER_LEVEL_COUNTS: Final[Any] = UserLevelCounts
 # Of private estimators, whose rank is public and must be chosen without looking at the data.
 DEFAULT_RANK: Final[dict[str, int | str]] = {"cp": 8, "tucker": 4, "matrix": "auto"}
 
