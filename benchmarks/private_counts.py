@@ -2,6 +2,8 @@
 
 links   nations and UMLS, standard splits: AUC of held-out links among all cells that are in no split
 counts  taxi trips and purchases: four fifths of the events are fitted, Poisson deviance of the others, cell by cell
+seen    taggings by user, year and month, once looked at and then used to mend what lost there
+aside   reports of crime by month, hour, area and type, and visits of people to pages: looked at once, at the end
 tables  how far low-order tables of synthetic tensors are from the true ones; with --peer FILE beside those of a peer
 
 Beside ours are the constant, one-way tables that get the whole budget, the fit without privacy and, for links, tables
@@ -25,7 +27,7 @@ from unittest.mock import patch
 import numpy as np
 
 import tensorveil as tv
-from benchmarks.losses import count_problems, relational
+from benchmarks.losses import DATA, count_problems, listed, relational
 from tensorveil.mechanisms import counts as mechanism
 from tensorveil.models.measures import auc
 from tensorveil.solvers.losses import LOSSES
@@ -34,6 +36,7 @@ from tensorveil.tensor.unlisted import known_cells
 RESULTS = Path(__file__).parent / "results" / "private-counts.json"
 EPSILONS, SEEDS = (1.0, 3.0, 10.0), range(3)
 RANKS = {"nations": 8, "umls": 16}
+MOST_LISTED = 200_000  # cells of a tensor that are written down for unit value
 THREADS = int(os.environ.get("THREADS", "1"))
 
 
@@ -98,15 +101,20 @@ def of_links() -> list[dict[str, Any]]:
 
 def of_counts() -> list[dict[str, Any]]:
     """Predict held-out events."""
+    return measure_counts(count_problems(), {name: 1024.0 if "taxi" in name else 64.0 for name in count_problems()})
+
+
+def measure_counts(problems: dict[str, Any], highs: dict[str, float], rank: int = 16) -> list[dict[str, Any]]:
+    """Fit four fifths of the events of count tensors, and predict the others."""
     rows: list[dict[str, Any]] = []
-    for name, tensor in count_problems().items():
+    for name, tensor in problems.items():
         rng = np.random.default_rng(0)
         kept = rng.binomial(tensor.values.astype(int), 0.8).astype(float)
         train = tensor.with_values(kept).take(kept > 0).with_modes([f"m{m}" for m in range(tensor.order)])
         train = tv.ObservedTensor(train.columns.T, train.values, shape=tensor.shape, unlisted="zero")
         rest = tensor.values - kept
         cells = known_cells(tensor.with_values(rest).take(rest > 0))
-        poisson, high = LOSSES["poisson"], 1024.0 if "taxi" in name else 64.0
+        poisson, high = LOSSES["poisson"], highs[name]
 
         def judge(predict: Any, cells: Any = cells, poisson: Any = poisson) -> dict[str, float]:
             raw = np.asarray(predict(cells.columns.T), dtype=np.float64) / 4
@@ -118,19 +126,80 @@ def of_counts() -> list[dict[str, Any]]:
         mean = float(kept.sum() / math.prod(tensor.shape))
         rows.append({"data": name, "method": "constant", **judge(lambda at: np.full(len(at), mean))})  # noqa: B023
         plain = tv.CP(
-            16, loss="poisson", nonnegative=True, regularization=1.0, random_state=0, threads=THREADS, sweeps=8
+            rank, loss="poisson", nonnegative=True, regularization=1.0, random_state=0, threads=THREADS, sweeps=8
         ).fit(train)
         rows.append({"data": name, "method": "without privacy", **judge(plain.predict)})
-        for method, make in (("one-way tables", release_ones), ("ours", release)):
+        methods = {"one-way tables": release_ones, "ours": release}
+        if math.prod(train.shape) <= MOST_LISTED:
+            methods["unit value, every cell listed"] = release_values
+        for method, make in methods.items():
             for epsilon in EPSILONS:
-                for seed in list(SEEDS)[:2]:
+                for seed in SEEDS:
                     start = time.process_time()
-                    fit = make(train, 16, epsilon, high, seed)
+                    fit = make(train, rank, epsilon, high, seed)
                     facts = {"data": name, "method": method, "epsilon": epsilon, "seed": seed}
                     seconds = time.process_time() - start
                     rows.append({**facts, **judge(fit.predict), "seconds": seconds, "notes": fit.notes_})
                     print(rows[-1], flush=True)
     return rows
+
+
+def taggings() -> Any:
+    """Return how often a user of Last.fm tagged in a month of the last six years."""
+    with np.load(DATA / "tensor-lastfm-2k" / "lastfm_2k.npz") as file:
+        users, years, months = file["tag_user"], file["tag_year"], file["tag_month"]
+    users, kept = np.unique(users, return_inverse=True)[1], years >= np.unique(years)[-6]
+    dense = np.zeros((int(users.max()) + 1, 6, 12))
+    np.add.at(dense, (users[kept], years[kept] - np.unique(years)[-6], months[kept] - 1), 1)
+    return listed(dense)
+
+
+def crimes() -> Any:
+    """Return how many crimes of a type were reported in an area of Chicago, by month and hour."""
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(DATA / "tensor-chicago-crime-2022" / "crimes_2022.parquet")
+    date = table["date"].to_numpy(zero_copy_only=False).astype("datetime64[m]").astype(np.int64)
+    months = (date.astype("datetime64[m]").astype("datetime64[M]") - np.datetime64("2022-01")).astype(int)
+    types = np.unique(table["primary_type"].to_numpy(zero_copy_only=False), return_inverse=True)[1]
+    areas = table["community_area"].to_numpy(zero_copy_only=False).astype(float)
+    kept = np.isfinite(areas) & (areas >= 1)
+    dense = np.zeros((11, 24, 77, int(types.max()) + 1))
+    at = (months[kept], (date[kept] // 60) % 24, areas[kept].astype(int) - 1, types[kept])
+    np.add.at(dense, at, 1)
+    return listed(dense)
+
+
+def of_visits() -> list[dict[str, Any]]:
+    """Fit four fifths of people's visits to pages; rank the others among random cells that nobody is known to visit."""
+    with np.load(DATA / "msweb-37k" / "msweb.npz") as file:
+        pairs = np.stack([file["train_user"], file["train_area"]], axis=1).astype(np.int64)
+    pairs = np.stack([np.unique(column, return_inverse=True)[1] for column in pairs.T], axis=1)
+    shape = tuple(int(size) + 1 for size in pairs.max(axis=0))
+    rng = np.random.default_rng(0)
+    fitted = rng.random(len(pairs)) < 0.8
+    other = np.stack([rng.integers(0, size, 200_000) for size in shape], axis=1)
+    other = other[~np.isin(other[:, 0] * shape[1] + other[:, 1], pairs[:, 0] * shape[1] + pairs[:, 1])]
+    train = tv.ObservedTensor(pairs[fitted], np.ones(int(fitted.sum())), shape=shape, unlisted="zero")
+
+    def judge(fit: Any) -> float:
+        yes, no = (np.asarray(fit.predict(cells), dtype=float) for cells in (pairs[~fitted], other))
+        return auc(np.repeat([1.0, 0.0], [len(yes), len(no)]), np.concatenate([yes, no]))
+
+    plain = tv.CP(16, loss="bernoulli", regularization=0.5, random_state=0, threads=THREADS).fit(train)
+    rows: list[dict[str, Any]] = [{"data": "visits", "method": "without privacy", "auc": [judge(plain)]}]
+    for method, make in (("one-way tables", release_ones), ("ours", release)):
+        for epsilon in EPSILONS:
+            fits = [make(train, 16, epsilon, 1.0, seed) for seed in SEEDS]
+            facts = {"data": "visits", "method": method, "epsilon": epsilon, "notes": fits[0].notes_}
+            rows.append({**facts, "auc": [judge(fit) for fit in fits]})
+            print(rows[-1], flush=True)
+    return rows
+
+
+def of_aside() -> list[dict[str, Any]]:
+    """Measure what was kept aside."""
+    return [*measure_counts({"crimes": crimes()}, {"crimes": 64.0}), *of_visits()]
 
 
 def distances(true: Any, drawn: Any) -> dict[str, float]:
@@ -173,13 +242,15 @@ def of_tables(peer: Path | None) -> list[dict[str, Any]]:
 def main() -> None:
     """Measure what was asked for, and keep what was measured before."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["links", "counts", "tables"])
+    parser.add_argument("parts", nargs="*", default=["links", "counts", "seen", "aside", "tables"])
     parser.add_argument("--peer", type=Path, help="folder of a peer's draws, for tables")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     parts: dict[str, Callable[[], Any]] = {
         "links": of_links,
         "counts": of_counts,
+        "seen": lambda: measure_counts({"taggings": taggings()}, {"taggings": 64.0}, 8),
+        "aside": of_aside,
         "tables": lambda: of_tables(given.peer),
     }
     for part in given.parts:

@@ -1,4 +1,4 @@
-"""Named datasets, read from the data folder; one of them ships with the package."""
+"""Named datasets, read from the data folder; two of them ship with the package."""
 
 from tensorveil.tensor.datasets.catalogue import list_datasets, load_dataset, load_side_data
 from tensorveil.tensor.datasets.entry import DatasetInfo

@@ -18,6 +18,7 @@ from tensorveil.tensor.datasets import (
     movielens_100k,
     nyc_taxi_2023,
     oslo_bike,
+    synthea,
     tensorly,
     traffic,
 )
@@ -30,6 +31,7 @@ Result = TypeVar("Result")
 
 ENTRIES: tuple[Entry, ...] = (
     covid19.ENTRY,
+    synthea.ENTRY,
     movielens_100k.ENTRY,
     movielens_1m.ENTRY,
     movielens_10m.ENTRY,
