@@ -97,7 +97,8 @@ def test_python_does_the_same_and_parties_can_share_the_round(tmp_path: Path) ->
     recipe = RecordsRecipe(modes=modes, protect="patient", rank=2, **{**promise, "bounds": (0.0, 9.0)})
     assert make_recipe(name_of(recipe), json.loads(json.dumps(recipe.to_json()))) == recipe
     halves = [tensor.take(cells[:, 0] % 2 == half) for half in (0, 1)]
-    total = sum(recipe.contribute(recipe.start(), half) for half in halves)
+    first, second = (recipe.contribute(recipe.start(), half) for half in halves)
+    total = first + second
     np.testing.assert_array_equal(total, recipe.contribute(recipe.start(), tensor))
     state = recipe.advance(recipe.start(), total)
     assert isinstance(read_state(recipe, state.to_bytes(), 1), State)
@@ -127,6 +128,6 @@ def test_what_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(tv.InputError, match='unit must be "slice" here'):
         tv.UserLevelCounts(2, **{**promise, "unit": "entry"}).fit(tensor.with_unlisted("zero"))
     with pytest.raises(tv.InputError, match="rows must give a whole number of at least 1"):
-        tv.synthesise(tv.CPModel(factors=([[1.0]], [[1.0]]), loss="poisson"), rows={"mode_0": 0})
+        tv.synthesise(tv.CPModel(factors=(np.ones((1, 1)), np.ones((1, 1))), loss="poisson"), rows={"mode_0": 0})
     with pytest.raises(tv.InputError, match="model must be a sum of components that are not negative"):
-        tv.list_components(tv.CPModel(factors=([[1.0]], [[-1.0]])))
+        tv.list_components(tv.CPModel(factors=(np.ones((1, 1)), -np.ones((1, 1)))))

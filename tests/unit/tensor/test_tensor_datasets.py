@@ -67,6 +67,18 @@ def test_covid19_is_small_and_has_its_licence() -> None:
         assert part in text
 
 
+def test_records_are_counts_of_made_up_patients() -> None:
+    tensor = load_dataset("synthea-records")
+    assert tensor.shape == (970, 91, 98)
+    assert tensor.unlisted == "zero"
+    assert tensor.values.sum() == 11_159
+    assert [mode.labels is not None for mode in tensor.modes] == [False, True, True]
+    folder = Path(ENTRIES[0].load.__code__.co_filename).parent / "data"
+    text = (folder / "LICENSE-synthea-records.txt").read_text()
+    for part in ("Apache License, Version 2.0", "Walonoski, J.", "describe no person"):
+        assert part in text
+
+
 def test_covid19_equals_its_source() -> None:
     tensorly = pytest.importorskip("tensorly.datasets")
     source = tensorly.load_covid19_serology()
@@ -77,7 +89,7 @@ def test_covid19_equals_its_source() -> None:
 def test_the_list_says_what_is_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORVEIL_DATA", str(tmp_path))
     present = {info.name: info.present for info in list_datasets()}
-    assert [name for name, there in present.items() if there] == ["covid19-serology"]
+    assert {name for name, there in present.items() if there} == {"covid19-serology", "synthea-records"}
     write_100k(tmp_path / "ml-100k")
     assert {info.name: info.present for info in list_datasets()}["ml-100k"]
     assert {info.name: info.present for info in list_datasets(tmp_path)}["ml-100k"]
