@@ -143,6 +143,7 @@ MUTANTS = [
     Mutant("tastes that are not cut", "users/tastes", users_not_cut),
     Mutant("entries of a user that are cut one by one", "users/counts", entries_cut_one_by_one),
     Mutant("records that are not cut", "users/records", records_not_cut),
+    Mutant("shares of records that are not cut", "users/records, refinement 1", users_not_cut),
     Mutant("half the noise of a round", "users/pairs, film", half_the_noise),
     Mutant("half the noise of all rounds", "users/whole fit", half_the_noise, samples=200),
     Mutant("gradients that are not cut", "learning/private gradients", contributions_not_cut),
@@ -166,6 +167,7 @@ MUTANTS = [
 def _known_before() -> None:
     """What is kept between audits, the states of rounds and who is looked for, must not come from a mutant."""
     users._groups()
+    users._record_states()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

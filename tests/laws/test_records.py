@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorveil.errors import InputError
 from tensorveil.kernels import users as compiled
 from tensorveil.noise import SeededSource
-from tensorveil.rounds import LIMIT, RecordsRecipe, records, run_recipe
+from tensorveil.rounds import LIMIT, RecordsRecipe, State, draw_noise, records, run_recipe
 from tensorveil.tensor import ObservedTensor
 from tests.users_reference import add_bounded
 
@@ -30,9 +31,9 @@ def tensor(cells: Any, values: Any, order: int) -> ObservedTensor:
     )  # fmt: skip
 
 
-def length(user: ObservedTensor, made: RecordsRecipe) -> float:
+def length(user: ObservedTensor, made: RecordsRecipe, state: State | None = None) -> float:
     """The length of a record's contribution, as a share of the limit, in exact integers."""
-    total = made.contribute(made.start(), user, threads=1)
+    total = made.contribute(made.start() if state is None else state, user, threads=1)
     return float(np.sqrt(sum(int(number) ** 2 for number in total))) / LIMIT
 
 
@@ -52,6 +53,52 @@ def wild_users(draw: Any, order: int) -> ObservedTensor:
 def test_no_record_moves_more_than_declared(order: int, data: Any) -> None:
     user = data.draw(wild_users(order))
     assert length(user, recipe(order, contributions=data.draw(st.sampled_from([None, 4.0, 1e6])))) <= 1.0
+
+
+@functools.cache
+def refined(order: int) -> tuple[RecordsRecipe, tuple[State, ...]]:
+    """A recipe that refines twice, and the states of a noisy run over some users."""
+    made, rng, source = recipe(order, refinements=2, contributions=3.0), np.random.default_rng(2), SeededSource(2)
+    cells = np.stack([rng.integers(0, 90, 700), *(rng.integers(0, size, 700) for size in SHAPE[1:order])], axis=1)
+    data, state, states = tensor(cells, np.ones(700), order), made.start(), []
+    for this in made.rounds:
+        states.append(state)
+        state = made.advance(state, made.contribute(state, data) + draw_noise(this, source))
+    return made, (*states, state)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@settings(max_examples=15)
+@given(data=st.data())
+def test_no_record_moves_a_refinement_by_more_than_declared(order: int, data: Any) -> None:
+    """In states of an honest server, and in such as no server that is honest sends."""
+    made, states = refined(order)
+    user, wild = data.draw(wild_users(order)), np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    for state in states[1:3]:
+        assert length(user, made, state) <= 1.0
+        sizes = wild.choice([-1.0, 0.0, 5e-324, 1e-200, 1.0, 1e200, 1.7e308, np.inf, np.nan], 8)
+        names = [name for name in state.arrays if name not in ("tables", "sizes")]
+        with np.errstate(all="ignore"):
+            arrays = {name: state[name] * wild.choice(sizes, state[name].shape) for name in names}
+        liar = State(round=state.round, arrays={**state.arrays, **arrays})
+        assert length(user, made, liar) <= 1.0
+        if not all(np.isfinite(a).all() and np.all(a >= 0) for a in arrays.values()):
+            with pytest.raises(InputError, match=r"of a state must not be negative|must hold finite numbers"):
+                made.check_state(liar)
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+def test_refinements_use_their_limit_and_leave_others_as_they_are(order: int) -> None:
+    made, states = refined(order)
+    cells = np.zeros((2, order), dtype=int)
+    assert length(tensor(cells, [50.0, 50.0], order), made, states[1]) > 0.97
+    rng, n = np.random.default_rng(3), 300
+    cells = np.stack([rng.integers(0, 40, n), *(rng.integers(0, size, n) for size in SHAPE[1:order])], axis=1)
+    values = rng.choice([1.0, 2.5, 50.0], n)
+    everybody = made.contribute(states[2], tensor(cells, values, order), threads=2)
+    users = (tensor(cells[cells[:, 0] == u], values[cells[:, 0] == u], order) for u in np.unique(cells[:, 0]))
+    np.testing.assert_array_equal(everybody, sum(made.contribute(states[2], user) for user in users))
+    assert all(np.all(factor >= 0) for factor in made.finish(states[3]).factors)
 
 
 @pytest.mark.parametrize("order", [2, 3, 4])

@@ -30,7 +30,7 @@ class Records:
     """The method of unit "slice" for counts; described as the mechanisms of other units are."""
 
     name: str = "records"
-    title: str = "joint counts of bounded records"
+    title: str = "joint counts and shares of bounded records"
     unit: str = "slice"
     proofs: tuple[str, ...] = ("docs/guarantees.md#records", "docs/guarantees.md#post-processing")
 

@@ -66,8 +66,8 @@ IN_SHORT: Final = {
         "user's entries alone; noise is scaled to that length, and rounds add up."
     ),
     "records": (
-        "A user's whole record becomes one vector of bounded length, computed from that user's entries alone. The sum "
-        "of all vectors gets noise that is scaled to that length, once; components are fitted to the noisy sum."
+        "In every round a user's whole record becomes one vector of bounded length, computed from that user's entries "
+        "alone. The sum of all vectors gets noise that is scaled to that length; components follow from noisy sums."
     ),
     "federated": (
         "A round is the exact sum of bounded contributions, whatever the server sends; a client answers each "

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["JointTable", "Patterns", "find_patterns"]
+__all__ = ["JointTable", "Patterns", "find_patterns", "refine_patterns", "share_out"]
 
 Array = NDArray[Any]
 
@@ -26,6 +26,8 @@ _STARTS, _FIRST_STEPS, _BEST, _STEPS = 16, 40, 3, 240
 # Beyond so many cells in all, fewer starts: time goes with both.
 _LARGE = 400_000
 _TINY = 1e-12
+# Of a user: steps that share out its entries.
+_OWN_STEPS = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,3 +182,48 @@ def _judge(found: Patterns, tables: Sequence[JointTable]) -> float:
         spread = table.noise + expected
         total -= 0.5 * float(np.sum(table.known * ((table.counts - expected) ** 2 / spread + np.log(spread))))
     return total
+
+
+def share_out(found: Patterns, columns: Array, values: Array, owners: Array, n_users: int) -> Array:
+    """Return the values of entries, shared out among components (n, rank), by each owner's own mixture of these.
+
+    A user's mixture is found by expectation maximisation (Poisson counts). Everything is computed entry by entry, and
+    added in the order of the user's own entries: no other user makes a difference, to the last bit.
+    """
+    rank = len(found.weights)
+    design = [found.factors[0][columns[0], k] for k in range(rank)]
+    for factor, column in zip(found.factors[1:], columns[1:], strict=True):
+        design = [each * factor[column, k] for k, each in enumerate(design)]
+    design = [each + _TINY for each in design]  # an index that no component has is of all alike
+    shares: list[Array] = []
+    mixture = [np.full(n_users, weight) for weight in found.weights]
+    for _ in range(_OWN_STEPS):
+        shares = [each * own[owners] for each, own in zip(design, mixture, strict=True)]
+        total = shares[0].copy()
+        for share in shares[1:]:
+            total += share
+        shares = [share / total * values for share in shares]
+        mixture = [np.bincount(owners, share, minlength=n_users) for share in shares]
+    return np.stack(shares, axis=1)
+
+
+def refine_patterns(found: Patterns, sums: Sequence[Array], deviation: float) -> Patterns:
+    """Return components from noisy sums of what users have shared out, by mode; those without weight stay so."""
+    alive = found.weights > 0
+    certain = np.array([1.0 / len(each) for each in sums])
+    weights = sum(each.sum(axis=0) * sure for each, sure in zip(sums, certain, strict=True)) / certain.sum()
+    weights = np.where(alive, np.maximum(weights, deviation), 0.0)
+    factors = []
+    for each in sums:
+        expected = _expect(each, deviation, np.maximum(weights, deviation) / len(each))
+        factors.append(np.where(alive, expected / expected.sum(axis=0), 0.0))
+    return Patterns(weights=weights, factors=tuple(factors))
+
+
+def _expect(noisy: Array, deviation: float, usual: Array) -> Array:
+    """Return positive numbers: means given noisy ones, if true ones are spread as an exponential law."""
+    from scipy.special import erfcx
+
+    centre = (noisy - deviation**2 / usual) / deviation
+    hazard = math.sqrt(2 / math.pi) / erfcx(np.clip(-centre, -25.0, None) / math.sqrt(2))
+    return np.asarray(np.maximum(deviation * (centre + hazard), _TINY))

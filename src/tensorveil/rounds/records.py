@@ -1,8 +1,10 @@
-"""User-level fits of counts: one round, in which every user's record is summed into joint tables of the other modes.
+"""User-level fits of counts: every user's record is summed into joint tables of the other modes, and into components.
 
 A record is all that one index of the protected mode has: how often which diagnosis came with which procedure. Its
 table of two released modes, and how many entries it has as a power of two, make one vector that is bounded as a whole.
-The sum of all vectors, with noise, is all that is released; components that are never negative are fitted to it.
+The sum of all vectors gets noise, and components that are never negative are fitted to it. What joint counts leave open
+is which indices the same users have. If there are users enough, rounds of expectation maximisation follow: every user
+shares out its own entries among the components, and the shares of all are summed, bounded and with noise, by index.
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel
-from tensorveil.privacy import Budget, Unit, gaussian_mu
+from tensorveil.privacy import Budget, Unit, gaussian_mu, split_gaussian
 from tensorveil.privacy.gate import Declared, PrivateEntries, admit, check_origin
 from tensorveil.rounds.contract import LIMIT, Round, State
 from tensorveil.rounds.grouping import People, group_private
-from tensorveil.rounds.patterns import JointTable, Patterns, find_patterns
+from tensorveil.rounds.patterns import JointTable, Patterns, find_patterns, refine_patterns, share_out
 from tensorveil.rounds.sums import Parts, Rows, sum_bounded, sum_by_user
 from tensorveil.tensor import Mode, ObservedTensor
 
@@ -32,7 +34,7 @@ __all__ = ["RecordsRecipe"]
 
 Array = NDArray[Any]
 FORMAT: Final = 1
-TABLES, SIZES = "tables", "sizes"
+TABLES, SIZES, WEIGHTS = "tables", "sizes", "weights"
 
 # The number of cells of all tables together: each gets noise.
 MOST_CELLS: Final = 1 << 22
@@ -44,6 +46,10 @@ _OCTAVES, _FIRST, _OWN_WEIGHT = 26, -7, 0.25
 _SEEN, _CENTRE = 3.0, 0.5 / math.log(2.0)
 _MOST_STEPS = 2.0**40
 _STATISTIC = "joint counts of two modes over bounded records, and how many records are of which size"
+_REFINED = "entries of bounded records by index, shared out among components"
+# With so many users times mu per cell of the tables, a part of the budget goes to the tables and the rest to so many
+# rounds in which components are refined; a record's length there, in that of one entry.
+_ENOUGH, _TABLES_SHARE, _REFINEMENTS, _MOST_REFINEMENTS, _LENGTH = 0.4, 0.3, 20, 50, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +69,13 @@ class RecordsRecipe:
     contributions
         How many entries of one user count in full; longer records are scaled down. None for one: then all records
         weigh alike, and noise is least beside them.
+    refinements
+        How many rounds of refining follow the first; None for 20 where the declared number of users, the budget and
+        the sizes of the modes promise more of them than of a first round that spends everything, and else none.
     seed
         Of public random starts.
 
-    Guarantee: with noise of standard deviation limit / mu on the round's sum, everything that `advance` and `finish`
+    Guarantee: with noise of standard deviation limit / mu on every round's sum, everything that `advance` and `finish`
     return is (epsilon, delta) differentially private for adding or removing all entries of one index of ``protect``
     (docs/guarantees.md#records).
 
@@ -84,6 +93,7 @@ class RecordsRecipe:
     delta: float
     rank: int
     contributions: float | None = None
+    refinements: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -106,6 +116,9 @@ class RecordsRecipe:
         given = self.contributions
         if given is not None and not (math.isfinite(given) and given >= 1):
             raise InputError(f"contributions must be at least 1; got {given}. Try contributions=4.")
+        asked = self.refinements
+        if asked is not None and not (type(asked) is int and 0 <= asked <= _MOST_REFINEMENTS):
+            raise InputError(f"refinements must be from 0 to {_MOST_REFINEMENTS}, or None; got {asked!r}.")
         if self._table_rows.total > MOST_CELLS:
             raise InputError(
                 f"tables of two released modes must have at most {MOST_CELLS:,} cells together: each gets noise. "
@@ -114,7 +127,7 @@ class RecordsRecipe:
 
     def check_noise(self) -> None:
         """Refuse a budget whose noise would be wider than its grid."""
-        if self.rounds[0].limit > self.mu * _MOST_STEPS:
+        if any(this.limit > this.mu * _MOST_STEPS for this in self.rounds):
             raise InputError(
                 "epsilon and delta must leave noise that can be drawn: these are too small. Try epsilon=1, delta=1e-6."
             )
@@ -150,17 +163,44 @@ class RecordsRecipe:
         cells = tuple(sizes[a] * (sizes[a] + 1) // 2 if a == b else sizes[a] * sizes[b] for a, b in self.pairs)
         return Rows(modes=tuple(range(len(cells))), sizes=cells, scales=np.ones(sum(cells)))
 
+    @cached_property
+    def _index_rows(self) -> Rows:
+        return Rows(modes=tuple(range(len(self.sizes))), sizes=self.sizes, scales=np.ones(sum(self.sizes)))
+
+    @property
+    def _full(self) -> float:
+        return 1.0 if self.contributions is None else self.contributions
+
     @property
     def reach(self) -> float:
-        """The norm to which a user's whole vector is cut."""
-        full = 1.0 if self.contributions is None else self.contributions
-        return math.hypot(math.sqrt(full * len(self.pairs)), _OWN_WEIGHT)
+        """The norm to which a user's whole vector is cut in the first round."""
+        return math.hypot(math.sqrt(self._full * len(self.pairs)), _OWN_WEIGHT)
+
+    @property
+    def refined_reach(self) -> float:
+        """The norm to which it is cut in the others."""
+        return _LENGTH * math.sqrt(self._full)
+
+    @property
+    def _refining(self) -> int:
+        if self.refinements is not None:
+            return self.refinements
+        return _REFINEMENTS if self.most_users * self.mu >= _ENOUGH * self._table_rows.total else 0
 
     @cached_property
     def rounds(self) -> tuple[Round, ...]:
-        """The one round, which spends everything."""
-        size = self._table_rows.total + _OCTAVES
-        return (Round(name="records", size=size, limit=LIMIT, largest=LIMIT, mu=self.mu, statistic=_STATISTIC),)
+        """The first round, and those that refine what it has found, with what each spends."""
+        more = self._refining
+        shares = [_TABLES_SHARE, *[(1 - _TABLES_SHARE) / more] * more] if more else [1.0]
+        mus = split_gaussian(self.mu, shares) if more else (self.mu,)
+        sizes = [self._table_rows.total + _OCTAVES, *[self._index_rows.total * self.rank] * more]
+        return tuple(
+            Round(
+                name=f"refinement {k}" if k else "records", size=size, limit=LIMIT, largest=LIMIT, mu=mu,
+                statistic=_REFINED if k else _STATISTIC,
+            )
+            for k, (size, mu) in enumerate(zip(sizes, mus, strict=True))
+        )  # fmt: skip
 
     def start(self) -> State:
         """Return the state before the round: nothing is known."""
@@ -178,15 +218,27 @@ class RecordsRecipe:
         return group_private(data, self.protected)
 
     def check_state(self, state: State) -> None:
-        """Accept every finite state: no round reads what another has left."""
+        """Refuse a state that no honest run can be in, whatever its noise."""
+        if not all(np.isfinite(array).all() for array in state.arrays.values()):
+            raise InputError("state must hold finite numbers.")
+        if any(np.any(state[name] < 0) for name in state.arrays if name not in (TABLES, SIZES)):
+            raise InputError("weights and factors of a state must not be negative.")
 
     def contribute(
         self, state: State, group: ObservedTensor | People, *, threads: int | None = None
     ) -> NDArray[np.int64]:
         """Return the exact integer sum of the bounded records of all users in the group."""
-        self._check_first(state)
+        self._check_round(state)
         people = group if isinstance(group, People) else self.people(group)
-        return sum_bounded(people, self._table_rows, 1, _OCTAVES, self.reach, self._make_parts, threads)
+        if state.round == 0:
+            return sum_bounded(people, self._table_rows, 1, _OCTAVES, self.reach, self._make_parts, threads)
+        found = self._read(state)
+
+        def parts(piece: People) -> Parts:
+            shares = share_out(found, piece.columns, piece.values, piece.owners, piece.n_users)
+            return Parts(entries=shares, own=np.empty((piece.n_users, 0)))
+
+        return sum_bounded(people, self._index_rows, self.rank, 0, self.refined_reach, parts, threads)
 
     def _make_parts(self, piece: People) -> Parts:
         """Return every user's table, shortened to the room that is left beside the user's place among sizes."""
@@ -197,41 +249,55 @@ class RecordsRecipe:
             rows = piece.columns.astype(np.int64)
             columns = np.stack([rows[a] * self.sizes[b] + rows[b] for a, b in self.pairs])
             made = Parts(entries=piece.values[:, None], own=_size_up(piece), pointers=piece.pointers, columns=columns)
-        room = math.sqrt((1.0 if self.contributions is None else self.contributions) * len(self.pairs))
+        room = math.sqrt(self._full * len(self.pairs))
         return replace(made, entries=made.entries * _shorten(made, room)[:, None])
 
     def advance(self, state: State, total: NDArray[np.int64]) -> State:
-        """Return the state that holds the noisy tables: post-processing."""
-        self._check_first(state)
-        if total.shape != (self.rounds[0].size,) or total.dtype.kind != "i":
-            raise InputError(f"total must be {self.rounds[0].size} integers, the sum of this round; got another array.")
-        numbers = total * (self.reach / LIMIT)
-        return state.after(**{TABLES: numbers[:-_OCTAVES], SIZES: numbers[-_OCTAVES:] / _OWN_WEIGHT})
+        """Return the state that holds what the noisy sum says: post-processing."""
+        self._check_round(state)
+        this = self.rounds[state.round]
+        if total.shape != (this.size,) or total.dtype.kind != "i":
+            raise InputError(f"total must be {this.size} integers, the sum of this round; got another array.")
+        if state.round == 0:
+            numbers = total * (self.reach / LIMIT)
+            seen = {TABLES: numbers[:-_OCTAVES], SIZES: numbers[-_OCTAVES:] / _OWN_WEIGHT}
+            return state.after(**seen, **self._write(self._fit_tables(seen[TABLES])))
+        sums = (total * (self.refined_reach / LIMIT)).reshape(-1, self.rank)
+        by_mode = [sums[part] for part in self._index_rows.slices]
+        return state.after(**self._write(refine_patterns(self._read(state), by_mode, self.refined_reach / this.mu)))
+
+    def _fit_tables(self, numbers: Array) -> Patterns:
+        noise, tables = (self.reach / self.rounds[0].mu) ** 2, []
+        for (a, b), part in zip(self.pairs, self._table_rows.slices, strict=True):
+            tables.append(JointTable.unpack(numbers[part], (a, b), (self.sizes[a], self.sizes[b]), noise))
+        return find_patterns(tables, self.sizes, self.rank, self.seed)
+
+    def _write(self, found: Patterns) -> dict[str, Array]:
+        """Return patterns as arrays of a state; components that do not stand out have no weight."""
+        more = self.rank - len(found.weights)
+        factors = (np.pad(factor, ((0, 0), (0, more))) for factor in found.factors)
+        return {WEIGHTS: np.pad(found.weights, (0, more))} | {f"factor_{m}": each for m, each in enumerate(factors)}
+
+    def _read(self, state: State) -> Patterns:
+        factors = tuple(state[f"factor_{m}"] for m in range(len(self.sizes)))
+        return Patterns(weights=state[WEIGHTS], factors=factors)
 
     def finish(self, state: State) -> CPModel:
         """Return what may be released: components of the released modes, and the average record's share of each."""
-        found = self.find(state)
+        if state.round != len(self.rounds):
+            raise InputError(f"state must be the one after {len(self.rounds)} rounds; got one after {state.round}.")
+        found = self._read(state)
         usual = self.describe_sizes(state)[1]
-        shares = found.weights / max(float(found.weights.sum()), 1e-300)
-        factors = list(found.factors)
-        factors.insert(self.protected, (shares * usual)[None, :])
-        rank = len(shares)
-        padded = tuple(np.pad(factor, ((0, 0), (0, self.rank - rank))) for factor in factors)
+        factors = [np.array(factor) for factor in found.factors]
+        factors.insert(self.protected, (found.weights / max(float(found.weights.sum()), 1e-300) * usual)[None, :])
+        order = np.argsort(-found.weights, kind="stable")
         modes = tuple(Mode(name) for name in self.modes)
-        return CPModel(factors=padded, modes=modes, bounds=self.bounds, loss="poisson")
-
-    def find(self, state: State) -> Patterns:
-        """Return the components that stand out of the noise, the strongest first: post-processing."""
-        if state.round != 1:
-            raise InputError("state must be the one after the round. Run it first.")
-        noise, tables = (self.reach / self.mu) ** 2, []
-        for (a, b), part in zip(self.pairs, self._table_rows.slices, strict=True):
-            tables.append(JointTable.unpack(state[TABLES][part], (a, b), (self.sizes[a], self.sizes[b]), noise))
-        return find_patterns(tables, self.sizes, self.rank, self.seed)
+        strongest_first = tuple(factor[:, order] for factor in factors)
+        return CPModel(factors=strongest_first, modes=modes, bounds=self.bounds, loss="poisson")
 
     def describe_sizes(self, state: State) -> tuple[float, float]:
         """Return about how many users there are, and the sum of an average one's values."""
-        counts, noise = state[SIZES], self.reach / self.mu / _OWN_WEIGHT
+        counts, noise = state[SIZES], self.reach / self.rounds[0].mu / _OWN_WEIGHT
         clear, peak = counts > _SEEN * noise, int(np.argmax(counts))
         if not clear[peak]:
             return noise, 1.0
@@ -242,9 +308,9 @@ class RecordsRecipe:
         users = float(counts[low:high].sum())
         return users, float(counts[low:high] @ sizes[low:high]) / users
 
-    def _check_first(self, state: State) -> None:
-        if state.round != 0:
-            raise InputError("the only round has been run; this state has no next one. Call finish.")
+    def _check_round(self, state: State) -> None:
+        if state.round >= len(self.rounds):
+            raise InputError(f"all {len(self.rounds)} rounds have been run; this state has no next one. Call finish.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the recipe as plain data for `json.dumps`."""

@@ -33,8 +33,9 @@ def user_subjects() -> Iterator[BlackBox]:
     """Yield every round by itself, and whole fits."""
     for number, this in enumerate(_recipe().rounds):
         yield _subject(f"users/{this.name}", Claim(mu=this.mu), _neighbours(number), _round(number))
-    this = _records().rounds[0]
-    yield _subject("users/records", Claim(mu=this.mu), _record_neighbours, _sum_records)
+    for number, this in enumerate(_records().rounds):
+        name = f"users/records{f', {this.name}' if number else ''}"
+        yield _subject(name, Claim(mu=this.mu), _record_neighbours(number), _sum_records(number))
     yield _subject(
         "users/whole fit", Claim(mu=_recipe().mu), lambda: [(False, True)], _whole_fit,
         about="whole runs", batched=False, samples=500, many=10_000,
@@ -52,21 +53,36 @@ def _subject(
 def _records() -> RecordsRecipe:
     """Return a recipe for counts, in which one entry fills a user's share."""
     return RecordsRecipe(
-        shape=_SHAPE, modes=("user", "film", "day"), protect="user", bounds=(0.0, 5.0), epsilon=6.0, delta=1e-5, rank=2
-    )
+        shape=_SHAPE, modes=("user", "film", "day"), protect="user", bounds=(0.0, 5.0), epsilon=6.0, delta=1e-5, rank=2,
+        refinements=1,
+    )  # fmt: skip
 
 
-def _sum_records(people: People, rng: np.random.Generator, n: int) -> Array:
-    return noisy_sums(_records().rounds[0], _records().contribute(_records().start(), people, threads=1), rng, n)
+@cache
+def _record_states() -> tuple[State, ...]:
+    """Return the states that the rounds begin with: the second after a noisy first one over everybody else."""
+    made = _records()
+    first = made.contribute(made.start(), _people(_others()), threads=1)
+    return made.start(), made.advance(made.start(), first + draw_noise(made.rounds[0], SeededSource(0)))
 
 
-def _record_neighbours() -> list[tuple[People, People]]:
+def _sum_records(number: int) -> Callable[[People, np.random.Generator, int], Array]:
+    def mechanism(people: People, rng: np.random.Generator, n: int) -> Array:
+        total = _records().contribute(_record_states()[number], people, threads=1)
+        return noisy_sums(_records().rounds[number], total, rng, n)
+
+    return mechanism
+
+
+def _record_neighbours(number: int) -> Callable[[], list[tuple[People, People]]]:
     def length(user: tuple[Array, Array]) -> float:
-        total = _records().contribute(_records().start(), _people([user]), threads=1)
+        total = _records().contribute(_record_states()[number], _people([user]), threads=1)
         return float(np.linalg.norm(total.astype(np.float64)))
 
-    worst = max(_candidates(), key=length)
-    return [(_people(_others()), _people([*_others(), worst]))]
+    def neighbours() -> list[tuple[People, People]]:
+        return [(_people(_others()), _people([*_others(), max(_candidates(), key=length)]))]
+
+    return neighbours
 
 
 @cache
