@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -166,13 +166,42 @@ def test_a_reply_that_is_announced_and_never_sent_keeps_nobody_waiting(
     messages = dict.fromkeys((1, 2, 3, 4), b"question")
     seen: list[Any] = []
 
-    def enough(replies: Any) -> bool:
-        seen.append(dict(replies))
-        return 1 in replies and 4 not in grid.connected
+    def look(replies: Any, waiting: Any) -> Any:
+        seen.append((dict(replies), set(waiting)))
+        return None if 1 in replies and 3 not in waiting and 4 not in grid.connected else {}
 
-    assert transport.exchange(messages, 60.0, enough) == {1: b"answer 1"}
+    assert transport.exchange(messages, 60.0, look) == {1: b"answer 1"}
+    assert seen[-1][1] == {2, 4}
     assert transport.exchange({1: b"question", 2: b"question"}, 1.0) == {1: b"answer 1"}
     assert transport.exchange({1: b"question"}, 60.0) == {1: b"answer 1"}
     assert transport.exchange({}, 60.0) == {}
     assert "quote" not in caplog.text
     grid.blocked.set()
+
+
+def test_more_messages_are_sent_while_others_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("flwr")
+    from tensorveil.federated.flower import runtime
+    from tensorveil.federated.flower.server_app import FlowerTransport
+
+    monkeypatch.setattr(runtime, "message_with", lambda body, node: SimpleNamespace(body=body, node=node))
+    monkeypatch.setattr(runtime, "body_of", lambda message: message.body)
+
+    class Echo(Grid):
+        def push_messages(self, messages: Any) -> list[str]:
+            return [f"{message.node}:{message.body.decode()}" for message in messages]
+
+        def pull_messages(self, names: Any) -> list[Any]:
+            return [] if names[0].startswith("2:") else [SimpleNamespace(body=names[0].encode())]
+
+    def look(replies: Any, waiting: Any) -> Any:
+        if 3 in replies:
+            return None
+        first = replies.get(1) == b"1:one"
+        return {1: b"again", 3: b"new"} if first and 3 not in waiting else {}
+
+    transport = FlowerTransport(grid=cast(Any, Echo()))
+    replies = transport.exchange({1: b"one", 2: b"two"}, 60.0, look)
+    assert replies[3] == b"3:new"
+    assert replies.get(1) in (None, b"1:again")
+    assert 2 not in replies

@@ -24,10 +24,14 @@ LOOK = 0.5  # seconds between two looks whether the server is there
 GONE = 20.0  # seconds without a server after which it counts as having left
 LINGER = 60.0  # seconds that a client stays when nothing is left to be asked, so that its last answer is carried on
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
+LEFT = (
+    "Either the run has ended without this client, or the server was stopped: its log says which, and whether there is a "
+    "release. Clients answer no other run of this agreement; for a new run make a new one."
+)
 
 
 def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[str], None] | None = None) -> None:
-    """Answer the server's messages until the agreement's last round is done and the server has left.
+    """Answer the server's messages until the agreement's last round is done, or the server has said that the run is over.
 
     Parameters
     ----------
@@ -41,7 +45,7 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
         Called with the kind of each question that was answered, to show progress.
     """
     require_flower()
-    _await(channel)
+    _await(client, channel)
     with _Presence(channel.address) as presence:
         while not _work_at_a_node(client, channel, presence, logs / "supernode.log", on_answer):
             log.info("the server was started again; joining it as a new node")
@@ -62,7 +66,7 @@ def _work_at_a_node(
         claimer = place.client()
         served = time.monotonic()
         try:
-            while not (client.finished and time.monotonic() - served > LINGER):
+            while not (_is_done(client) and time.monotonic() - served > LINGER):
                 if presence.left.is_set():
                     return _is_over(client, channel)
                 if not node.alive:
@@ -113,27 +117,40 @@ def _serve(work: Callable[[], None]) -> None:
         log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
 
 
-def _await(channel: Channel) -> None:
-    """Wait for the server, which may start later than its clients."""
-    deadline = time.monotonic() + PATIENCE
+def _is_done(client: Client) -> bool:
+    """Tell whether nothing is left to be asked: all was answered, or the server has said how the run ended."""
+    return client.finished or client.told is not None
+
+
+def _await(client: Client, channel: Channel) -> None:
+    """Wait for the server, which may start later than its clients, but not again once it has asked about data."""
+    deadline = time.monotonic() + (GONE if client.begun else PATIENCE)
     while not listens(channel.address):
         if time.monotonic() > deadline:
-            raise AbandonedError(f"nobody listens at {channel.address}. Start the server, or check the address.")
+            raise AbandonedError(
+                f"nobody listens at {channel.address}. {LEFT}"
+                if client.begun
+                else f"nobody listens at {channel.address}. Start the server, or check the address."
+            )
         time.sleep(0.5)
 
 
 def _is_over(client: Client, channel: Channel) -> bool:
-    """Tell whether the run is over because the server has left. Before the last answer that is an error.
+    """Tell whether the run is over because the server has left. Before anybody has said so that is an error.
 
     One that was killed may be started again.
     """
     deadline = time.monotonic() + GONE
-    while not client.finished and time.monotonic() < deadline:
+    while not _is_done(client) and time.monotonic() < deadline:
         if listens(channel.address):
             return False
         time.sleep(0.5)
-    if not client.finished:
-        raise AbandonedError("the server left before the run was over.")
+    if not _is_done(client):
+        raise AbandonedError(
+            f"the server left without a word. {LEFT}"
+            if client.begun
+            else "the server left before it asked about data. Nothing has left this client; start both again."
+        )
     return True
 
 
