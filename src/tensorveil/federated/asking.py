@@ -25,6 +25,7 @@ log = logging.getLogger("tensorveil.federated")
 RETURN: Final = 30.0  # seconds to wait for a client that has left, and without which the run cannot go on
 RETURNS: Final = 2  # how often a client that has returned is waited for anew
 PROBES: Final = 10  # how often a node that does not answer is asked who it is
+CROWD: Final = 256  # how many nodes are asked who they are while a question is on its way
 GRACE: Final = 5.0  # seconds to wait, after the others, for a client that did not answer the last time
 SLOWER: Final = 3.0  # how many times as long as the others a client may take that answered the last time
 
@@ -204,7 +205,7 @@ class Question:
         reachable = set(self.run.transport.nodes())
         late = [client for client in self.contents if not isinstance(self.read.get(client), Message)]
         enough = len(self.contents) - len(late) >= self.needed
-        if not more and all(self.is_given_up(client, passed, reachable, waiting, enough) for client in late):
+        if all(self.is_given_up(client, passed, reachable, {*waiting, *more}, enough) for client in late):
             return None
         return {**more, **self.ask_who(reachable)}
 
@@ -236,10 +237,11 @@ class Question:
 
     def ask_who(self, reachable: Collection[int]) -> dict[int, bytes]:
         """Return what asks new nodes who they are."""
-        known = {*self.run.places.values(), *self.owners, *self.asked_who}
-        new = [node for node in reachable if node not in known and self.run.probes.get(node, 0) < PROBES]
+        known, probes = {*self.run.places.values(), *self.owners, *self.asked_who}, self.run.probes
+        new = [node for node in reachable if node not in known and probes.get(node, 0) < PROBES]
+        new = sorted(new, key=lambda node: probes.get(node, 0))[: CROWD - len(self.asked_who)]
         for node in new:
-            self.run.probes[node] = self.run.probes.get(node, 0) + 1
+            probes[node] = probes.get(node, 0) + 1
             self.asked_who[node] = secrets.token_bytes(wire.NONCE)
         return {node: self.run.message("who", -1, wire.SERVER, wire.number(self.asked_who[node])) for node in new}
 
@@ -250,7 +252,7 @@ class Question:
             if wire.read_number(reply) != self.asked_who[node]:
                 raise RefusedError("the message answers another question")
         except RefusedError as refused:
-            log.warning("%s: a node was asked who it is: %s", self.step, refused)
+            log.debug("%s: a node was asked who it is: %s", self.step, refused)  # anybody can come as often as wished
             return None
         client = reply.sender
         self.run.places[client] = node

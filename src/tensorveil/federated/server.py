@@ -39,6 +39,7 @@ __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 log = logging.getLogger("tensorveil.federated")
 Progress = Callable[[int, int, str], None]
 GREETING: Final = "greeting"
+STRANGERS: Final = 100  # how many greetings that are refused are noted: anybody can come as often as wished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +207,8 @@ def _let_in(run: Run, layout: Any, node: int, reply: bytes) -> None:
             raise RefusedError("the client is here already")
         run.places[hello.sender], run.hellos[hello.sender] = node, reply
     except RefusedError as refused:
-        run.note(GREETING, -1, str(refused))
+        if len(run.incidents) < STRANGERS:
+            run.note(GREETING, -1, str(refused))
 
 
 def _read_hello(run: Run, layout: Any, reply: bytes) -> Message:

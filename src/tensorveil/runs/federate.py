@@ -333,9 +333,7 @@ def take_part(run: ClientRun) -> TookPart:
                 "the server has abandoned the run; its log says why. There is no release, what was charged stays "
                 "charged, and this agreement is used up. For a new run make a new one."
             )
-    return TookPart(
-        agreement=agreement.digest, finished=client.finished, completed=client.told == "completed", log=log
-    )
+    return TookPart(agreement=agreement.digest, finished=client.finished, completed=client.told == "completed", log=log)
 
 
 def read_group(agreement: Agreement, reading: Reading) -> ObservedTensor:

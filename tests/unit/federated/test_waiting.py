@@ -181,12 +181,12 @@ def test_a_client_without_which_a_run_cannot_go_on_is_waited_for_when_it_leaves(
 
 
 def test_who_returns_and_stays_silent_delays_a_run_by_less_than_a_minute(tmp_path: Path, clock: Clock) -> None:
-    """A hostile client says in every round that it is at a new node now, and answers nothing there."""
+    """A hostile client says every second that it is at a new node now, and answers nothing there."""
     agreement, key, clients, _, _ = in_process(tmp_path, "aggregator", sweeps=8)
 
     class Moving(Slow):
         def nodes(self) -> Any:
-            self.answers[int(1000 + self.clock.now // 4)] = self.only_says_who
+            self.answers[int(1000 + self.clock.now)] = self.only_says_who
             return super().nodes()
 
         def only_says_who(self, content: bytes) -> Any:

@@ -25,13 +25,13 @@ GONE = 20.0  # seconds without a server after which it counts as having left
 LINGER = 60.0  # seconds that a client stays when nothing is left to be asked, so that its last answer is carried on
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
 LEFT = (
-    "Either the run has ended without this client, or the server was stopped: its log says which, and whether there is a "
-    "release. Clients answer no other run of this agreement; for a new run make a new one."
+    "Either the run has ended without this client, or the server was stopped: its log says which, and whether there is "
+    "a release. Clients answer no other run of this agreement; for a new run make a new one."
 )
 
 
 def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[str], None] | None = None) -> None:
-    """Answer the server's messages until the agreement's last round is done, or the server has said that the run is over.
+    """Answer the server's messages until the last round is done, or the server has said that the run is over.
 
     Parameters
     ----------
