@@ -103,6 +103,41 @@ def test_a_client_notices_that_its_server_has_left(monkeypatch: pytest.MonkeyPat
             assert presence.left.wait(30)
 
 
+def test_a_question_that_never_comes_keeps_no_client(caplog: pytest.LogCaptureFixture) -> None:
+    """Its server has left between its announcement and its content."""
+    from tensorveil.federated.flower.client_app import _Question
+
+    blocked, answered = threading.Event(), []
+
+    def fetch(answer: Any) -> None:
+        blocked.wait(30)
+        answered.append(answer(b"question"))
+
+    began = time.monotonic()
+    _Question(fetch=fetch, answer=lambda body: body).serve(lambda: True)
+    assert time.monotonic() - began < 20
+    blocked.set()
+    deadline = time.monotonic() + 20
+    while not answered and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert answered == [None]  # too late: nothing is answered, or charged, once the client has gone on
+
+
+def test_an_answer_that_was_begun_is_waited_for() -> None:
+    from tensorveil.federated.flower.client_app import _Question
+
+    begun, done = threading.Event(), []
+
+    def answer(body: bytes) -> bytes:
+        begun.set()
+        time.sleep(0.3)
+        done.append(body)
+        return body
+
+    _Question(fetch=lambda answer: cast(None, answer(b"question")), answer=answer).serve(begun.is_set)
+    assert done == [b"question"]
+
+
 def test_a_task_that_was_taken_back_is_an_error_and_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flower would interrupt the process, which then says that its owner did."""
     pytest.importorskip("flwr")

@@ -1,4 +1,4 @@
-"""A client that is started when the run is over: it is told at once what it knows, by its own memory if by nobody else."""
+"""A client that is started when the run is over: its own memory tells it what became of it, if nobody else does."""
 
 from __future__ import annotations
 

@@ -77,7 +77,11 @@ def _work_at_a_node(
                     if token is None:
                         time.sleep(POLL)
                     else:
-                        _serve(partial(serve_task, place, token, lambda body: _answer(client, body, on_answer)))
+                        question = _Question(
+                            fetch=partial(serve_task, place, token),
+                            answer=lambda body: _answer(client, body, on_answer),
+                        )
+                        question.serve(lambda: presence.left.is_set() or not node.alive)
                         served = time.monotonic()
         finally:
             claimer.close()
@@ -109,12 +113,39 @@ class _Presence:
                 self.left.set()
 
 
-def _serve(work: Callable[[], None]) -> None:
-    """Work on a task; where its node has left meanwhile, the loop around this finds out."""
-    try:
-        work()
-    except Exception as error:  # of Flower's, whose text may quote what it carries
-        log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
+class _Question:
+    """A question that is fetched and answered. It can be left while it is fetched, but not while it is answered.
+
+    A server may leave when a node has heard of its question and not yet got it: Flower would wait for two hours.
+    """
+
+    def __init__(
+        self, fetch: Callable[[Callable[[bytes], bytes | None]], None], answer: Callable[[bytes], bytes | None]
+    ) -> None:
+        self._fetch, self._answer = fetch, answer
+        self._answering = threading.Lock()
+        self._left = False
+
+    def serve(self, is_lost: Callable[[], bool]) -> None:
+        """Work on it until it is done, or nobody is there any more; nothing is answered or charged afterwards."""
+        thread = threading.Thread(target=self._work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and not is_lost():
+                thread.join(POLL)
+        finally:
+            with self._answering:
+                self._left = True
+
+    def _work(self) -> None:
+        try:
+            self._fetch(self._answer_unless_left)
+        except Exception as error:  # of Flower's, whose text may quote what it carries
+            log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
+
+    def _answer_unless_left(self, body: bytes) -> bytes | None:
+        with self._answering:
+            return None if self._left else self._answer(body)
 
 
 def _is_done(client: Client) -> bool:
@@ -149,7 +180,8 @@ def _is_over(client: Client, channel: Channel) -> bool:
         raise AbandonedError(
             f"the server left without a word. {LEFT}"
             if client.begun
-            else "the server left before it asked about data. Nothing has left this client; start both again."
+            else "the server left before it had asked this client about data: nothing about them has left. Start both "
+            "again; the server says so if the agreement is used up."
         )
     return True
 
