@@ -22,6 +22,7 @@ log = logging.getLogger("tensorveil.federated")
 POLL = 0.1  # seconds
 LOOK = 0.5  # seconds between two looks whether the server is there
 GONE = 20.0  # seconds without a server after which it counts as having left
+RESTART = 45.0  # the same, as long as it has not asked about data: it may be started again
 LINGER = 60.0  # seconds that a client stays when nothing is left to be asked, so that its last answer is carried on
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
 LEFT = (
@@ -171,7 +172,7 @@ def _is_over(client: Client, channel: Channel) -> bool:
 
     One that was killed may be started again.
     """
-    deadline = time.monotonic() + GONE
+    deadline = time.monotonic() + (GONE if client.begun else RESTART)
     while not _is_done(client) and time.monotonic() < deadline:
         if listens(channel.address):
             return False
