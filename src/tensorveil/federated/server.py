@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from tensorveil.completion.charging import tell_charges
-from tensorveil.errors import InputError, TensorveilError
+from tensorveil.errors import InputError
 from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.asking import Incident, Run, Settings
@@ -277,7 +277,7 @@ def _told_of_the_end(run: Run) -> Iterator[None]:
     """Tell clients how the run ends: all of them if it is abandoned, else those who missed its last question."""
     try:
         yield
-    except TensorveilError:
+    except Exception:
         run.tell_end(run.places, completed=False)
         raise
     if run.absent:
