@@ -113,6 +113,12 @@ class Run:
             raise RefusedError("the message is of another round")
         return reply
 
+    def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
+        """Return the reply that a client has signed, if it is as it should be."""
+        reply = self.check(content, kind, round_, client)
+        wire.expect(reply, layout)
+        return reply
+
     def ask(
         self,
         step: str,
@@ -158,9 +164,7 @@ class Run:
         """Put a question to clients; return by client what came, or why it was refused."""
 
         def accept(content: bytes, client: int) -> Message:
-            reply = self.check(content, kind, round_, client)
-            wire.expect(reply, layout)
-            return reply
+            return self.accept(content, kind, round_, client, layout)
 
         contents = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(clients)}
         question = Question(run=self, step=step, contents=contents, accept=accept, needed=needed)
@@ -220,7 +224,7 @@ class Question:
                 self.take(self.owners[node], content, passed)
             elif node in self.asked_who:
                 client = self.recognise(node, content, passed)
-                if client in self.contents and not isinstance(self.read.get(client), Message):
+                if client is not None and client in self.contents and not isinstance(self.read.get(client), Message):
                     self.owners[node] = client
                     more[node] = self.contents[client]
         return more

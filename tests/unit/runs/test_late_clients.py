@@ -21,7 +21,7 @@ from tests.unit.federated.federated_cases import Asking, ratings, split_users
 @pytest.fixture
 def asking(tmp_path: Path) -> Any:
     """A run of three clients with ledgers of their own, of which the first has answered one question about data."""
-    made = Asking(tmp_path, "aggregator")
+    made: Any = Asking(tmp_path, "aggregator")
     made.ledger = tmp_path / "own.ledger"
     Ledger.create(made.ledger, budget=Budget(epsilon=5.0, delta=1e-5), unit="slice:user", name="ratings")
     object.__setattr__(made.clients[0], "ledger", made.ledger)
