@@ -37,7 +37,7 @@ types: setup
 	$(BIN)/mypy
 
 pytest: setup
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
 
 slow: setup ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
