@@ -103,7 +103,7 @@ def main(*sources: str) -> None:
                 total[:] = [a + b for a, b in zip_longest(total, found, fillvalue=math.nan)]
                 row += [f"{each:.2f}" for each in found] + [""] * (3 - len(found))
             print(f"| {kind} | {' | '.join(row)} |", flush=True)
-    print("| sum |" + "".join(f" {each:.1f} |" for total in totals for each in total))
+    print("| sum |" + "".join(f" {each:.1f} |" if each == each else " |" for total in totals for each in total))
     print(f"`doctor --warm`: {', '.join('none' if each is None else f'{each:.0f} CPU seconds' for each in warm)}")
 
 

@@ -117,7 +117,8 @@ def _show(found: FileFacts, flaws: list[str], then: str) -> None:
     out.print(table)
     values = facts.values
     out.print(
-        f"values of {escape(values['column'])} ({values['dtype']}): {values['min']:g} to {values['max']:g}, mean {values['mean']:.4g}, "
+        f"values of {escape(values['column'])} ({values['dtype']}): "
+        f"{values['min']:g} to {values['max']:g}, mean {values['mean']:.4g}, "
         f"median {values['median']:g}, standard deviation {values['std']:.4g}, {values['distinct']:,} distinct"
     )
     bounds = facts.bounds

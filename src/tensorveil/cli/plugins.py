@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib.metadata import EntryPoint, entry_points
 
 import click
@@ -29,6 +30,7 @@ class Verbs(click.Group):
         return None if point is None else _load(point)
 
 
+@functools.cache
 def _find_points() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
