@@ -201,7 +201,7 @@ def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monk
     spread = "\n".join(["user;time;value", *(";".join(row).replace(".", ",") for row in rows)])
     (tmp_path / "spread.csv").write_text(spread, encoding="utf-16")
     monkeypatch.setattr(text, "BLOCK", 300)
-    signs = {"delimiter": ";", "decimal": ",", "encoding": "utf-16"}
+    signs: dict[str, Any] = {"delimiter": ";", "decimal": ",", "encoding": "utf-16"}
     for bins in ({"time": "week"}, {"time": ("day", "2024-01-01", "2024-01-20")}):
         whole = tv.read(tmp_path / "plain.csv", bins=bins, duplicates="sum")
         folder = tmp_path / f"store {len(bins['time'])}"
