@@ -18,6 +18,8 @@ from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.unlisted import Cells, known_cells
 
 AUTO: Final = "auto"
+# The solvers for any loss: by quasi-Newton steps over all cells, where these are few enough, or stochastic.
+ALL_CELLS: Final = "lbfgs"
 ANY_LOSS: Final = "adam"
 
 
@@ -31,6 +33,7 @@ class Response:
     same: tuple[int, ...]
     core: bool
     biases: bool
+    few: bool
 
     @property
     def plain(self) -> bool:
@@ -41,9 +44,10 @@ class Response:
     def solvers(self) -> tuple[str, ...]:
         """The solvers that can fit it, where not all can; the first one is the default."""
         closed = "poisson" if self.nonnegative else "gaussian"
+        any_loss = (ANY_LOSS,) if self.core else (ALL_CELLS, ANY_LOSS) if self.few else (ANY_LOSS, ALL_CELLS)
         if self.loss.name == closed and not (self.core or self.same or self.biases):
-            return "als", ANY_LOSS
-        return (ANY_LOSS,)
+            return "als", *any_loss
+        return any_loss
 
 
 def pick_solver(asked: str, response: Response) -> str:

@@ -24,7 +24,8 @@ from tensorveil.errors import InputError
 from tensorveil.kernels import stochastic
 from tensorveil.kernels.threads import ranges, thread_count, workers
 from tensorveil.models.tucker_algebra import tucker_design
-from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling, start_spread
+from tensorveil.solvers.start import random_start
+from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling
 from tensorveil.solvers.watch import Watch
 
 Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
@@ -353,26 +354,7 @@ def _descend(
 
 def _start(task: Task, settings: Adam, scaling: Scaling) -> _Form:
     """Return a random model around the mean."""
-    rng = np.random.default_rng(task.seed)
-    shapes = list(zip(task.shape, task.ranks, strict=True))
-    mean = task.mean_known()
-    core = None
-    if task.nonnegative:
-        offset, lowest = 0.0, 0.0
-        terms = float(np.prod(task.ranks)) if task.core else float(task.ranks[0])
-        target = float(task.loss.link.linear(np.array([max(mean, 1e-6)]))[0]) / scaling.scale
-        size = 2.0 * (max(target, 1e-6) / terms) ** (1.0 / task.order)
-        factors = [size * rng.uniform(0.05, 1.0, shape) for shape in shapes]
-        if task.core:
-            core = rng.uniform(0.5, 1.5, task.ranks)
-    else:
-        lowest, offset = -math.inf, 0.0
-        if task.has_offset:
-            offset = float(task.loss.link.linear(np.array([mean]))[0])
-        spread = start_spread(task, 1.0 if task.loss.scalable else _START_VARIANCE)
-        factors = [spread * rng.standard_normal(shape) for shape in shapes]
-        if task.core:
-            core = rng.standard_normal(task.ranks)
-    if core is not None:
-        return _Tucker(task, factors, core, offset, settings, lowest)
-    return _CP(task, factors, offset, settings, lowest)
+    start = random_start(task, scaling, _START_VARIANCE)
+    if start.core is not None:
+        return _Tucker(task, start.factors, start.core, start.offset, settings, start.lowest)
+    return _CP(task, start.factors, start.offset, settings, start.lowest)
