@@ -21,6 +21,7 @@ Every row is solved by one thread, from sums in the order of its cells: the same
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,24 @@ def squares_rows(
             rows[own + i, r] = a[r]
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract", "reassoc"}, error_model="numpy")
+def _slope(x: Array, h: Array, m: Array) -> tuple[float, float]:
+    """Return what the cells' counts add to the first and the second derivative."""
+    slope, bend = 0.0, 0.0
+    for e in range(len(x)):
+        share = h[e] / max(m[e], 1e-12)
+        slope += x[e] * share
+        bend += x[e] * share * share
+    return slope, bend
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _shift(change: float, h: Array, m: Array) -> None:
+    for e in range(len(m)):
+        m[e] += change * h[e]
+
+
+@kernel(fastmath={"contract", "reassoc"})
 def counts_rows(
     low: int, high: int, pointers: Array, coords: Array, values: Array, begin: Array, rows: Array, own: int,
     listed: float, left: float, base: Array, ridge: float, rounds: int,
@@ -131,30 +149,26 @@ def counts_rows(
     for i in range(low, high):
         longest = max(longest, pointers[i + 1] - pointers[i])
     h, den = np.empty(R, rows.dtype), np.empty(R)
-    H, m = np.empty((R, longest), rows.dtype), np.empty(longest)
+    H, m, x = np.empty((R, longest)), np.empty(longest), np.empty(longest)
     for i in range(low, high):
         start, count = pointers[i], pointers[i + 1] - pointers[i]
         for r in range(R):
             den[r] = base[r]
-        for e in range(start, start + count):
-            _design(coords, begin, rows, e, h)
-            absent = np.isnan(values[e])
+        for e in range(count):
+            _design(coords, begin, rows, start + e, h)
+            absent = np.isnan(values[start + e])
             weight = left if absent else listed
+            total = 0.0
             for r in range(R):
                 den[r] += weight * h[r]
-            m[e - start] = 0.0
-            for r in range(R):
-                H[r, e - start] = 0 if absent else h[r]
-                m[e - start] += h[r] * rows[own + i, r]
+                total += h[r] * rows[own + i, r]
+                H[r, e] = 0.0 if absent else h[r]
+            m[e] = total
+            x[e] = 0.0 if absent else values[start + e]
+        known, part = x[:count], m[:count]
         for _ in range(rounds):
             for r in range(R):
-                slope, bend = 0.0, 0.0
-                for e in range(count):
-                    x = values[start + e]
-                    share = H[r, e] / max(m[e], 1e-12)
-                    if x > 0:
-                        slope += x * share
-                        bend += x * share * share
+                slope, bend = _slope(known, H[r, :count], part)
                 old = rows[own + i, r]
                 gradient = den[r] + ridge * old - slope
                 if bend + ridge <= 0:
@@ -163,23 +177,42 @@ def counts_rows(
                     new = max(old - gradient / (bend + ridge), 0.1 * old)
                 if new < 1e-12:
                     new = 1e-12
-                change = new - old
                 rows[own + i, r] = new
-                for e in range(count):
-                    m[e] += change * H[r, e]
+                _shift(rows[own + i, r] - old, H[r, :count], part)
 
 
-@kernel(fastmath={"contract"})
-def linear_parts(
-    low: int, high: int, pointers: Array, coords: Array, begin: Array, rows: Array, own: int, out: Array
-) -> None:  # fmt: skip
-    """Write the multilinear part of the cells of rows low..high, in the order of the layout."""
-    R = rows.shape[1]
-    h = np.empty(R, rows.dtype)
+@kernel(fastmath={"contract", "reassoc"})
+def judge_squares(
+    low: int, high: int, pointers: Array, coords: Array, values: Array, begin: Array, rows: Array, own: int,
+    target: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Return the sums of (x - m)^2 over listed cells of rows low..high, and of (m - target)^2 over all that are here."""
+    h = np.empty(rows.shape[1], rows.dtype)
+    fit, both = 0.0, 0.0
     for i in range(low, high):
         for e in range(pointers[i], pointers[i + 1]):
             _design(coords, begin, rows, e, h)
-            total = 0.0
-            for r in range(R):
-                total += h[r] * rows[own + i, r]
-            out[e] = total
+            m = float(_dot(h, rows[own + i]))
+            if not np.isnan(values[e]):
+                fit += (values[e] - m) ** 2
+            both += (m - target) ** 2
+    return fit, both
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def judge_counts(
+    low: int, high: int, pointers: Array, coords: Array, values: Array, begin: Array, rows: Array, own: int
+) -> tuple[float, float, float]:  # fmt: skip
+    """Return the sums of m and of x log m over listed cells of rows low..high, and of m over all that are here."""
+    h = np.empty(rows.shape[1], rows.dtype)
+    fit, logs, both = 0.0, 0.0, 0.0
+    for i in range(low, high):
+        for e in range(pointers[i], pointers[i + 1]):
+            _design(coords, begin, rows, e, h)
+            m = float(_dot(h, rows[own + i]))
+            if not np.isnan(values[e]):
+                fit += m
+                if values[e] > 0:
+                    logs += values[e] * math.log(max(m, 1e-10))
+            both += m
+    return fit, logs, both

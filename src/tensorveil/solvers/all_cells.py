@@ -8,7 +8,8 @@ Kolda (2012). Both need the unlisted cells only through sums over each factor (k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,10 +22,15 @@ from tensorveil.kernels.threads import cut_evenly, thread_count, workers
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling, start_spread
 from tensorveil.solvers.watch import Watch
 
+Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+
 # Conjugate gradients go on from the last sweep's rows, so that a few steps are enough.
 _STEPS, _ROUNDS = 3, 2
-# More pieces than threads, so that a slow thread holds nobody up.
-_PIECES = 8
+# Pieces that threads take one by one; always as many, so that sums do not depend on the number of threads.
+_PIECES = 16
+# How far the next sweep begins beyond the last: as a share of the last change, and how that share moves.
+_AHEAD, _FURTHER, _LESS, _MOST_FURTHER = 0.5, 1.05, 1.5, 1.01
+_SMALLEST = 1e-12
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,6 +44,8 @@ class _State:
     unlisted: float
     target: float
     ridge: float
+    # What the deviance of counts would have for x log m with a perfect model, less the counts.
+    best_logs: float
 
     def factor(self, mode: int) -> Array:
         """Return a mode's factor."""
@@ -61,25 +69,70 @@ class _State:
 
 
 def solve_all_cells(task: Task, settings: Any, watch: Watch) -> Solution:
-    """Fit by sweeps over the modes."""
+    """Fit by sweeps over the modes, each of which begins a little beyond where the last one led."""
     counts = task.nonnegative
     scaling = Scaling(offset=0.0, scale=1.0) if counts else known_scaling(task)
     state = _start(task, settings, scaling)
     sweep = _sweep_counts if counts else _sweep_squares
     judge = _judge_counts if counts else _judge_squares
     known = task.n_entries + task.n_zeros * state.unlisted
-    for _ in range(settings.sweeps):
-        with workers(thread_count(task.threads)) as run:
-            pieces = thread_count(task.threads) * _PIECES
+    lead = _Lead(state)
+    error = math.nan
+    with workers(thread_count(task.threads)) as run:
+        for _ in range(settings.sweeps):
             for mode in range(task.order):
-                _balance(state, mode)
-                sweep(state, mode, run, pieces)
-            loss = judge(state, run, pieces)
-        error = task.loss.summary(max(loss, 0.0) / known) * scaling.scale
-        solution = partial(_solution, state, scaling)
-        if watch.step(train_error=error, criterion=error, size=error, solution=solution):
-            break
+                sweep(state, mode, run)
+            _balance(state)
+            loss = judge(state, run)
+            kept = lead.keep(loss + state.ridge * float(np.vdot(state.rows, state.rows)))
+            if kept:
+                error = task.loss.summary(max(loss, 0.0) / known) * scaling.scale
+            # A sweep that began too far ahead says nothing about convergence.
+            judged = error if kept or lead.plain else math.nan
+            solution = partial(_solution, state, scaling)
+            if watch.step(train_error=error, criterion=judged, size=error, solution=solution):
+                break
+            lead.go_ahead()
+        lead.go_back()
     return watch.result(partial(_solution, state, scaling))
+
+
+class _Lead:
+    """Where the next sweep begins: beyond the last one, as long as that pays (Ang, Cohen, Gillis 2019)."""
+
+    def __init__(self, state: _State) -> None:
+        self.state, self.least, self.plain = state, math.inf, True
+        self.best: Array | None = None
+        self.before: Array | None = None
+        self.share, self.most, self.last = _AHEAD, 1.0, _AHEAD
+
+    def keep(self, total: float) -> bool:
+        """Keep what the sweep has led to if the objective fell, else go back; return which."""
+        if total < self.least:
+            self.least, self.before, self.best = total, self.best, self.state.rows.copy()
+            if not self.plain:
+                self.last, self.most = self.share, min(1.0, _MOST_FURTHER * self.most)
+                self.share = min(self.most, _FURTHER * self.share)
+            return True
+        if not self.plain:
+            self.most, self.share = self.last, self.share / _LESS
+        self.before = None
+        self.go_back()
+        return False
+
+    def go_ahead(self) -> None:
+        """Begin the next sweep as far ahead as is thought well of; where the last one was, after a failure."""
+        self.plain = self.before is None or self.best is None
+        if self.before is not None and self.best is not None:
+            rows = self.state.rows
+            rows += (self.share * (self.best - self.before)).astype(rows.dtype)
+            if self.state.task.nonnegative:
+                np.maximum(rows, _SMALLEST, out=rows)
+
+    def go_back(self) -> None:
+        """Return to the best rows so far."""
+        if self.best is not None:
+            self.state.rows[...] = self.best
 
 
 def _start(task: Task, settings: Any, scaling: Scaling) -> _State:
@@ -92,6 +145,7 @@ def _start(task: Task, settings: Any, scaling: Scaling) -> _State:
         spread = start_spread(task, 0.1)
         factors = [spread * rng.standard_normal(shape) for shape in shapes]
     values = scaling.apply(task.values, task.dtype)
+    known = values.astype(np.float64)
     columns = task.columns
     if task.excluded.shape[1]:
         columns = np.concatenate([columns, task.excluded], axis=1)
@@ -104,10 +158,11 @@ def _start(task: Task, settings: Any, scaling: Scaling) -> _State:
         unlisted=settings.unlisted_weight * task.zero_weight if task.zeros else 0.0,
         target=-scaling.offset / scaling.scale,
         ridge=settings.regularization,
+        best_logs=float(np.sum(known * np.log(np.where(known > 0, known, 1.0)) - known)) if task.nonnegative else 0.0,
     )
 
 
-def _balance(state: _State, mode: int) -> None:
+def _balance(state: _State) -> None:
     """Give every component the same length in all modes, which changes no prediction and costs the least ridge."""
     modes = range(state.task.order)
     lengths = np.stack([np.sqrt(np.sum(state.factor(m).astype(np.float64) ** 2, axis=0)) for m in modes]) + 1e-30
@@ -122,57 +177,45 @@ def _grouped(state: _State, mode: int) -> tuple[Any, ...]:
     return group.pointers, group.coords, group.values, begin, state.rows, int(state.starts[mode])
 
 
-def _sweep_squares(state: _State, mode: int, run: Callable[[Any], Any], pieces: int) -> None:
+def _sweep_squares(state: _State, mode: int, run: Run) -> None:
     weight = state.unlisted
     gram, sums = weight * state.gram(mode), weight * state.target * state.sums(mode)
     gram[np.diag_indices_from(gram)] += state.ridge
     kind = state.rows.dtype
-    system = (gram.astype(kind), sums.astype(kind), _STEPS)
-    weights = (1.0 - weight, -weight, weight * state.target)
     cells = _grouped(state, mode)
-    run(
-        [
-            partial(all_cells.squares_rows, low, high, *cells, *weights, *system)
-            for low, high in cut_evenly(cells[0], pieces)
-        ]
-    )
+    data = (*cells, 1.0 - weight, -weight, weight * state.target, gram.astype(kind), sums.astype(kind), _STEPS)
+    run([partial(all_cells.squares_rows, low, high, *data) for low, high in cut_evenly(cells[0], _PIECES)])
 
 
-def _sweep_counts(state: _State, mode: int, run: Callable[[Any], Any], pieces: int) -> None:
+def _sweep_counts(state: _State, mode: int, run: Run) -> None:
     weight = state.unlisted
-    weights = (1.0 - weight, -weight, weight * state.sums(mode), 0.5 * state.ridge, _ROUNDS)
     cells = _grouped(state, mode)
-    run([partial(all_cells.counts_rows, low, high, *cells, *weights) for low, high in cut_evenly(cells[0], pieces)])
+    data = (*cells, 1.0 - weight, -weight, weight * state.sums(mode), state.ridge, _ROUNDS)
+    run([partial(all_cells.counts_rows, low, high, *data) for low, high in cut_evenly(cells[0], _PIECES)])
 
 
-def _parts(state: _State, run: Callable[[Any], Any], pieces: int) -> tuple[Array, Array]:
-    """Return values (NaN for cells that are left out) and linear parts of the cells that are grouped."""
-    mode = state.task.order - 1
-    pointers, coords, values, begin, rows, own = _grouped(state, mode)
-    out = np.empty(len(values))
-    data = (pointers, coords, begin, rows, own, out)
-    run([partial(all_cells.linear_parts, low, high, *data) for low, high in cut_evenly(pointers, pieces)])
-    return values.astype(np.float64), out
+def _judge(state: _State, run: Run, kernel: Any, *data: Any) -> Array:
+    """Return sums over the cells that are grouped."""
+    cells = _grouped(state, state.task.order - 1)
+    found = run([partial(kernel, low, high, *cells, *data) for low, high in cut_evenly(cells[0], _PIECES)])
+    out: Array = np.sum(found, axis=0)
+    return out
 
 
-def _judge_squares(state: _State, run: Callable[[Any], Any], pieces: int) -> float:
+def _judge_squares(state: _State, run: Run) -> float:
     """Return the weighted sum of squares over all cells that are known."""
-    values, linear = _parts(state, run, pieces)
+    fit, both = _judge(state, run, all_cells.judge_squares, state.target)
     total = float(state.gram(None).sum())
     sums = float(np.sum(state.sums(0) * state.factor(0).sum(axis=0, dtype=np.float64)))
     everywhere = total - 2 * state.target * sums + state.task.n_cells * state.target**2
-    listed = ~np.isnan(values)
-    fit = float(np.sum((values[listed] - linear[listed]) ** 2))
-    return fit + state.unlisted * (everywhere - float(np.sum((linear - state.target) ** 2)))
+    return float(fit + state.unlisted * (everywhere - both))
 
 
-def _judge_counts(state: _State, run: Callable[[Any], Any], pieces: int) -> float:
+def _judge_counts(state: _State, run: Run) -> float:
     """Return the deviance over all cells that are known; a zero has twice its expected count."""
-    values, linear = _parts(state, run, pieces)
-    listed = ~np.isnan(values)
-    fit = float(np.sum(state.task.loss.value(values[listed], linear[listed])))
+    fit, logs, both = _judge(state, run, all_cells.judge_counts)
     everywhere = float(np.sum(state.sums(0) * state.factor(0).sum(axis=0, dtype=np.float64)))
-    return fit + 2 * state.unlisted * (everywhere - float(np.sum(linear)))
+    return float(2 * (fit - logs + state.best_logs + state.unlisted * (everywhere - both)))
 
 
 def _solution(state: _State, scaling: Scaling) -> Solution:
