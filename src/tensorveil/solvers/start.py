@@ -20,8 +20,11 @@ class Start:
     lowest: float
 
 
-def random_start(task: Task, scaling: Scaling, variance: float) -> Start:
-    """Return a random model around the mean whose linear parts vary by ``variance``; positive where signs are fixed."""
+def random_start(task: Task, scaling: Scaling, variance: float, *, scaled: float = 1.0) -> Start:
+    """Return a random model around the mean, positive where signs are fixed.
+
+    Its linear parts vary by ``variance``, or by ``scaled`` where values are scaled to unit variance.
+    """
     rng = np.random.default_rng(task.seed)
     shapes = list(zip(task.shape, task.ranks, strict=True))
     mean = task.mean_known()
@@ -33,7 +36,7 @@ def random_start(task: Task, scaling: Scaling, variance: float) -> Start:
         core = rng.uniform(0.5, 1.5, task.ranks) if task.core else None
         return Start(factors=factors, core=core, offset=0.0, lowest=0.0)
     offset = float(task.loss.link.linear(np.array([mean]))[0]) if task.has_offset else 0.0
-    spread = start_spread(task, 1.0 if task.loss.scalable else variance)
+    spread = start_spread(task, scaled if task.loss.scalable else variance)
     factors = [spread * rng.standard_normal(shape) for shape in shapes]
     core = rng.standard_normal(task.ranks) if task.core else None
     return Start(factors=factors, core=core, offset=offset, lowest=-math.inf)
