@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from tensorveil.completion.response import (
     check_priors,
     check_response,
     explained,
+    few_enough,
     find_same,
     hold_out,
     hold_out_all,
@@ -34,7 +34,6 @@ from tensorveil.models.indexing import find_places
 from tensorveil.models.tables import check_container, frame_of
 from tensorveil.solvers.als_stored import check_stored_memory
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
-from tensorveil.solvers.lbfgs import few_enough
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
@@ -297,7 +296,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             loss=find_loss(self.loss, nonnegative=self.nonnegative), zeros=tensor.unlisted == "zero",
             nonnegative=self.nonnegative, same=find_same(self.same, tensor), core=self._core(),
             biases=self.baseline == "biases",
-            few=few_enough(math.prod(tensor.shape) if tensor.unlisted == "zero" else tensor.n_entries, tensor.n_entries),
+            few=few_enough(tensor),
         )  # fmt: skip
         check_response(response, tensor, baseline=self.baseline, given_weight=self.unlisted_weight)
         return response

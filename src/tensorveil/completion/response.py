@@ -21,6 +21,8 @@ AUTO: Final = "auto"
 # The solvers for any loss: by quasi-Newton steps over all cells, where these are few enough, or stochastic.
 ALL_CELLS: Final = "lbfgs"
 ANY_LOSS: Final = "adam"
+# Up to so many known cells a pass over all of them is worth its time; or so many for each listed one.
+_FEW, _FEW_BY_LISTED = 1 << 21, 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,9 @@ class Response:
     def solvers(self) -> tuple[str, ...]:
         """The solvers that can fit it, where not all can; the first one is the default."""
         closed = "poisson" if self.nonnegative else "gaussian"
-        any_loss = (ANY_LOSS,) if self.core else (ALL_CELLS, ANY_LOSS) if self.few else (ANY_LOSS, ALL_CELLS)
+        any_loss: tuple[str, ...] = (ANY_LOSS,)
+        if not (self.core or self.nonnegative):
+            any_loss = (ALL_CELLS, ANY_LOSS) if self.few else (ANY_LOSS, ALL_CELLS)
         if self.loss.name == closed and not (self.core or self.same or self.biases):
             return "als", *any_loss
         return any_loss
@@ -61,6 +65,12 @@ def pick_solver(asked: str, response: Response) -> str:
         words = " or ".join(f'solver="{name}"' for name in fitting)
         raise InputError(f'solver="{asked}" cannot fit {describe(response)}. Try {words}, or leave it out.')
     return asked
+
+
+def few_enough(tensor: ObservedTensor) -> bool:
+    """Whether passes over all known cells cost no more than drawing from them."""
+    known = math.prod(tensor.shape) if tensor.unlisted == "zero" else tensor.n_entries
+    return known <= max(_FEW, _FEW_BY_LISTED * tensor.n_entries)
 
 
 def describe(response: Response) -> str:

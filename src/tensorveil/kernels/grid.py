@@ -39,7 +39,7 @@ def fill_fibres(
     offset: float, pointers: Array, places: Array, values: Array, zero: float, weight: float,
     linear: Array, truth: Array, weights: Array,
 ) -> None:  # fmt: skip
-    """Write linear parts, values and weights of the cells of fibres low..high; biases are empty where there are none."""
+    """Write linear parts, values and weights of the cells of fibres low..high; without biases these are empty."""
     R, K = inner.shape
     h, at = np.empty(R), np.empty(len(sizes), np.int64)
     for f in range(low, high):
@@ -98,7 +98,16 @@ def spread_fibres(
         for m in range(len(sizes)):
             for r in range(R):
                 h[r] *= rows[at[m], r]
-        for r in range(R):
+        for r in range(0, R - 1, 2):
+            a, b, s, t = h[r], h[r + 1], 0.0, 0.0
+            for k in range(K):
+                y = line[k]
+                D[r, k] += a * y
+                D[r + 1, k] += b * y
+                s += y * inner[r, k]
+                t += y * inner[r + 1, k]
+            w[r], w[r + 1] = s, t
+        for r in range(R - R % 2, R):
             a, s = h[r], 0.0
             for k in range(K):
                 D[r, k] += a * line[k]

@@ -314,9 +314,10 @@ def _descend(
 ) -> None:
     judged, truth, weights = sampler.judged(run)
     n, known = task.n_entries, float(weights.sum())
+    slopes, spare = np.empty(sampler.cells.shape[1]), np.empty(len(truth))
 
     def objective() -> tuple[float, float]:
-        fit = float(np.sum(weights * task.loss.value(truth, form.linear(judged, run, pieces))))
+        fit = task.loss.descend(truth, form.linear(judged, run, pieces), weights, spare)
         return fit, fit + sum(b.penalty() for b in form.blocks)
 
     rate, step = settings.learning_rate, 0
@@ -324,8 +325,8 @@ def _descend(
     kept = [block.x.copy() for block in form.blocks]
     for _ in range(settings.sweeps):
         for cells, values, share in sampler.sweep(run, pieces):
-            slopes = task.loss.gradient(values, form.linear(cells, run, pieces)) * (share / n)
-            form.descend(cells, slopes, run)
+            task.loss.descend(values, form.linear(cells, run, pieces), share, slopes)
+            form.descend(cells, slopes / n, run)
             step += 1
             run([partial(block.move, rate, step, 1.0 / n) for block in form.blocks])
         now, total = objective()

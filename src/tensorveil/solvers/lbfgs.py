@@ -3,10 +3,10 @@
 The objective is the sum of the loss over all known cells + regularization * (sum of squared factor entries). Where
 cells that are not listed are zeros, a pass runs over all cells, fibre by fibre (kernels/grid.py), and keeps none of
 them: memory goes with the listed cells, time with all. So this is the solver for tensors that have few enough of them
-(`few_enough`); it finds better optima than `adam`, and sooner.
+(`few_enough` in completion/response.py); it finds better optima than `adam`, and sooner.
 
-Steps are those of Liu and Nocedal (1989), along which the objective falls enough and has become flatter. Non-negative
-parameters are cut off at 0; those that stay there are left out of the quadratic model (Bertsekas 1982).
+Steps are those of Liu and Nocedal (1989), along which the objective falls enough and has become flatter. Factors may
+have any sign: non-negative ones are left to `als` and `adam`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ from tensorveil.solvers.start import Start, random_start
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling
 from tensorveil.solvers.watch import Watch
 
+# The loss over the known cells, the objective, and its gradient.
+Objective = Callable[[Array], tuple[float, float, Array]]
 Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 # Steps that are remembered.
 _MEMORY = 10
 # Cells of a block, small enough for the cache; and of a piece, which one thread passes over.
 _BLOCK, _PIECE, _MOST_PIECES = 4096, 1 << 18, 8
-# Up to so many cells a pass over all of them is worth its time; or so many for each listed one.
-_FEW, _FEW_BY_LISTED = 1 << 21, 16
 # A step is taken if the objective fell by this share of what the slope promised, and the slope by the rest of that.
 _FALL, _FLATTER, _TRIES = 1e-4, 0.9, 30
+# The first step of all is shorter than this.
+_FIRST = 0.3
 # How much linear parts vary at the start.
 _START_VARIANCE = 0.1
 
@@ -49,11 +51,6 @@ class LBFGS:
     tol: float = 1e-7
     regularization: float = 0.1
     unlisted_weight: float = 1.0
-
-
-def few_enough(n_cells: int, n_entries: int) -> bool:
-    """Whether passes over so many known cells cost no more than drawing from them."""
-    return n_cells <= max(_FEW, _FEW_BY_LISTED * n_entries)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,8 +196,8 @@ class _Grid:
 
 def solve_lbfgs(task: Task, settings: LBFGS, watch: Watch) -> Solution:
     """Fit by quasi-Newton steps."""
-    if task.core:
-        raise InputError('solver="lbfgs" is for CP. Leave out solver, or try solver="adam".')
+    if task.core or task.nonnegative:
+        raise InputError('solver="lbfgs" is for CP with factors of any sign. Leave out solver, or try solver="adam".')
     scaling = known_scaling(task)
     values = scaling.apply(task.values, task.dtype)
     layout = _Layout.of(task)
@@ -209,8 +206,6 @@ def solve_lbfgs(task: Task, settings: LBFGS, watch: Watch) -> Solution:
     if task.zeros:
         cells = _Grid(layout, values, -scaling.offset / scaling.scale, settings.unlisted_weight * task.zero_weight)
     penalised = layout.size - int(task.has_offset)
-    lowest = np.full(layout.size, start.lowest)
-    lowest[layout.n_rows * layout.rank :] = -math.inf
     x = layout.begin(start)
     with workers(thread_count(task.threads)) as run:
 
@@ -226,28 +221,19 @@ def solve_lbfgs(task: Task, settings: LBFGS, watch: Watch) -> Solution:
             solution = partial(layout.solution, x, scaling)
             return watch.step(train_error=error, criterion=total, size=abs(total), solution=solution)
 
-        x = _descend(objective, x, lowest, settings.sweeps, record)
+        x = _descend(objective, x, settings.sweeps, record)
     return watch.result(lambda: layout.solution(x, scaling))
 
 
-def _descend(
-    objective: Callable[[Array], tuple[float, float, Array]], x: Array, lowest: Array, steps: int,
-    record: Callable[[Array, float, float], bool],
-) -> Array:  # fmt: skip
+def _descend(objective: Objective, x: Array, steps: int, record: Callable[[Array, float, float], bool]) -> Array:
     """Return where the objective is least, as far as so many steps lead."""
     S, Y = np.zeros((_MEMORY, len(x))), np.zeros((_MEMORY, len(x)))
     kept, newest, direction = 0, -1, np.empty(len(x))
-    bounded = bool(np.any(np.isfinite(lowest)))
-    free = np.ones(len(x))
     fit, total, gradient = objective(x)
     for _ in range(steps):
-        if bounded:
-            free = ((x > lowest) | (gradient < 0)).astype(np.float64)
-        slope = find_direction(S, Y, kept, newest, gradient, free, direction)
-        found = None
-        if slope < 0:
-            first = 1.0 if kept else 0.3 * min(1.0, 1.0 / math.sqrt(-slope))
-            found = _search(objective, x, total, gradient, direction, slope, lowest, first, bounded)
+        slope = find_direction(S, Y, kept, newest, gradient, direction)
+        first = 1.0 if kept else _FIRST * min(1.0, 1.0 / math.sqrt(max(-slope, 1e-300)))
+        found = _search(objective, x, total, direction, slope, first) if slope < 0 else None
         if found is None:
             if kept:  # the quadratic model may be at fault: begin a new one
                 kept = 0
@@ -256,7 +242,7 @@ def _descend(
             break
         to, fit, total, after = found
         step, change = to - x, after - gradient
-        if float(step @ change) > 1e-12 * float(change @ change):
+        if float(step @ change) > 0:
             newest = (newest + 1) % _MEMORY
             S[newest], Y[newest], kept = step, change, min(kept + 1, _MEMORY)
         x, gradient = to, after
@@ -266,25 +252,20 @@ def _descend(
 
 
 def _search(
-    objective: Callable[[Array], tuple[float, float, Array]], x: Array, total: float, gradient: Array,
-    direction: Array, slope: float, lowest: Array, step: float, bounded: bool,
-) -> tuple[Array, float, float, Array] | None:  # fmt: skip
-    """Return a point along the direction where the objective has fallen, its parts and gradient; None if there is none."""
+    objective: Objective, x: Array, total: float, direction: Array, slope: float, step: float
+) -> tuple[Array, float, float, Array] | None:
+    """Return a point along the direction where the objective has fallen, its parts and gradient; or None."""
     low, high = 0.0, math.inf
     for _ in range(_TRIES):
         to = x + step * direction
-        ahead = step * slope
-        if bounded:
-            to = np.maximum(to, lowest)
-            ahead = float(gradient @ (to - x))
         fit, after, there = objective(to)
-        if not after <= total + _FALL * ahead:
+        if not after <= total + _FALL * step * slope:
             # The least point of the parabola through what is known, if the objective was finite there.
             high, length = step, step - low
             bend = 2.0 * (after - total - slope * length) if low == 0.0 else math.nan
             share = -slope * length / bend if math.isfinite(bend) and bend > 0 else 0.5
             step = low + length * min(max(share, 0.1), 0.5)
-        elif not bounded and high == math.inf and float(there @ direction) < _FLATTER * slope:
+        elif high == math.inf and float(there @ direction) < _FLATTER * slope:
             low, step = step, 2.0 * step
         else:
             return to, fit, after, there

@@ -211,8 +211,9 @@ def test_adam_is_the_same_for_every_number_of_threads_and_for_a_loss_of_ones_own
         tv.CP(3, loss=loss, solver="adam", random_state=0, sweeps=4, threads=threads).fit(listed(x))
         for loss, threads in (("bernoulli", 1), ("bernoulli", 2), (own, 1))
     ]
-    for other in fits[1:]:
-        assert np.array_equal(other.model_.factors[0], fits[0].model_.factors[0])
+    assert np.array_equal(fits[1].model_.factors[0], fits[0].model_.factors[0])
+    # The compiled deviance and the one that is made of its two functions differ in the last digits.
+    np.testing.assert_allclose(fits[2].model_.factors[0], fits[0].model_.factors[0], rtol=1e-6, atol=1e-9)
     with pytest.raises(tv.InputError, match="loss of your own cannot be folded into"):
         fits[2].fold_in(tv.ObservedTensor([[0, 1, 1]], [1.0], shape=(1, 30, 20)), 0)
 
