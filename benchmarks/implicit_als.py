@@ -95,7 +95,7 @@ def main() -> None:
             print(rows[-1], flush=True)
     chosen = {m: max((row for row in rows if row["method"] == m), key=lambda row: row["ndcg"]) for m in METHODS}
     both = tv.ObservedTensor(
-        np.concatenate([train.coords, valid.coords]), np.ones(train.n_entries + valid.n_entries, np.float32), train.shape,
+        np.concatenate([train.coords, valid.coords]), np.concatenate([train.values, valid.values]), train.shape,
         modes=train.modes, unlisted="zero",
     )  # fmt: skip
     for seed in range(SEEDS):

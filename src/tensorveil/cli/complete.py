@@ -70,7 +70,7 @@ NO_LEDGER = (
 )
 @click.option(
     "--solver",
-    type=click.Choice(["auto", "bayes", "als", "sgd", "adam", "dlnm_qr", "sor", "altmin"]),
+    type=click.Choice(["auto", "bayes", "als", "sgd", "lbfgs", "adam", "dlnm_qr", "sor", "altmin"]),
     help="How to fit [default: auto: bayes, or what fits the loss]; the last three for --model matrix.",
 )
 @loss_options

@@ -19,8 +19,10 @@ class FitSettings(Params):
     ----------
     solver
         "bayes" (variational, most accurate, no tuning), "als" (alternating least squares, fast), "sgd" (stochastic
-        gradient descent on squared error, fastest per pass on many millions of entries), or "adam" (stochastic
-        gradients of any loss). "auto" (default) takes "bayes" where that fits the loss, else "als", else "adam".
+        gradient descent on squared error, fastest per pass on many millions of entries), "lbfgs"
+        (any loss, by its exact gradient over all known cells; CP and matrices) or "adam" (any loss, by stochastic
+        gradients). "auto" (default) takes "bayes" where that fits the loss, else "als", else "lbfgs" where few cells
+        are known, else "adam".
     loss
         What values are: "gaussian" (default; any numbers, squared error), "poisson" (counts), "bernoulli" (yes or no, 1
         or 0), "gamma" (positive numbers), or a `Loss` of your own. Predictions are expected values: counts,
@@ -36,9 +38,11 @@ class FitSettings(Params):
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per index of every mode, as for ratings.
     sweeps
-        Maximum number of passes over the data; default 100 (bayes, sgd), 50 (als) or 200 (adam).
+        Maximum number of passes over the data; default 100 (bayes, sgd, lbfgs, of which a sweep is five
+        steps), 50 (als) or 200 (adam).
     regularization
-        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, adam: 0.1).
+        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, lbfgs and
+        adam: 1, as if factors were standard normal).
     learning_rate
         For "sgd" and "adam": the first step size (default 0.005, 0.05).
     noise_variance

@@ -48,7 +48,7 @@ class Adam:
     sweeps: int = 200
     tol: float = 1e-4
     learning_rate: float = 0.05
-    regularization: float = 0.1
+    regularization: float = 1.0  # as if factors were standard normal
     unlisted_weight: float = 1.0
 
 

@@ -31,8 +31,8 @@ from tensorveil.solvers.watch import Watch
 Objective = Callable[[Array], tuple[float, float, Array]]
 Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
-# Steps that are remembered.
-_MEMORY = 10
+# Steps that are remembered, and steps of a sweep: after so many a fit is looked at, and perhaps stopped.
+_MEMORY, _STEPS = 10, 5
 # Cells of a block, small enough for the cache; and of a piece, which one thread passes over.
 _BLOCK, _PIECE, _MOST_PIECES = 4096, 1 << 18, 8
 # A step is taken if the objective fell by this share of what the slope promised, and the slope by the rest of that.
@@ -47,9 +47,9 @@ _START_VARIANCE = 0.1
 class LBFGS:
     """Settings of the quasi-Newton solver for any loss."""
 
-    sweeps: int = 500
-    tol: float = 1e-7
-    regularization: float = 0.1
+    sweeps: int = 100
+    tol: float = 1e-6
+    regularization: float = 1.0  # as if factors were standard normal
     unlisted_weight: float = 1.0
 
 
@@ -225,19 +225,24 @@ def solve_lbfgs(task: Task, settings: LBFGS, watch: Watch) -> Solution:
     return watch.result(lambda: layout.solution(x, scaling))
 
 
-def _descend(objective: Objective, x: Array, steps: int, record: Callable[[Array, float, float], bool]) -> Array:
-    """Return where the objective is least, as far as so many steps lead."""
+def _descend(objective: Objective, x: Array, sweeps: int, record: Callable[[Array, float, float], bool]) -> Array:
+    """Return where the objective is least, as far as so many sweeps of some steps lead."""
     S, Y = np.zeros((_MEMORY, len(x))), np.zeros((_MEMORY, len(x)))
     kept, newest, direction = 0, -1, np.empty(len(x))
     fit, total, gradient = objective(x)
-    for _ in range(steps):
+    if not (math.isfinite(total) and np.all(np.isfinite(gradient))):
+        raise InputError(
+            "loss must be finite, with a finite gradient, where a fit begins: linear parts near 0, or near the link of "
+            "the mean. Check its value and gradient there, and that they belong to its link."
+        )
+    for number in range(_STEPS * sweeps):
         slope = find_direction(S, Y, kept, newest, gradient, direction)
         first = 1.0 if kept else _FIRST * min(1.0, 1.0 / math.sqrt(max(-slope, 1e-300)))
         found = _search(objective, x, total, direction, slope, first) if slope < 0 else None
+        if found is None and kept:  # the quadratic model may be at fault: begin a new one
+            kept = 0
+            continue
         if found is None:
-            if kept:  # the quadratic model may be at fault: begin a new one
-                kept = 0
-                continue
             record(x, fit, total)
             break
         to, fit, total, after = found
@@ -246,7 +251,7 @@ def _descend(objective: Objective, x: Array, steps: int, record: Callable[[Array
             newest = (newest + 1) % _MEMORY
             S[newest], Y[newest], kept = step, change, min(kept + 1, _MEMORY)
         x, gradient = to, after
-        if record(x, fit, total):
+        if number % _STEPS == _STEPS - 1 and record(x, fit, total):
             break
     return x
 

@@ -76,6 +76,13 @@ class Loss:
     remedy: str = 'Try loss="gaussian".'
     both: Callable[[Array, Array, Array, Array], float] | None = None
 
+    def __post_init__(self) -> None:
+        if not (callable(self.value) and callable(self.gradient)):
+            raise InputError(
+                f'loss "{self.name}": value and gradient must be functions of (truth, linear), elementwise. See '
+                "help(tensorveil.Loss)."
+            )
+
     def check(self, entries: Entries) -> None:
         """Refuse values that the loss is not for."""
         if self.accepts is not None and not all(self.accepts(block.values) for block in entries.blocks()):
@@ -85,8 +92,14 @@ class Loss:
         """Write the weighted gradients of cells into ``slopes``, and return the weighted sum of their losses."""
         if self.both is not None:
             return self.both(truth, linear, weights, slopes)
-        np.multiply(weights, self.gradient(truth, linear), out=slopes)
-        return float(weights @ self.value(truth, linear))
+        each, along = np.asarray(self.value(truth, linear)), np.asarray(self.gradient(truth, linear))
+        if each.shape != truth.shape or along.shape != truth.shape:
+            raise InputError(
+                f'loss "{self.name}": value and gradient must return one number per entry, as arrays of the shape that '
+                "they are given. Write them elementwise, in NumPy."
+            )
+        np.multiply(weights, along, out=slopes)
+        return float(weights @ each)
 
     def error(self, prediction: Array, truth: Array) -> float:
         """Return the measure of predictions on the scale of the data."""
