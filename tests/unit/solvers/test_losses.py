@@ -191,13 +191,14 @@ def test_counts_with_unlisted_zeros_are_fitted_as_if_all_were_listed() -> None:
 def test_planted_models_are_recovered(name: Any, estimator: Any) -> None:
     mean, x = planted(name, (30, 25, 20), seed=5)
     tensor = everything(x) if name == "gamma" else listed(x)
-    fit = estimator(2, loss=name, random_state=0, restarts=2, sweeps=60).fit(tensor)
+    fit = estimator(2, loss=name, random_state=0, restarts=3, sweeps=60).fit(tensor)
     loss = LOSSES[name]
     deviance = float(loss.value(x, loss.link.linear(fit.dense())).mean())
     best = float(loss.value(x, loss.link.linear(mean)).mean())
     constant = float(loss.value(x, loss.link.linear(np.full(x.shape, x.mean()))).mean())
     assert deviance < best + 0.35 * (constant - best)
-    assert fit.dense().mean() == pytest.approx(x.mean(), rel=0.05)
+    # Only canonical links keep the mean at an optimum; the logarithm is not that of gamma.
+    assert fit.dense().mean() == pytest.approx(x.mean(), rel=0.1 if name == "gamma" else 0.05)
     assert fit.score(tensor) == pytest.approx(1 - deviance / constant, abs=1e-6)
 
 

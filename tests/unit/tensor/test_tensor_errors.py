@@ -32,7 +32,7 @@ def with_cell(column: Any, cell: Any) -> Any:
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "duplicates": (
         lambda: ObservedTensor([[0, INDEX], [0, INDEX]], [VALUE, 1]),
-        "must not be duplicated.*duplicates='mean'",
+        "must not be duplicated.*duplicates='sum'",
     ),
     "nan": (lambda: ObservedTensor(TWO, [VALUE, np.nan]), "must not contain NaN.*missing='drop'"),
     "infinity": (lambda: ObservedTensor(TWO, [VALUE, -np.inf]), "must not contain infinities"),
@@ -142,7 +142,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "one mode only": (
         lambda: ObservedTensor.from_frame(FRAME[["user", "value"]]),
-        "modes must have 2 to 8 modes; got 1",
+        "must have a column for each of two modes or more, .* add a column of ones",
     ),
     "no rows": (lambda: ObservedTensor.from_frame(FRAME[:0]), "at least one row"),
     "all dropped": (
