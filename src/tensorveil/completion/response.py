@@ -21,7 +21,7 @@ AUTO: Final = "auto"
 # The solvers for any loss: by quasi-Newton steps over all cells, where these are few enough, or stochastic.
 ALL_CELLS: Final = "lbfgs"
 ANY_LOSS: Final = "adam"
-# Up to so many known cells a pass over all of them is worth its time; or so many for each listed one.
+# Up to so many known cells a pass over all of them is worth its time; where others are zeros, so many for each listed.
 _FEW, _FEW_BY_LISTED = 1 << 21, 16
 
 
@@ -69,8 +69,9 @@ def pick_solver(asked: str, response: Response) -> str:
 
 def few_enough(tensor: ObservedTensor) -> bool:
     """Whether passes over all known cells cost no more than drawing from them."""
-    known = math.prod(tensor.shape) if tensor.unlisted == "zero" else tensor.n_entries
-    return known <= max(_FEW, _FEW_BY_LISTED * tensor.n_entries)
+    if tensor.unlisted == "unknown":
+        return tensor.n_entries <= _FEW
+    return math.prod(tensor.shape) <= max(_FEW, _FEW_BY_LISTED * tensor.n_entries)
 
 
 def describe(response: Response) -> str:
