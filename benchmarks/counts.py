@@ -1,4 +1,4 @@
-"""Held-out counts by Poisson deviance and by squared error: `python -m benchmarks.counts`.
+"""Held-out counts by Poisson deviance and by squared error: `python -m benchmarks.counts [poisson ...]`.
 
 Every event (a trip, a line of an invoice) goes to the fit with chance 0.7, to validation with 0.1 and to the test with
 0.2, cell by cell. Ridge, and the least prediction (below which nothing is predicted), are chosen on the validation
@@ -6,26 +6,29 @@ part; then all that is not test is fitted, and a quarter of what it predicts is 
 To the fits by squared error the least prediction and the ridge are given that are the best on the test itself.
 
 Bias is the sum of predictions over the sum of the counts that were fitted, and so is free of chance: for all cells, and
-the worst of the indices of each mode that have at least 1000 events.
+the worst of the indices of each mode that have at least 1000 events. A larger ridge gains 0.3 % of the deviance on the
+taxi trips, and biases single zones by more than 1 %: it is not offered to the Poisson fit.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 import numpy as np
 
 import tensorveil as tv
-from benchmarks.count_data import count_problems, timed, write_rows
+from benchmarks.count_data import RESULTS, count_problems, timed, write_rows
 from tensorveil.solvers.losses import LOSSES
 from tensorveil.tensor.unlisted import known_cells
 
 RANK = 16
 LEAST = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
 METHODS: dict[str, tuple[dict[str, Any], tuple[float, ...]]] = {
-    "poisson": ({"loss": "poisson", "nonnegative": True}, (0.0, 1.0, 10.0)),
+    "poisson": ({"loss": "poisson", "nonnegative": True}, (0.0, 1.0)),
     "squared error": ({"solver": "als", "baseline": "none"}, (1.0, 10.0, 100.0)),
-    "squared error, non-negative": ({"solver": "adam", "nonnegative": True}, (1.0, 10.0)),
+    "squared error, non-negative": ({"solver": "adam", "nonnegative": True}, (1.0, 10.0, 30.0, 100.0)),
 }
 
 
@@ -53,9 +56,10 @@ def worst_bias(model: Any, tensor: tv.ObservedTensor) -> dict[str, float]:
     return {"all": float(told.sum() / values.sum() - 1), **out}
 
 
-def main() -> None:
-    """Fit, choose and judge."""
-    rows = []
+def main(methods: list[str]) -> None:
+    """Fit, choose and judge; keep what was measured by other methods."""
+    path = RESULTS / "counts.json"
+    rows = json.loads(path.read_text()) if path.exists() else []
     for name, tensor in count_problems().items():
         rng = np.random.default_rng(0)
         events = tensor.values.astype(int)
@@ -72,7 +76,8 @@ def main() -> None:
             estimator = tv.CP(RANK, **options, regularization=ridge, random_state=0, threads=1)
             return timed(lambda: estimator.fit(data).model_)
 
-        for method, (options, ridges) in METHODS.items():
+        for method in methods or list(METHODS):
+            options, ridges = METHODS[method]
             best = (np.inf, 0.0, 0.0)
             for ridge in ridges:
                 if method == "poisson":
@@ -87,10 +92,10 @@ def main() -> None:
             raw = model.predict(held["test"].columns.T, clip=False) / 4
             row = {"data": name, "method": method, "ridge": ridge, "least": least, "seconds": seconds}
             row |= {"deviance": deviance(raw, held["test"], least), "bias": worst_bias(model, both)}
-            rows.append(row)
+            rows = [*(old for old in rows if (old["data"], old["method"]) != (name, method)), row]
             print(row, flush=True)
     write_rows("counts", rows)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -50,4 +50,4 @@ def find_direction(S: Array, Y: Array, kept: int, newest: int, g: Array, d: Arra
     for back in range(kept - 1, -1, -1):
         j = (newest - back) % memory
         _add(share[j] - _dot(Y[j], d) / curve[j], S[j], d)
-    return _dot(d, g)
+    return float(_dot(d, g))

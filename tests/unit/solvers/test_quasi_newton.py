@@ -102,7 +102,8 @@ def links(seed: Any = 3) -> Any:
 
 
 def test_few_cells_are_fitted_by_all_of_them_to_a_better_optimum_and_for_every_number_of_threads() -> None:
-    tensor, options = links(), {"loss": "bernoulli", "random_state": 0, "regularization": 0.5}
+    tensor = links()
+    options: dict[str, Any] = {"loss": "bernoulli", "random_state": 0, "regularization": 0.5}
     fits = [tv.CP(2, **options, threads=threads).fit(tensor) for threads in (1, 2)]
     assert np.array_equal(fits[0].model_.factors[1], fits[1].model_.factors[1])
     asked = tv.CP(2, **options, solver="lbfgs", threads=1).fit(tensor)
@@ -125,7 +126,8 @@ def test_objectives_fall_in_every_sweep_over_all_cells() -> None:
     x = rng.poisson(np.einsum("ir,jr,kr->ijk", *(rng.gamma(0.5, 1.0, (size, 2)) for size in (15, 12, 10))))
     coords = np.argwhere(x)
     tensor = tv.ObservedTensor(coords, x[tuple(coords.T)].astype(float), shape=x.shape, unlisted="zero")
-    for options in ({"loss": "poisson", "nonnegative": True}, {"solver": "als"}):
+    both: tuple[dict[str, Any], ...] = ({"loss": "poisson", "nonnegative": True}, {"solver": "als"})
+    for options in both:
         fit = tv.CP(3, **options, random_state=0, regularization=0.0, sweeps=40, tol=0.0).fit(tensor)
         errors = [record.train_error for record in fit.history_]
         assert all(b <= a * (1 + 1e-9) for a, b in pairwise(errors))
