@@ -26,7 +26,7 @@ from tensorveil.tensor.unlisted import known_cells
 RANK = 16
 LEAST = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2)
 METHODS: dict[str, tuple[dict[str, Any], tuple[float, ...]]] = {
-    "poisson": ({"loss": "poisson", "nonnegative": True}, (0.0, 1.0)),
+    "poisson": ({"loss": "poisson", "nonnegative": True}, (0.0, 1.0, 3.0)),
     "squared error": ({"solver": "als", "baseline": "none"}, (1.0, 10.0, 100.0)),
     "squared error, non-negative": ({"solver": "adam", "nonnegative": True}, (1.0, 10.0, 30.0, 100.0)),
 }
