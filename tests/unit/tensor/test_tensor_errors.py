@@ -32,7 +32,7 @@ def with_cell(column: Any, cell: Any) -> Any:
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "duplicates": (
         lambda: ObservedTensor([[0, INDEX], [0, INDEX]], [VALUE, 1]),
-        "must not be duplicated.*duplicates='sum'",
+        "must not be duplicated.*duplicates='mean'",
     ),
     "nan": (lambda: ObservedTensor(TWO, [VALUE, np.nan]), "must not contain NaN.*missing='drop'"),
     "infinity": (lambda: ObservedTensor(TWO, [VALUE, -np.inf]), "must not contain infinities"),
