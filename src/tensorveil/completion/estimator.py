@@ -219,12 +219,12 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         solver = pick_solver(self.solver, response)
         settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
         smoothness = read_smoothness(self.smooth, observed)
-        if self.smooth is not None or self.side is not None:
+        if self._knows_more():
             check_priors(response)
-        settings = with_priors(settings, smoothness, read_side(self.side, observed), solver)
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
+        settings = with_priors(settings, smoothness, read_side(self.side, self.implicit, train), solver)
         dtype = rules.fit_dtype(self.dtype, solver, np.dtype(observed.dtype))
         task = Task(
             entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
@@ -302,10 +302,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     def _check_stored(self, stored: StoredTensor) -> StoredTensor:
         """Refuse a store for fits that need all entries in memory."""
         plain = self.loss == "gaussian" and not self.nonnegative and stored.unlisted == "unknown" and self.same is None
-        if self.solver != "als" or self._core() or not plain or self.smooth is not None or self.side is not None:
+        if self.solver != "als" or self._core() or not plain or self._knows_more():
             raise InputError(
                 "this fit needs all entries in memory. On a StoredTensor CP and LowRankMatrix fit squared error with "
-                'solver="als", without smooth, side or same; or load it, if it fits: stored.load().'
+                'solver="als", without smooth, side, implicit or same; or load it, if it fits: stored.load().'
             )
         if self.validation_fraction > 0:
             raise InputError(
@@ -317,6 +317,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         dtype = rules.fit_dtype(self.dtype, self.solver, np.dtype(stored.dtype))
         check_stored_memory(stored, self._ranks(stored.shape), dtype)
         return stored
+
+    def _knows_more(self) -> bool:
+        """Tell whether anything but the entries is known of rows."""
+        return self.smooth is not None or self.side is not None or self.implicit not in (None, False)
 
     def _link(self) -> dict[str, Any]:
         """Return what a model has to know about the loss."""

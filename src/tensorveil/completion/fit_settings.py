@@ -52,6 +52,9 @@ class FitSettings(Params):
         Tables of features by mode, such as ``{"film": films}``: pandas, polars or Arrow, with a column named as the
         mode that holds its labels. How much each feature says is learnt; rows without entries follow from theirs. For
         "bayes"; for "als", of `CP` and `LowRankMatrix`.
+    implicit
+        Modes whose rows know which of their cells were observed, or True for all: that somebody rated a film tells of
+        both, whatever the rating. For "bayes"; for "als", of `CP` and `LowRankMatrix`.
     tol
         Stop when the relative change of error (or evidence bound) is at most this.
     validation_fraction, patience
@@ -83,6 +86,7 @@ class FitSettings(Params):
     same: Sequence[str | int] | None = None
     smooth: Mapping[Any, str] | None = None
     side: Mapping[Any, Any] | None = None
+    implicit: Sequence[str | int] | bool | None = None
     tol: float | None = None
     validation_fraction: float = 0.0
     patience: int = 5
