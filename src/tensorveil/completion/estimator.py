@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 import numpy as np
 
 from tensorveil.completion import settings as rules
+from tensorveil.completion.averaging import average
 from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
@@ -221,6 +222,8 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         smoothness = read_smoothness(self.smooth, observed)
         if self._knows_more():
             check_priors(response)
+        if self.implicit not in (None, False) and solver != "bayes":
+            raise InputError(f'implicit has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
@@ -246,6 +249,8 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
                 for restart in range(self.restarts)
             ]
         solution, watch = min(fits, key=lambda fit: _badness(fit[1]))
+        if self.keep == "mean":
+            solution = average([each for each, _ in fits])
         self.history_ = [record for _, each in fits for record in each.history]
         self.n_iter_ = len(watch.history)
         self.converged_ = watch.converged
@@ -329,6 +334,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
     def _check(self) -> None:
         rules.choose("baseline", self.baseline, ("none", "mean", "biases"))
+        rules.choose("keep", self.keep, ("best", "mean"))
         rules.whole_number("restarts", self.restarts, 1, 1)
         rules.whole_number("patience", self.patience, 1, 5)
         if self.threads is not None:

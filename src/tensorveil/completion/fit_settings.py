@@ -54,14 +54,16 @@ class FitSettings(Params):
         "bayes"; for "als", of `CP` and `LowRankMatrix`.
     implicit
         Modes whose rows know which of their cells were observed, or True for all: that somebody rated a film tells of
-        both, whatever the rating. For "bayes"; for "als", of `CP` and `LowRankMatrix`.
+        both, whatever the rating. For "bayes".
     tol
         Stop when the relative change of error (or evidence bound) is at most this.
     validation_fraction, patience
         Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
     restarts
-        Number of starts, of which the best is kept. The second start of "bayes" is the spectrum of the data, the others
-        are random.
+        Number of starts. The second start of "bayes" is the spectrum of the data, the others are random.
+    keep
+        Of several starts the "best" (default), or the "mean" of all: a model of the sum of their ranks, which errs less
+        where entries are few.
     shape
         Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.
     dtype
@@ -91,6 +93,7 @@ class FitSettings(Params):
     validation_fraction: float = 0.0
     patience: int = 5
     restarts: int = 1
+    keep: str = "best"
     shape: Sequence[int] | None = None
     dtype: Any = None
     threads: int | None = None

@@ -21,8 +21,9 @@ from tensorveil.tensor.checks import is_text
 
 Array = NDArray[Any]
 
-# How many directions are features, at most. Those that say nothing are switched off.
+# How many directions are features, at most, and how many indices each needs. Those that say nothing are switched off.
 DIRECTIONS: Final = 30
+_INDICES: Final = 20
 _LEAST = 1e-6  # of the strongest direction: the rest is rounding
 
 
@@ -55,7 +56,7 @@ def find_patterns(columns: Array, shape: tuple[int, ...], mode: int) -> Array:
     counts = np.asarray(lines.sum(axis=1)).ravel()
     seen = counts > 0
     lines = diags(1.0 / np.sqrt(np.maximum(counts, 1.0))) @ lines
-    wanted = min(DIRECTIONS, min(lines.shape) - 1)
+    wanted = min(DIRECTIONS, shape[mode] // _INDICES, min(lines.shape) - 1)
     if wanted < 1:
         return np.empty((shape[mode], 0))
     start = np.random.default_rng(0).standard_normal(min(lines.shape))
