@@ -4,13 +4,15 @@ Guangzhou's speeds (50 roads, 15 days, 144 intervals of ten minutes) and Portlan
 quarter hours); zeros are not observed. Hidden: single entries (30, 70, 90 %), or whole days of a sensor (30, 70 %).
 Errors are of the hidden cells; seconds are of the processor, one thread.
 
-    python -m benchmarks.traffic peers FOLDER     LATC.ipynb and LRTC-TNN.ipynb of the public repository xinychen/transdim
+    python -m benchmarks.traffic peers FOLDER     LATC.ipynb and LRTC-TNN.ipynb of the repository xinychen/transdim
     python -m benchmarks.traffic ours [SETTINGS]  some of: "mean of four", time, plain, modes
     python -m benchmarks.traffic table
+    python -m benchmarks.traffic splits           what a split asks: cells, days of a sensor, sensors, the last days
 
 Of the peers' notebooks the cells that define functions are run, in this process, on the same masks. Each of their
-settings is a row; the table takes the best of them by **test error**, as their authors do, and the time of that one run.
-Ours has one setting. Results go to benchmarks/results/traffic.jsonl.
+settings is a row; the table takes the best of them by **test error**, as their authors do, and the time of that one
+run. Ours has one setting. The number of threads is set from outside: OPENBLAS_NUM_THREADS=1. Results go to
+benchmarks/results/traffic.jsonl.
 """
 
 from __future__ import annotations
@@ -18,20 +20,17 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
 import numpy as np
 
 import tensorveil as tv
 from benchmarks.private import RESULTS
+from tensorveil.tensor import block_split, random_split, slice_split, time_split
 
 PATTERNS = (("entries", 0.3), ("entries", 0.7), ("entries", 0.9), ("days", 0.3), ("days", 0.7))
 NAMES = {"guangzhou-50": ("road", "day", "slot"), "portland": ("sensor", "day", "slot")}
@@ -96,9 +95,41 @@ def run_ours(labels: tuple[str, ...]) -> Iterator[Row]:
             yield case | {"method": label} | measure(fitted.dense(clip=False), array, kept, seconds)
 
 
+def run_splits() -> Iterator[Row]:
+    """Hide a fifth of each tensor in four ways; compare fits with what is known without a model."""
+    for name in NAMES:
+        array, (line, day, slot) = load(name), NAMES[name]
+        whole = tv.ObservedTensor(np.argwhere(array != 0), array[array != 0], shape=array.shape, modes=NAMES[name])
+        ways = {
+            "single entries": random_split(whole, 0.2, random_state=0),
+            f"days of a {line}": block_split(whole, (line, day), 0.2, random_state=0),
+            f"whole {line}s": slice_split(whole, line, 0.2, random_state=0),
+            "the last days": time_split(whole, day, 0.2),
+        }
+        for way, (train, held) in ways.items():
+            row: Row = {"data": name, "hidden": way, "constant": spread(held.values - train.values.mean())}
+            row["mean of the slot"] = spread(held.values - slot_means(train, slot)[held.columns[2]])
+            for label in ("plain", "modes", "time"):
+                fitted = tv.CP(10, **settings(name)[label], threads=1, random_state=0).fit(train)
+                row[label] = round(fitted.rmse(held), 3)
+            yield row
+
+
+def slot_means(train: tv.ObservedTensor, slot: str) -> np.ndarray:
+    """Return the mean of the entries of each slot, over all lines and days."""
+    column = train.columns[train.axis(slot)]
+    sums = np.bincount(column, weights=train.values, minlength=train.shape[2])
+    return sums / np.maximum(np.bincount(column, minlength=train.shape[2]), 1)
+
+
+def spread(off: np.ndarray) -> float:
+    """Return the root mean square."""
+    return round(float(np.sqrt(np.mean(off**2))), 3)
+
+
 def run_peers(folder: Path) -> Iterator[Row]:
     """Run LRTC-TNN and LATC from their notebooks with all of their settings that have not been run."""
-    done = {tuple(row.get(k) for k in ("data", "hidden", "seed", "method", "setting")) for row in read()}
+    done = {identify(row) for row in read()}
     for method, runs in (("LRTC-TNN", lrtc_runs), ("LATC", latc_runs)):
         space = definitions(folder / f"{method}.ipynb")
         for case, array, kept in cases():
@@ -108,7 +139,7 @@ def run_peers(folder: Path) -> Iterator[Row]:
             for setting, call in runs(space, case):
                 if (*case.values(), method, setting) in done:
                     continue
-                np.random.seed(1000)
+                np.random.seed(1000)  # noqa: NPY002 - as in their notebooks
                 start = time.process_time()
                 with contextlib.redirect_stdout(io.StringIO()):
                     filled = call(whole.copy(), sparse.copy())
@@ -161,14 +192,19 @@ def measure(filled: np.ndarray, array: np.ndarray, kept: np.ndarray, seconds: fl
 def read() -> list[Row]:
     """Return all rows; of the same run the latest."""
     rows = [json.loads(line) for line in FILE.read_text().splitlines()] if FILE.exists() else []
-    return list({tuple(row.get(k) for k in ("data", "hidden", "seed", "method", "setting")): row for row in rows}.values())
+    return list({identify(row): row for row in rows}.values())
+
+
+def identify(row: Row) -> tuple:
+    """Return what tells one run from another."""
+    return tuple(row.get(name) for name in ("data", "hidden", "seed", "method", "setting"))
 
 
 def table() -> None:
     """Print the best of each method by test error, and its seconds."""
     best: dict[tuple, Row] = {}
     for row in read():
-        key = (row["data"], row["hidden"], row["seed"], row["method"])
+        key = identify(row)[:4]
         if key not in best or row["rmse"] < best[key]["rmse"]:
             best[key] = row
     methods = list(dict.fromkeys(key[3] for key in best))
@@ -186,8 +222,14 @@ def main(arguments: list[str]) -> None:
     if what == "table":
         table()
         return
-    rows = run_peers(Path(rest[0])) if what == "peers" else run_ours(tuple(rest) or ("mean of four", "time", "plain", "modes"))
-    for row in rows:
+    if what == "splits":
+        rows = list(run_splits())
+        (RESULTS / "traffic-splits.json").write_text(json.dumps(rows, indent=1) + "\n")
+        print(*rows, sep="\n")
+        return
+    labels = tuple(rest) or ("mean of four", "time", "plain", "modes")
+    found = run_peers(Path(rest[0])) if what == "peers" else run_ours(labels)
+    for row in found:
         print(row, flush=True)
         with FILE.open("a") as file:
             file.write(json.dumps(row) + "\n")

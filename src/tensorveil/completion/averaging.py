@@ -1,7 +1,7 @@
 """The mean of several fits as one model: components side by side, each with its share of the weight.
 
-Fits from different starts err in different directions, where entries are few; their mean errs less than most of them.
-A mean of CP models is a CP model of the sum of their ranks, and one of Tucker models has their cores along its diagonal.
+Fits from different starts err in different directions where entries are few; their mean errs less than most of them. A
+mean of CP models is a CP model of the sum of their ranks, and one of Tucker models has their cores along its diagonal.
 """
 
 from __future__ import annotations

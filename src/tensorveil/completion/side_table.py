@@ -118,7 +118,9 @@ def read_table(frame: Any, mode: Mode, size: int) -> Features:
         raise InputError(
             f"side: no feature of mode {name!r} differs between its indices, or all are missing. Leave the table out."
         )
-    return Features(centred=np.ascontiguousarray(np.stack(columns, axis=1)), sources=np.array(sources), names=tuple(names))
+    return Features(
+        centred=np.ascontiguousarray(np.stack(columns, axis=1)), sources=np.array(sources), names=tuple(names)
+    )
 
 
 def _centre(found: Array, *, scaled: bool) -> Array | None:

@@ -139,7 +139,7 @@ class RoundsJob:
         notes = [describe_release(recipe, done=True)]
         for m, used in extended.used.items():
             columns = ", ".join(repr(self.tables[m].names[k]) for k in used) or "none"
-            notes.append(f"Columns of the table of {names[m]!r} of which the release tells that they matter: {columns}.")
+            notes.append(f"Columns of the table of {names[m]!r} that the release shows to matter: {columns}.")
         return Released(
             model=extended.model, parts=describe_parts(recipe), holds=holds, notes=tuple(notes),
             public=tuple(f"the table of features of {name}" for name in names.values()),

@@ -49,7 +49,8 @@ def test_patterns_do_not_depend_on_the_order_of_entries_nor_on_repeated_pairs() 
     )
     thrice = np.vstack([np.tile(train.columns, 3), np.repeat([0, 1, 2], train.n_entries)]).astype(np.int32)
     doubled = find_patterns(thrice, (*train.shape, 3), 0)
-    assert doubled.shape[0] == train.shape[0] and np.isfinite(doubled).all()
+    assert doubled.shape[0] == train.shape[0]
+    assert np.isfinite(doubled).all()
 
 
 def test_who_saw_what_tells_of_values() -> None:
