@@ -68,8 +68,16 @@ def settings(tables: dict[str, pa.Table]) -> dict[str, dict[str, Any]]:
         "implicit": {"implicit": True},
         "tables": {"side": tables},
         "implicit and tables": {"implicit": True, "side": tables},
+        "tables of chance": {"side": {name: chance(table) for name, table in tables.items()}},
         "implicit, mean of four": {"implicit": True, "restarts": 4, "keep": "mean"},
     }
+
+
+def chance(table: pa.Table) -> pa.Table:
+    """Return a table of as many rows that says nothing."""
+    rng = np.random.default_rng(0)
+    name = table.column_names[0]
+    return pa.table({name: table[name], **{f"column {k}": rng.standard_normal(len(table)) for k in range(20)}})
 
 
 def run(data: str, seed: int, split: Split, tables: dict[str, pa.Table], names: list[str], rank: int) -> Iterator[dict]:

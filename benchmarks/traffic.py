@@ -41,7 +41,7 @@ LAGS = {"guangzhou-50": 6, "portland": 4}
 LATC_WEIGHTS = {"guangzhou-50": 10, "portland": 1}
 # The published steps are 1e-4 and 1e-5. On tensors of this size a step too small stops at once; both are run.
 RHOS = (1e-4, 1e-5)
-LRTC_TRUNCATIONS, LATC_TRUNCATIONS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3), (5, 10, 20)
+LRTC_TRUNCATIONS, LATC_TRUNCATIONS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3), (1, 2, 5, 10, 20)
 
 Row = dict[str, Any]
 

@@ -8,7 +8,7 @@ missing counts as the mean.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -63,7 +63,7 @@ def read_side(side: Any, implicit: Any, tensor: ObservedTensor) -> dict[int, Pri
     return {mode: partial(Side.start, features=given) for mode, given in features.items() if given.shape[1]}
 
 
-def read_public_tables(side: Any, modes: Sequence[Mode], shape: Sequence[int], protect: int) -> dict[int, Features]:
+def read_public_tables(side: Any, modes: tuple[Mode, ...], shape: tuple[int, ...], protect: int) -> dict[int, Features]:
     """Check the public tables of a fit that protects the slices of one mode: features of the others."""
     if side is None:
         return {}
@@ -89,7 +89,8 @@ def read_features(frame: Any, tensor: ObservedTensor, mode: int) -> Array:
     They have a mean square of one.
     """
     centred = read_table(frame, tensor.modes[mode], tensor.shape[mode]).centred
-    return centred / np.sqrt(np.mean(centred**2, axis=0))
+    out: Array = centred / np.sqrt(np.mean(centred**2, axis=0))
+    return out
 
 
 def read_table(frame: Any, mode: Mode, size: int) -> Features:
