@@ -28,7 +28,7 @@ def clubs(seed: int) -> tuple[tv.ObservedTensor, tv.ObservedTensor]:
 
 def test_patterns_are_the_leading_directions_of_divided_lines() -> None:
     rng = np.random.default_rng(0)
-    seen = rng.random((45, 9)) < 0.4
+    seen: Any = rng.random((45, 9)) < 0.4
     seen[-1] = False
     found = find_patterns(np.argwhere(seen).T.astype(np.int32), seen.shape, 0)
     counts = np.maximum(seen.sum(axis=1), 1.0)
