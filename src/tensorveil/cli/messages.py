@@ -62,6 +62,7 @@ FLAGS = {
     "users must": "--users must",
     "max_cells": "--max-cells",
     "max_memory": "--max-memory",
+    "in parts (write_store)": "in parts: tensorveil store",
     "part_rows": "--part-rows",
     "engine must be": "--engine must be",
     "trust_network=True": "--trust-network",

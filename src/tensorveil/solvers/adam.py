@@ -343,6 +343,7 @@ def _descend(
         if watch.step(train_error=error, criterion=math.nan, size=1.0, solution=solution):
             break
         if rate < _SHORTEST * settings.learning_rate:
+            watch.converged = True  # steps of no length lower the objective any further
             break
     if not math.isfinite(last):
         raise InputError(

@@ -217,6 +217,14 @@ def test_adam_is_the_same_for_every_number_of_threads_and_for_a_loss_of_ones_own
         fits[2].fold_in(tv.ObservedTensor([[0, 1, 1]], [1.0], shape=(1, 30, 20)), 0)
 
 
+def test_a_fit_whose_steps_lead_nowhere_any_more_has_converged() -> None:
+    _, x = planted("poisson", (15, 12, 8))
+    long, short = (tv.CP(2, loss="poisson", random_state=0, sweeps=n).fit(everything(x)) for n in (400, 3))
+    assert long.converged_
+    assert len(long.history_) < 400
+    assert not short.converged_
+
+
 @pytest.mark.parametrize("estimator", [tv.CP, tv.Tucker])
 def test_modes_that_are_the_same_thing_share_a_factor(estimator: Any) -> None:
     rng = np.random.default_rng(6)
