@@ -56,13 +56,18 @@ class FitSettings(Params):
         Tables of features by mode, such as ``{"film": films}``: pandas, polars or Arrow, with a column named as the
         mode that holds its labels. How much each feature says is learnt; rows without entries follow from theirs. For
         "bayes"; for "als", of `CP` and `LowRankMatrix`.
+    implicit
+        Modes whose rows know which of their cells were observed, or True for all: that somebody rated a film tells of
+        both, whatever the rating. For "bayes".
     tol
         Stop when the relative change of error (or evidence bound) is at most this.
     validation_fraction, patience
         Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
     restarts
-        Number of starts, of which the best is kept. The second start of "bayes" is the spectrum of the data, the others
-        are random.
+        Number of starts. The second start of "bayes" is the spectrum of the data, the others are random.
+    keep
+        Of several starts the "best" (default), or the "mean" of all: a model of the sum of their ranks, which errs less
+        where entries are few.
     shape
         Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.
     dtype
@@ -87,10 +92,12 @@ class FitSettings(Params):
     same: Sequence[str | int] | None = None
     smooth: Mapping[Any, str] | None = None
     side: Mapping[Any, Any] | None = None
+    implicit: Sequence[str | int] | bool | None = None
     tol: float | None = None
     validation_fraction: float = 0.0
     patience: int = 5
     restarts: int = 1
+    keep: str = "best"
     shape: Sequence[int] | None = None
     dtype: Any = None
     threads: int | None = None

@@ -112,8 +112,8 @@ def check_priors(response: Response) -> None:
     """Refuse smooth modes and features where no solver would heed them."""
     if not response.plain:
         raise InputError(
-            f"smooth and side are for squared error of listed cells, and cannot be combined with {describe(response)}. "
-            "Leave one of them out."
+            "smooth, side and implicit are for squared error of listed cells, and cannot be combined with "
+            f"{describe(response)}. Leave one of them out."
         )
 
 
