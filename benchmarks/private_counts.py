@@ -27,7 +27,7 @@ from unittest.mock import patch
 import numpy as np
 
 import tensorveil as tv
-from benchmarks.losses import DATA, count_problems, listed, relational
+from benchmarks.count_data import DATA, count_problems, listed, relational
 from tensorveil.mechanisms import counts as mechanism
 from tensorveil.models.measures import auc
 from tensorveil.solvers.losses import LOSSES
