@@ -73,8 +73,8 @@ UNITS = {
 DATA = {
     "mnist": "MNIST",
     "cifar10-subset": "CIFAR-10 subset",
-    "cifar10-12k": "CIFAR-10, a fifth",
-    "svhn-11k": "SVHN, a tenth",
+    "cifar10-12k": "CIFAR-10",
+    "svhn-11k": "SVHN",
     "cifar10": "CIFAR-10",
     "svhn": "SVHN",
     "tor-vpn": "Tor, VPN and other flows",

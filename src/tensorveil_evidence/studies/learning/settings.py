@@ -53,16 +53,16 @@ NETWORKS = {
     "tor-vpn": """LLAGP and DPHSGD train the same network as the others: its five layers are what they adapt to.""",
     "imdb": """The network is the paper's, a BiLSTM of two layers with 256 units each way and dropout 0.3 over GloVe's
 vectors of 100 numbers, which stay as they are: 2,311,170 parameters. It reads the first 60 words for 500, of 1,800
-reviews for 25,000, in 4 passes for 50 at a rate of 0.003 for 0.001, and the mean over a text's words goes to the last layer; words are those of a
-plain pattern, not spaCy's, and the 25,000 most common ones for 400,000 (Delta, 400001, is the size of that vocabulary
-and not a range of parameters). What it scores without noise is lower than in the paper for that. Noise falls on the
-last average alone, though what epsilon is worth is counted for every round: one training then serves all methods,
-where each point would take its own. That flatters every published method, least those whose noise is small. LLAGP and
-DPHSGD need gradients record by record, which no recurrent layer gives at once; they train a network with a hidden layer
-of 32. They, and ours, see how often groups of words occur in the whole text, groups being made by a public hash;
-contrasts see fewer groups where epsilon is small. One test score of contrasts, at epsilon 256, was seen while they were
-made: it was low, which showed that offsets were cut too short; how long they may be was then chosen on held-out
-training records.""",
+reviews for 25,000, in 4 passes for 50 at a rate of 0.003 for 0.001, and the mean over a text's words goes to the last
+layer; words are those of a plain pattern, not spaCy's, and the 25,000 most common ones for 400,000 (Delta, 400001, is
+the size of that vocabulary and not a range of parameters). What it scores without noise is lower than in the paper for
+that. Noise falls on the last average alone, though what epsilon is worth is counted for every round: one training then
+serves all methods, where each point would take its own. That flatters every published method, least those whose noise
+is small. LLAGP and DPHSGD need gradients record by record, which no recurrent layer gives at once; they train a
+network with a hidden layer of 32. They, and ours, see how often groups of words occur in the whole text, groups being
+made by a public hash; contrasts see fewer groups where epsilon is small. One test score of contrasts, at epsilon 256,
+was seen while they were made: it was low, which showed that offsets were cut too short; how long they may be was then
+chosen on held-out training records.""",
 }
 EXTRACTORS = {
     "mnist": f"""The public network is a small MobileNet-like one with tanh, trained on scikit-learn's digits, enlarged;
@@ -76,9 +76,11 @@ place of tanh. Images are enlarged from 32 to 224 pixels by repeating each. Ours
 random directions, because no public images are at hand that would show better ones.""",
 }
 DATA_NOTES = {
-    "svhn-11k": """Records are the first 8,000 + 3,000 digits of SVHN, of 73,257 + 26,032, cut here from the lossless
-full pictures: not the bytes of the official cropped files.""",
-    "cifar10-12k": "Records are 10,000 + 2,000 of CIFAR-10, of 50,000 + 10,000, lossless.",
+    "svhn-11k": """Records are drawn from the first 8,000 + 3,000 digits of SVHN, of 73,257 + 26,032, cut here from the
+lossless full pictures: not the bytes of the official cropped files. Fewer records lower all scores, also without
+noise.""",
+    "cifar10-12k": """Records are drawn from 10,000 + 2,000 of CIFAR-10, of 50,000 + 10,000, lossless. Fewer records
+lower all scores, also without noise.""",
     "tor-vpn": """CIC-Darknet2020 with its four classes could not be had. Here are the flows of the two sets that it was
 made of, ISCXTor2016 and ISCXVPN2016 (15 s), with 23 features of time in place of some 80: 22,072 flows of three
 classes. The fourth, non-Tor, would be a duplicate: its rows in ISCXTor2016 are the VPN and non-VPN rows of ISCXVPN2016

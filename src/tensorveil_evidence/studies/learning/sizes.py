@@ -46,8 +46,8 @@ ROUNDS: Final[Sizes] = {
         "descent": 8.0,
     },
     "mnist": {
-        "train": 6_000,
-        "test": 3_000,
+        "train": 12_000,
+        "test": 5_000,
         "keep": 64,
         "hidden": 32,
         "epochs": 5,
