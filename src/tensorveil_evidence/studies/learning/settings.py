@@ -52,8 +52,8 @@ NETWORKS = {
     "svhn-11k": FROZEN,
     "tor-vpn": """LLAGP and DPHSGD train the same network as the others: its five layers are what they adapt to.""",
     "imdb": """The network is the paper's, a BiLSTM of two layers with 256 units each way and dropout 0.3 over GloVe's
-vectors of 100 numbers, which stay as they are: 2,311,170 parameters. It reads the first 60 words for 500, of 1,800
-reviews for 25,000, in 4 passes for 50 at a rate of 0.003 for 0.001, and the mean over a text's words goes to the last
+vectors of 100 numbers, which stay as they are: 2,311,170 parameters. It reads the first 40 words for 500, of 1,200
+reviews for 25,000, in 4 passes for 50 at a rate of 0.005 for 0.001, and the mean over a text's words goes to the last
 layer; words are those of a plain pattern, not spaCy's, and the 25,000 most common ones for 400,000 (Delta, 400001, is
 the size of that vocabulary and not a range of parameters). What it scores without noise is lower than in the paper for
 that. Noise falls on the last average alone, though what epsilon is worth is counted for every round: one training then
