@@ -8,8 +8,9 @@ Bins are on a logarithmic scale on both sides of zero. Beyond the last bin that 
 counts are taken to fall at least as fast as a power of the residual: a single noisy count far out would otherwise
 outweigh everything else in the mean square.
 
-Residuals of the entries themselves are a little smaller than those of other cells, because the model has seen the
-entries; under noise it has seen little of each. Nothing is added for that (docs/explanation/measurements.md).
+Residuals of the entries themselves are smaller than those of other cells, because the model has seen the entries. By
+how much follows from positions, the model and what it was fitted to (`leverage`), all public or released, so each
+residual may be multiplied by its own number before it is put into a bin.
 """
 
 from __future__ import annotations
@@ -46,8 +47,12 @@ def errors_share(spend: Spend, n: int) -> float:
     return side_share(spend.noise, n, pure=spend.epsilon is not None, usual=_SHARE, few=_FEW, most=_MOST)
 
 
-def private_errors(data: PrivateValues, solution: Solution, threads: int | None, spend: Spend) -> tuple[Errors, Part]:
-    """Measure the residuals of a model that is already private.
+def private_errors(
+    data: PrivateValues, solution: Solution, threads: int | None, spend: Spend, inflation: Array | None = None
+) -> tuple[Errors, Part]:
+    """Measure the residuals of a model that is already private, each multiplied by its ``inflation``, if given.
+
+    Inflation is public, or follows from what is already private.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#errors).
     """
@@ -56,6 +61,8 @@ def private_errors(data: PrivateValues, solution: Solution, threads: int | None,
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
     n_bins, n_levels = len(edges) - 1, len(levels) + 1
     residual = data.values.reveal() - predictions
+    if inflation is not None:
+        residual = residual * inflation
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, n_bins - 1)
     level = np.searchsorted(levels, predictions, side="right")
     noisy = spend.counts(level * n_bins + bins, n_levels * n_bins)

@@ -35,6 +35,8 @@ _SHIFTS_DIFFER = 0.3
 # Values at a bound are many in counts and in zeros and ones. While they all have the same residual, the outermost bins
 # are this share of the width, so that it is known what clipping takes off them.
 _AT_BOUND = 2.0**-12
+# Values are yes and no if this share of them is at the bounds.
+_TWO_VALUED = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +73,14 @@ class Interval:
 class Shape:
     """Edges of bins and the share of the residuals in each: already private.
 
-    ``noise`` is the standard deviation of the noise that shares had, where it is to be reckoned with.
+    ``noise`` is the standard deviation of the noise that shares had, where it is to be reckoned with. ``two_valued``
+    says that values are at the bounds, nearly all of them: yes and no.
     """
 
     edges: Array
     masses: Array
     noise: float = 0.0
+    two_valued: bool = False
 
     @cached_property
     def middles(self) -> Array:
@@ -110,7 +114,8 @@ class Shape:
         variance = max(self.variance, 1e-300)
         slope = ((self.middles - mean) * (clipped - mean_clipped[:, None])) @ self.masses / variance
         inside = ((self.middles > low) & (self.middles < high)) @ self.masses
-        slope = np.sqrt(slope * np.maximum(inside, slope))
+        if not self.two_valued:
+            slope = np.sqrt(slope * np.maximum(inside, slope))
         kept = np.maximum(1.0 - _LOST * (off**2 @ self.masses - mean_off**2) / variance, 0.0)
         square = (clipped - 0.5 * (low + high)) ** 2 @ self.masses / (0.5 * (highs - lows)) ** 2
         # Noise also hides residuals far out that clipping takes much off.
@@ -124,22 +129,35 @@ class Shape:
 
     def best_interval(self, gain: Callable[[Interval], float]) -> Interval:
         """Return the interval with the largest gain."""
+        return max(self._candidates, key=gain)
+
+    @cached_property
+    def least_reach(self) -> float:
+        """The smallest reach of all intervals: noise counts at least as if residuals were spread so far."""
+        return min(each.reach for each in self._candidates)
+
+    @cached_property
+    def _candidates(self) -> list[Interval]:
+        """Intervals from bin to bin that leave enough of the signal."""
         there = np.flatnonzero(self.masses > 0)
         ends = self.edges[there[0] : there[-1] + 2]
         first, second = np.triu_indices(len(ends), 1)
         found = [each for each in self._intervals(ends[first], ends[second]) if each.slope >= _LEAST_SLOPE]
-        return max(found, key=gain) if found else self.interval(float(ends[0]), float(ends[-1]))
+        return found or [self.interval(float(ends[0]), float(ends[-1]))]
 
 
-def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
+def private_shape(data: PrivateValues, known: Array, spend: Spend, *, two_valued: bool = False) -> Shape:
     """Return the shape of the residuals from numbers that are already private.
+
+    Whether values are at the bounds can be seen while all have the same residual there; later it must be told.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#counts).
     """
     low, high = data.bounds[0] - float(np.max(known)), data.bounds[1] - float(np.min(known))  # no residual is beyond
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
     inner = [low, high]
-    if np.max(known) == np.min(known):
+    same = bool(np.max(known) == np.min(known))
+    if same:
         inner = [low + _AT_BOUND * data.width, high - _AT_BOUND * data.width]
     edges = np.unique([low, *inner, *edges[(edges > inner[0]) & (edges < inner[1])], high])
     residual = data.values.reveal() - known
@@ -147,7 +165,8 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend) -> Shape:
     noisy = spend.counts(bins, len(edges) - 1)
     noise = noisy.variance**0.5
     masses = _denoise(noisy.values, noise, data.n_entries, edges)
-    return Shape(edges=edges, masses=masses, noise=noise / data.n_entries)
+    two_valued = two_valued or (same and masses[0] + masses[-1] > _TWO_VALUED)
+    return Shape(edges=edges, masses=masses, noise=noise / data.n_entries, two_valued=two_valued)
 
 
 def read_shape(counts: Array, noise: float, n: float, edges: Array) -> Shape:

@@ -11,6 +11,7 @@ Whatever a stage decides is a function of public facts and released numbers, so 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -23,6 +24,7 @@ from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level, scale_solution
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
+from tensorveil.mechanisms.leverage import find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
@@ -140,6 +142,8 @@ class _Run:
         self.notes: list[str] = []
         self.tables: dict[Modes, Table] = {}
         self.effects = Effects.constant(data.shape, data.middle)
+        self.two_valued = False
+        self.perturbed: tuple[Array, float] | None = None  # values and the variance of their noise
 
     # The budget
 
@@ -159,6 +163,11 @@ class _Run:
             return self.noise_of(share)
         epsilon = max(share, 1e-6) * (2.0 / self.noise) ** 0.5
         return window_noise(float(f"{epsilon:.4g}"), float(f"{square:.3g}"))
+
+    @property
+    def reach(self) -> float:
+        """How far residuals are taken to be clipped before anything is measured of them."""
+        return max(_REACH * math.sqrt(self.residuals.variance), self.residuals.least_reach)
 
     def side_share(self, usual: float, few: float, most: float) -> float:
         """Return the share of a small statistic: more where entries are few."""
@@ -184,7 +193,8 @@ class _Run:
         solution = self.calibrate(join(self.shape, self.form, self.effects, components))
         errors = None
         if self.for_errors is not None:
-            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors)
+            inflation = self.inflate_errors(solution)
+            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors, inflation)
             self.parts.append(part)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
@@ -213,11 +223,23 @@ class _Run:
         moved = level(middle + stretch * effect, self.center, self.data.bounds)
         return replace(solution, offset=solution.offset + moved)
 
+    def inflate_errors(self, solution: Solution) -> Array | None:
+        """Return what residuals must be multiplied by, if the model was fitted to the values themselves."""
+        if self.perturbed is None:
+            return None
+        values, noise = self.perturbed
+        left = values - predict_solution(solution, self.columns, self.form.threads)
+        least = max(_LEAST_LEFT * self.residuals.variance, (_FLAT * self.data.width) ** 2)
+        rest = max(float(np.mean(left**2)) - noise, least)
+        leverages = find_leverages(self.columns, solution, noise + rest)
+        return inflate(leverages, noise, max(float(np.mean((left / (1.0 - leverages)) ** 2)) - noise, rest))
+
     def look(self, share: float) -> None:
         """Look at the residuals: their shape, and their variance."""
         self.known = np.clip(self.effects.at(self.columns), *self.data.bounds)
         (part,) = self.take(share)
-        self.residuals: Shape = private_shape(self.data, self.known, part)
+        self.residuals: Shape = private_shape(self.data, self.known, part, two_valued=self.two_valued)
+        self.two_valued = self.residuals.two_valued
         self.parts.append(part.part("shape", "histogram of the residuals"))
 
     def prefers_values(self, shape_share: float) -> bool:
@@ -225,7 +247,7 @@ class _Run:
 
         They help because what they explain need not be covered by the noise on values.
         """
-        reach = _REACH * self.residuals.variance**0.5
+        reach = self.reach
         budget = self.left - shape_share - self.pairs_share
         needed = sum(self.share_for(modes, _NOISE_OF_ONE_WAY * self.residuals.variance, reach) for modes in self.ones)
         needed = max(needed, _LEAST_ONE_WAY * budget)
@@ -246,7 +268,7 @@ class _Run:
     def measure_one_way(self, shape_share: float) -> bool:
         """Measure one-way tables; return whether to go on after them."""
         variance = self.residuals.variance
-        reach = _REACH * variance**0.5
+        reach = self.reach
         belief = self.believe_first()
         budget = self.left - 2 * shape_share - self.pairs_share - 2 * _PRODUCT
         needed = sum(self.share_for(modes, _NOISE_OF_ONE_WAY * variance, reach) for modes in self.ones)
@@ -406,7 +428,7 @@ class _Run:
 
         What tables explain need not be covered by the noise on values, so even a small share for them may pay.
         """
-        reach, known = _REACH * self.residuals.variance**0.5, self.known_precisions()
+        reach, known = self.reach, self.known_precisions()
         if not self.twos:
             return {}, self.left
         tables = self.split(self.twos, self.left - _PRODUCT, beliefs, reach, known)
@@ -562,6 +584,7 @@ class _Run:
                 inside=window.inside, near=(window.half / interval.slope) ** 2 / 3.0, span=window.span / interval.slope,
                 shift=undone, places=self.residuals.middles, masses=self.residuals.masses,
             )  # fmt: skip
+        self.perturbed = values, noise
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
         before = self.residuals.variance
         fitted = fit_values(perturbed, values - self.known, self.form, once=bool(self.tables))

@@ -148,3 +148,15 @@ def test_noise_that_hides_what_clipping_takes_off_is_doubt() -> None:
     assert sure.interval(-1.0, 1.0).doubt == pytest.approx(0.3 * 0.5)
     assert noisy.interval(-1.0, 1.0).doubt == pytest.approx(math.hypot(0.15, 0.01 * math.sqrt(float(off @ off))))
     assert sure.interval(-4.0, 4.0).doubt == noisy.interval(-4.0, 4.0).doubt == 0.0
+
+
+def test_yes_and_no_are_seen_and_never_shift() -> None:
+    """Effects on them are effects on chances: an interval leaves of them its share of the width."""
+    rng = np.random.default_rng(0)
+    ones = (rng.random(50_000) < 0.01).astype(float)
+    first = measure(ones, (0.0, 1.0), known=np.full(50_000, 0.01))
+    assert first.two_valued
+    assert first.interval(-0.05, 0.3).slope == pytest.approx(0.31, abs=0.02)
+    assert first.least_reach > 5 * first.variance**0.5  # noise counts for more than the spread tells
+    assert not measure(rng.uniform(0, 1, 50_000), (0.0, 1.0), known=np.full(50_000, 0.5)).two_valued
+    assert not measure(rng.poisson(3.0, 50_000), (0.0, 50.0), known=np.full(50_000, 3.0)).two_valued
