@@ -24,19 +24,19 @@ a discriminant that knows the noise. {CHOSEN} {LEARNERS}""",
     "II": f"""All methods perturb the same features. Delta is 256 for features in (-1, 1), as printed, in Laplace,
 Gaussian and TLDP; MVG and IDN take the range itself, of width 2. The server trains the last layer. {LEARNERS}""",
     "III": """Parameters are clipped to [-1, 1], Delta is 256 (400001 for IMDB), as printed, in Laplace, Gaussian and
-TLDP; MVG and IDN take the range itself. Noise is added to the average in every round, and epsilon is per round, as
-in the paper. MVG takes the parameters layer by layer, every matrix of weights and every vector of offsets in its
-own form, with an equal share of epsilon and delta each. LLAGP and DPHSGD bound the gradients of single records, layer
-by layer, over disjoint batches of 128, without dropout, and train with Adam at 0.003; their own papers' settings are
-not printed. A layer is its weights and offsets together. DPHSGD estimates the Hessian's diagonal by Hutchinson's method
+TLDP; MVG and IDN take the range itself. Noise is added to the average in every round, and epsilon is per round, as in
+the paper. MVG takes the parameters layer by layer, every matrix of weights and every vector of offsets in its own
+form, with an equal share of epsilon and delta each. LLAGP and DPHSGD bound the gradients of single records, layer by
+layer, over disjoint batches of 128, without dropout, and train with Adam at 0.003; their own papers' settings are not
+printed. A layer is its weights and offsets together. DPHSGD estimates the Hessian's diagonal by Hutchinson's method
 once per pass, with 4 probes, on the private records of a batch: that is outside its noise, and what is claimed does
 not hold for single records ([why](../published.md#gradients)). By true epsilon it stands with squared noisy gradients
-in place of that estimate, which are released anyway. Ours for records: moments of classes once, or bounded gradients of
-a small model on what ours tells of a record. Ours for users: contrasts of
-classes, then offsets; where three users together cannot tell one number at that epsilon, which is known beforehand,
-it answers with every class alike, by a hash of the record: a guess, and the same one in every run. Its constants,
-and the steps of gradients on IMDB, were chosen on training records that were held out and on digits; the number of
-coefficients on other subsets with the same test records in view.""",
+in place of that estimate, which are released anyway. At small epsilon a smaller model would serve both better. Ours
+for records: moments of classes once, or bounded gradients of a small model on what ours tells of a record. Ours for
+users: contrasts of classes, then offsets; where three users together cannot tell one number at that epsilon, which is
+known beforehand, it answers with every class alike, by a hash of the record: a guess, and the same one in every run.
+Its constants, and the steps of gradients on IMDB, were chosen on training records that were held out and on digits;
+the number of coefficients on other subsets with the same test records in view.""",
 }
 IMAGE_ROUNDS = f"{MOBILENET}, and has more parameters for noise to fall on. LLAGP and DPHSGD train that network, too."
 FROZEN = """The paper trains all of MobileNet, 2.2 million parameters, which takes hours for one training on two cores.
