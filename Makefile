@@ -37,7 +37,7 @@ types: setup
 	$(BIN)/mypy
 
 pytest: setup
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 40
 
 slow: setup ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
@@ -65,13 +65,14 @@ lock: setup ## pin what pyproject.toml asks for, by hash
 licences: setup ## list the licences of what is installed, in docs/reference/licences.md
 	$(BIN)/python docs/_site/licences.py
 
-# In an environment of its own: the tool and what it needs are not part of what it looks at.
+# In an environment of its own: the tool and what it needs are not part of what it looks at. It is strict, since it calls
+# packages free of known holes that it could not look up, as behind a mirror.
 audit: ## compare the pinned versions with known holes; needs a network
 	$(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
-	.venv-audit/bin/pip-audit --requirement requirements.lock --disable-pip
-	.venv-audit/bin/pip-audit --requirement requirements-torch.lock --disable-pip --no-deps
-	.venv-audit/bin/pip-audit --requirement requirements-docs.lock --disable-pip
+	.venv-audit/bin/pip-audit --strict --requirement requirements.lock --disable-pip
+	.venv-audit/bin/pip-audit --strict --requirement requirements-torch.lock --disable-pip --no-deps
+	.venv-audit/bin/pip-audit --strict --requirement requirements-docs.lock --disable-pip
 
 clean: ## remove what make made
 	rm -rf $(VENV) $(DOCS_VENV) .venv-audit demo-output build dist site .mypy_cache .ruff_cache .pytest_cache

@@ -28,6 +28,14 @@ class Hostile:
     def finished(self) -> Any:
         return self.client.finished
 
+    @property
+    def told(self) -> Any:
+        return self.client.told
+
+    @property
+    def begun(self) -> Any:
+        return self.client.begun
+
     def answer(self, content: Any) -> Any:
         reply = self.client.answer(content)
         message = wire.decode(reply, len(reply))

@@ -306,9 +306,12 @@ def client(
     )
     done = take_part(run)
     if as_json:
-        print_json({"agreement": done.agreement, "finished": done.finished, "log": str(done.log)})
+        facts = {"finished": done.finished, "completed": done.completed}
+        print_json({"agreement": done.agreement, **facts, "log": str(done.log)})
+    elif done.finished:
+        click.echo("The run is over: this client has answered its last question.")
     else:
-        click.echo("The run is over.")
+        click.echo("The run is over: the server has completed it, without some of this client's answers.")
 
 
 @federate.command()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,13 +16,16 @@ from tensorveil.federated import wire
 from tensorveil.federated.agreement import Agreement
 from tensorveil.federated.errors import RefusedError
 from tensorveil.federated.identity import public_key
-from tensorveil.federated.transport import Enough, Transport
+from tensorveil.federated.transport import Transport
 from tensorveil.federated.wire import Message
 
 __all__ = ["Incident", "Run", "Settings"]
 
 log = logging.getLogger("tensorveil.federated")
-RETURN: Final = 20.0  # seconds to wait for a client that may have returned
+RETURN: Final = 30.0  # seconds to wait for a client that has left, and without which the run cannot go on
+RETURNS: Final = 2  # how often a client that has returned is waited for anew
+PROBES: Final = 10  # how often a node that does not answer is asked who it is
+CROWD: Final = 256  # how many nodes are asked who they are while a question is on its way
 GRACE: Final = 5.0  # seconds to wait, after the others, for a client that did not answer the last time
 SLOWER: Final = 3.0  # how many times as long as the others a client may take that answered the last time
 
@@ -73,8 +75,10 @@ class Run:
     published: list[bytes] = field(default_factory=list)
     inboxes: dict[int, bytes] = field(default_factory=dict)  # sealed shares for a client, until they are delivered
     incidents: list[Incident] = field(default_factory=list)
-    tried: set[tuple[int, int]] = field(default_factory=set)  # (client, node) that turned out not to belong together
     silent: dict[int, int] = field(default_factory=dict)  # client -> questions in a row that it did not answer
+    returns: dict[int, int] = field(default_factory=dict)  # client -> how often it was found at a new node
+    probes: dict[int, int] = field(default_factory=dict)  # node -> how often it was asked who it is
+    absent: tuple[int, ...] = ()  # who did not answer the last question
 
     def note(self, step: str, client: int, reason: str) -> None:
         """Note what was refused, or did not come."""
@@ -109,6 +113,12 @@ class Run:
             raise RefusedError("the message is of another round")
         return reply
 
+    def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
+        """Return the reply that a client has signed, if it is as it should be."""
+        reply = self.check(content, kind, round_, client)
+        wire.expect(reply, layout)
+        return reply
+
     def ask(
         self,
         step: str,
@@ -122,87 +132,167 @@ class Run:
 
         Without as many as are needed the run cannot go on, so they are waited for as long as the settings allow.
         """
-        asked = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(self.places)}
-        owners = {self.places[client]: client for client in asked}
-        reachable = set(self.transport.nodes())
-        sent = {self.places[c]: content for c, content in asked.items() if self.places[c] in reachable}
-        read: dict[int, Message | RefusedError] = {}
-
-        def is_good(node: int, content: bytes) -> bool:
-            client = owners[node]
-            if client not in read:
-                try:
-                    read[client] = self.accept(content, kind, round_, client, layout)
-                except RefusedError as refused:
-                    read[client] = refused
-            return isinstance(read[client], Message)
-
-        replies = self.transport.exchange(sent, self.settings.timeout, self.wait_for_last(set(sent), needed, is_good))
-        self.silent = {c: self.silent.get(c, 0) + 1 for c in asked if self.places[c] not in replies}
-        for node, content in replies.items():
-            is_good(node, content)
-        lost = {client: content for client, content in asked.items() if self.places[client] not in reachable}
-        returned = self.find_returned(
-            step, lost, lambda content, client: self.accept(content, kind, round_, client, layout)
-        )
+        read = self.put(step, kind, round_, arrays, layout, self.places, needed)
         good: dict[int, Message] = {}
-        for client in asked:
-            reply = returned.get(client) or read.get(client) or RefusedError("no answer")
+        for client in sorted(self.places):
+            reply = read.get(client) or RefusedError("no answer")
             if isinstance(reply, Message):
                 good[client] = reply
             else:
                 self.note(step, client, str(reply))
+        self.absent = tuple(client for client in sorted(self.places) if client not in good)
         return good
 
-    def wait_for_last(self, nodes: set[int], needed: int, is_good: Callable[[int, bytes], bool]) -> Enough:
-        """Return when replies are enough: as many good ones as are needed, and no other one within a fair time."""
-        began, came, took = time.monotonic(), 0, 0.0
-        silent = {self.places[client]: times for client, times in self.silent.items()}
+    def tell_end(self, clients: Collection[int], *, completed: bool) -> None:
+        """Tell clients that the run is over, and whether it was completed; wait briefly until they have heard it."""
+        self.silent = dict.fromkeys(self.places, 1)
+        try:
+            self.put("the end", "end", -1, lambda client: wire.outcome(completed), {}, clients, needed=0)
+        except Exception as error:  # of the transport; the run has ended all the same
+            log.warning("clients could not be told how the run ended (%s)", type(error).__name__)
 
-        def fair(node: int) -> float:
-            if node in silent:
-                return max(GRACE, took) * 0.5 ** (silent[node] - 1)
-            return max(self.settings.stragglers, SLOWER * took)
+    def put(
+        self,
+        step: str,
+        kind: str,
+        round_: int,
+        arrays: Callable[[int], Mapping[str, NDArray[Any]]],
+        layout: Any,
+        clients: Collection[int],
+        needed: int = 1,
+    ) -> dict[int, Message | RefusedError]:
+        """Put a question to clients; return by client what came, or why it was refused."""
 
-        def enough(replies: Mapping[int, bytes]) -> bool:
-            nonlocal came, took
-            passed = time.monotonic() - began
-            if len(replies) > came:
-                came, took = len(replies), passed
-            good = sum(is_good(node, content) for node, content in replies.items())
-            return good >= needed and all(passed - took > fair(node) for node in nodes - replies.keys())
+        def accept(content: bytes, client: int) -> Message:
+            return self.accept(content, kind, round_, client, layout)
 
-        return enough
+        contents = {client: self.message(kind, round_, client, arrays(client)) for client in sorted(clients)}
+        question = Question(run=self, step=step, contents=contents, accept=accept, needed=needed)
+        replies = self.transport.exchange(question.begin(), self.settings.timeout, question.look)
+        question.end(replies)
+        return question.read
 
-    def accept(self, content: bytes, kind: str, round_: int, client: int, layout: Any) -> Message:
-        """Return the reply that a client has signed, if it is as it should be."""
-        reply = self.check(content, kind, round_, client)
-        wire.expect(reply, layout)
-        return reply
 
-    def find_returned(
-        self, step: str, lost: Mapping[int, bytes], accept: Callable[[bytes, int], Message]
-    ) -> dict[int, Message]:
-        """Look for clients whose node has left among nodes that came later: one that was restarted is a new node.
+@dataclass(kw_only=True)
+class Question:
+    """A question on its way: to which nodes it went, what was answered, and who is still waited for.
 
-        Whoever answers has signed the answer, so it does not matter which node carries it. A question is put to each
-        new node once per client, and to all of them at the same time: strangers may be among them, who never answer.
-        """
-        found: dict[int, Message] = {}
-        for client, content in lost.items():
-            known = set(self.places.values())
-            new = [node for node in self.transport.nodes() if node not in known and (client, node) not in self.tried]
-            self.tried.update((client, node) for node in new)
+    A client that was started again is at a new node. While a question is on its way, new nodes are asked who they are,
+    all at once and without delay to anybody: strangers may be among them, who never answer. Who signs the answer, which
+    holds a number drawn for this node alone, is from then on asked there. So whatever nodes there are, a client is
+    counted once, and by what it has signed.
+    """
 
-            def look(replies: Mapping[int, bytes], client: int = client) -> bool:
-                for node, reply in replies.items():
-                    with contextlib.suppress(RefusedError):
-                        found[client] = accept(reply, client)
-                        self.places[client] = node
-                        return True
-                return False
+    run: Run
+    step: str
+    contents: Mapping[int, bytes]  # by client
+    accept: Callable[[bytes, int], Message]
+    needed: int
+    read: dict[int, Message | RefusedError] = field(default_factory=dict)  # by client
+    owners: dict[int, int] = field(default_factory=dict)  # node -> the client that was asked there
+    asked_who: dict[int, bytes] = field(default_factory=dict)  # node -> the number that it was sent
+    heard: dict[int, bytes] = field(default_factory=dict)  # node -> its last reply
+    back: dict[int, float] = field(default_factory=dict)  # client -> when it returned
+    began: float = field(default_factory=lambda: time.monotonic())
+    took: float = 0.0  # when the last answer came
 
-            wait = min(self.settings.timeout, RETURN)
-            if look(self.transport.exchange(dict.fromkeys(new, content), wait, look)):
-                log.info("%s: client %d has returned", step, client)
-        return found
+    def begin(self) -> dict[int, bytes]:
+        """Return what is sent to the nodes at which the clients were last."""
+        reachable = set(self.run.transport.nodes())
+        self.owners = {self.run.places[c]: c for c in self.contents if self.run.places[c] in reachable}
+        return {node: self.contents[client] for node, client in self.owners.items()}
+
+    def look(self, replies: Mapping[int, bytes], waiting: Collection[int]) -> dict[int, bytes] | None:
+        """Read what has come; return what is to be sent now, or None if nobody is waited for any more."""
+        passed = time.monotonic() - self.began
+        more = self.hear(replies, passed)
+        reachable = set(self.run.transport.nodes())
+        late = [client for client in self.contents if not isinstance(self.read.get(client), Message)]
+        enough = len(self.contents) - len(late) >= self.needed
+        if all(self.is_given_up(client, passed, reachable, {*waiting, *more}, enough) for client in late):
+            return None
+        return {**more, **self.ask_who(reachable)}
+
+    def hear(self, replies: Mapping[int, bytes], passed: float) -> dict[int, bytes]:
+        """Read the replies that are new; return the question for those who turn out to have returned."""
+        more: dict[int, bytes] = {}
+        for node, content in replies.items():
+            if self.heard.get(node) is content:
+                continue
+            self.heard[node] = content
+            if node in self.owners:
+                self.take(self.owners[node], content, passed)
+            elif node in self.asked_who:
+                client = self.recognise(node, content, passed)
+                if client is not None and client in self.contents and not isinstance(self.read.get(client), Message):
+                    self.owners[node] = client
+                    more[node] = self.contents[client]
+        return more
+
+    def take(self, client: int, content: bytes, passed: float) -> None:
+        """Read a client's answer; the first one that is valid counts, from whichever node."""
+        if isinstance(self.read.get(client), Message):
+            return
+        self.took = passed
+        try:
+            self.read[client] = self.accept(content, client)
+        except RefusedError as refused:
+            self.read[client] = refused
+
+    def ask_who(self, reachable: Collection[int]) -> dict[int, bytes]:
+        """Return what asks new nodes who they are."""
+        known, probes = {*self.run.places.values(), *self.owners, *self.asked_who}, self.run.probes
+        new = [node for node in reachable if node not in known and probes.get(node, 0) < PROBES]
+        new = sorted(new, key=lambda node: probes.get(node, 0))[: CROWD - len(self.asked_who)]
+        for node in new:
+            probes[node] = probes.get(node, 0) + 1
+            self.asked_who[node] = secrets.token_bytes(wire.NONCE)
+        return {node: self.run.message("who", -1, wire.SERVER, wire.number(self.asked_who[node])) for node in new}
+
+    def recognise(self, node: int, content: bytes, passed: float) -> int | None:
+        """Return the client that has signed that it is at a node; from now on it is asked there."""
+        try:
+            reply = self.run.check(content, "who", -1, None)
+            if wire.read_number(reply) != self.asked_who[node]:
+                raise RefusedError("the message answers another question")
+        except RefusedError as refused:
+            log.debug("%s: a node was asked who it is: %s", self.step, refused)  # anybody can come as often as wished
+            return None
+        client = reply.sender
+        self.run.places[client] = node
+        self.run.returns[client] = self.run.returns.get(client, 0) + 1
+        if self.run.returns[client] <= RETURNS:
+            self.back[client] = passed
+        log.info("%s: client %d has returned", self.step, client)
+        return client
+
+    def is_given_up(
+        self, client: int, passed: float, reachable: Collection[int], waiting: Collection[int], enough: bool
+    ) -> bool:
+        """Tell whether a client that has given no valid answer is waited for no longer."""
+        node = self.run.places[client]
+        if client in self.read or (node in reachable and node not in waiting):  # it has answered, or refused to
+            return True
+        if enough:
+            return passed > self.patience(client)
+        return node not in reachable and passed - self.took > RETURN
+
+    def patience(self, client: int) -> float:
+        """Return until when a client is waited for, once the others are enough: a fair time after the last answer."""
+        silent = self.run.silent.get(client, 0)
+        if silent:
+            fair = max(GRACE, self.took) * 0.5 ** (silent - 1)
+        else:
+            fair = max(self.run.settings.stragglers, SLOWER * self.took)
+        if client not in self.back:
+            return self.took + fair
+        return max(self.took + fair, self.back[client] + max(GRACE, SLOWER * self.took))
+
+    def end(self, replies: Mapping[int, bytes]) -> None:
+        """Read what came last, and note who was silent."""
+        self.hear(replies, time.monotonic() - self.began)
+        for client in self.contents:
+            if client in self.read:
+                self.run.silent.pop(client, None)
+            else:
+                self.run.silent[client] = 1 if client in self.back else self.run.silent.get(client, 0) + 1

@@ -85,7 +85,8 @@ class Client:
         asked = self._check(content, me)
         memory = Home.of(self.home, self.agreement.digest)
         steps = {"hello": self._hello, "share": self._share, "inbox": self._open_inbox, "sum": self._sum}
-        arrays = {**steps, "unmask": self._unmask}[asked.kind](asked, me, memory)
+        steps |= {"unmask": self._unmask, "who": self._who, "end": self._end}
+        arrays = steps[asked.kind](asked, me, memory)
         reply = Message(
             kind=asked.kind,
             agreement=asked.agreement,
@@ -108,6 +109,22 @@ class Client:
         last = len(self.agreement.recipe.rounds) - 1
         return Home.of(self.home, self.agreement.digest).was_answered(f"{step}-{last}")
 
+    @property
+    def begun(self) -> bool:
+        """Tell whether data have been asked for."""
+        return Home.of(self.home, self.agreement.digest).was_begun()
+
+    @property
+    def told(self) -> str | None:
+        """Return how the run ended by the server's word, "completed" or "abandoned"; None if it has said nothing."""
+        return Home.of(self.home, self.agreement.digest).how_it_ended()
+
+    @property
+    def release_id(self) -> str | None:
+        """Return what the run is called in the client's ledger, once it may have been charged."""
+        memory = Home.of(self.home, self.agreement.digest)
+        return self._charge_name(memory) if memory.has_name() else None
+
     def _place(self, key: Ed25519PrivateKey) -> int:
         try:
             return self.agreement.clients.index(public_hex(key))
@@ -122,10 +139,10 @@ class Client:
             raise RefusedError("the message is about another agreement")
         if message.sender != wire.SERVER or message.receiver not in (me, wire.SERVER):
             raise RefusedError("the message is for somebody else")
-        if message.receiver == wire.SERVER and message.kind != "hello":
+        if message.receiver == wire.SERVER and message.kind not in ("hello", "who"):
             raise RefusedError("the message has no receiver")
         last = len(self.agreement.recipe.rounds) - 1
-        if not (message.round == -1 if message.kind in ("hello", "share", "inbox") else 0 <= message.round <= last):
+        if not (0 <= message.round <= last if message.kind in ("sum", "unmask") else message.round == -1):
             raise RefusedError("there is no such round")
         if self.agreement.trust.kind != "secure" and message.kind in ("share", "inbox", "unmask"):
             raise RefusedError("the agreement has no such step")
@@ -137,7 +154,7 @@ class Client:
         self._check_promise(asked)
         memory.once(f"hello-{asked.run}")
         memory.forget()  # of a run that never began, or that the server has left for this one
-        if memory.was_begun():
+        if memory.was_begun() or memory.how_it_ended() is not None:
             raise RefusedError("the agreement was used up by another run")
         memory.keep("run", asked.run.encode())
         mine = wire.promise(not self.not_private)
@@ -182,9 +199,23 @@ class Client:
             raise RefusedError("this client's own greeting was changed")
         return everyone
 
-    def _current(self, asked: Message, memory: Home) -> None:
+    def _current(self, asked: Message, memory: Home, *, ended: bool = False) -> None:
         if memory.recall("run").decode() != asked.run:
             raise RefusedError("the message is of another run")
+        if memory.how_it_ended() is not None and not ended:
+            raise RefusedError("the run has ended")
+
+    def _who(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Say who is at this node, as often as asked: so a client that was started again is found."""
+        self._current(asked, memory, ended=True)
+        return wire.number(wire.read_number(asked))
+
+    def _end(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
+        """Note how the run ended, and erase its secrets: nothing is answered any more."""
+        self._current(asked, memory, ended=True)
+        completed = wire.read_outcome(asked)
+        memory.end("completed" if completed else "abandoned")
+        return {}
 
     def _sum(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Return this client's sum of one round, in the form that the trust model allows."""
@@ -255,11 +286,14 @@ class Client:
             return
         if self.ledger is None:
             raise InputError("local noise needs the client's own ledger. Make one with: tensorveil budget create")
-        ledger, release_id = Ledger.open(self.ledger), f"agreement {self.agreement.digest}, {memory.name_once()}"
+        ledger, release_id = Ledger.open(self.ledger), self._charge_name(memory)
         # Looked up in every round: only the ledger itself knows whether a charge has succeeded.
         if all(charge.release_id != release_id for charge in ledger.entries()):
             purpose = f"federated run, {self.agreement.trust.kind}"
             ledger.charge(guarantee_of(self.agreement, secure_noise=True), purpose, release_id)
+
+    def _charge_name(self, memory: Home) -> str:
+        return f"agreement {self.agreement.digest}, {memory.name_once()}"
 
     def _unmask(self, asked: Message, me: int, memory: Home) -> dict[str, NDArray[Any]]:
         """Reveal one share of every client, if enough are said to be present; once per round, so never both kinds."""

@@ -78,6 +78,23 @@ class Home:
         """Tell whether data have been asked for."""
         return (self.folder / "begun").exists()
 
+    def has_name(self) -> bool:
+        """Tell whether `name_once` has been asked for."""
+        return (self.folder / "name").exists()
+
+    def end(self, how: str) -> None:
+        """Note how the run ended by the server's first word on it, and erase the secrets."""
+        self.mark("ended", how)
+        self.forget()
+
+    def how_it_ended(self) -> str | None:
+        """Return what `end` noted; None if the server has said nothing."""
+        try:
+            found = (self.folder / "ended").read_text(encoding="ascii")
+        except FileNotFoundError:
+            return None
+        return found or "abandoned"  # cut short by a crash
+
     def keep(self, name: str, content: bytes) -> None:
         """Keep bytes for a later message of the run."""
         with replace_file(self.folder / name, private=True) as temporary:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from tensorveil.federated.guarantee import guarantee_of
 from tensorveil.federated.identity import public_hex
 from tensorveil.federated.secure import masking, shamir
 from tensorveil.federated.secure.unmasking import unmask_sum
-from tensorveil.federated.transport import Enough, Transport
+from tensorveil.federated.transport import Transport
 from tensorveil.federated.wire import Message
 from tensorveil.noise import NoiseSource, SecureSource
 from tensorveil.privacy import Guarantee, Ledger
@@ -39,6 +39,7 @@ __all__ = ["Incident", "Outcome", "Settings", "run_server"]
 log = logging.getLogger("tensorveil.federated")
 Progress = Callable[[int, int, str], None]
 GREETING: Final = "greeting"
+STRANGERS: Final = 100  # how many greetings that are refused are noted: anybody can come as often as wished
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +142,9 @@ def run_server(
         begin(release_id)
     with tell_charges(ledger, lambda: release_id):
         _charge(agreement, guarantee, ledger, release_id)
-        state, missing = _go_through(run, source, tell)
-        model = agreement.recipe.finish(state)
+        with _told_of_the_end(run):
+            state, missing = _go_through(run, source, tell)
+            model = agreement.recipe.finish(state)
     return Outcome(
         model_=model,
         state=state,
@@ -158,21 +160,29 @@ def _greet(run: Run) -> None:
     """Find out which node is which client; all must come and prove who they are."""
     trust = run.agreement.trust
     layout = _greeting_layout(run.agreement)
+    content = run.message("hello", -1, wire.SERVER, wire.promise(run.private))
     deadline = time.monotonic() + run.settings.patience
-    tried: set[int] = set()
+    greeted: set[int] = set()
+    heard: set[int] = set()
+
+    def hear(replies: Mapping[int, bytes]) -> None:
+        for node in sorted(replies.keys() - heard):
+            heard.add(node)
+            _let_in(run, layout, node, replies[node])
+
+    def look(replies: Mapping[int, bytes], waiting: Collection[int]) -> dict[int, bytes] | None:
+        hear(replies)
+        if len(run.places) == trust.clients or time.monotonic() >= deadline:
+            return None
+        return greet_new()
+
+    def greet_new() -> dict[int, bytes]:
+        new = [node for node in run.transport.nodes() if node not in greeted]
+        greeted.update(new)
+        return dict.fromkeys(new, content)
+
     while len(run.places) < trust.clients:
-        new = [node for node in run.transport.nodes() if node not in tried]
-        tried.update(new)
-        content = run.message("hello", -1, wire.SERVER, wire.promise(run.private))
-        replies = run.transport.exchange(dict.fromkeys(new, content), run.settings.timeout, _wait_for_all(run, layout))
-        for node, reply in replies.items():
-            try:
-                hello = _read_hello(run, layout, reply)
-                if hello.sender in run.places:
-                    raise RefusedError("the client is here already")
-                run.places[hello.sender], run.hellos[hello.sender] = node, reply
-            except RefusedError as refused:
-                run.note(GREETING, -1, str(refused))
+        hear(run.transport.exchange(greet_new(), max(deadline - time.monotonic(), 0.0), look))
         if len(run.places) < trust.clients:
             if time.monotonic() >= deadline:
                 raise AbandonedError(
@@ -189,18 +199,16 @@ def _greet(run: Run) -> None:
         assert all(len(text) == length for text in run.published)
 
 
-def _wait_for_all(run: Run, layout: Any) -> Enough:
-    """Return when there are enough greetings: one of every client that is not here yet, whoever else is connected."""
-    senders: dict[int, int | None] = {}
-
-    def enough(replies: Mapping[int, bytes]) -> bool:
-        for node in replies.keys() - senders.keys():
-            senders[node] = None
-            with contextlib.suppress(RefusedError):
-                senders[node] = _read_hello(run, layout, replies[node]).sender
-        return len({*run.places, *senders.values()} - {None}) == run.agreement.trust.clients
-
-    return enough
+def _let_in(run: Run, layout: Any, node: int, reply: bytes) -> None:
+    """Note which client is at a node, if it proves who it is."""
+    try:
+        hello = _read_hello(run, layout, reply)
+        if hello.sender in run.places:
+            raise RefusedError("the client is here already")
+        run.places[hello.sender], run.hellos[hello.sender] = node, reply
+    except RefusedError as refused:
+        if len(run.incidents) < STRANGERS:
+            run.note(GREETING, -1, str(refused))
 
 
 def _read_hello(run: Run, layout: Any, reply: bytes) -> Message:
@@ -262,6 +270,18 @@ def _charge(agreement: Agreement, guarantee: Guarantee, ledger: Path | None, rel
         if agreement.trust.kind == "local":
             raise InputError("with local noise every client has its own ledger; do not give the server one.")
         Ledger.open(ledger).charge(guarantee, f"federated run, {agreement.trust.kind}", release_id)
+
+
+@contextlib.contextmanager
+def _told_of_the_end(run: Run) -> Iterator[None]:
+    """Tell clients how the run ends: all of them if it is abandoned, else those who missed its last question."""
+    try:
+        yield
+    except Exception:
+        run.tell_end(run.places, completed=False)
+        raise
+    if run.absent:
+        run.tell_end(run.absent, completed=True)
 
 
 def _go_through(run: Run, source: NoiseSource, tell: Progress) -> tuple[State, dict[str, tuple[int, ...]]]:

@@ -26,11 +26,12 @@ MAGIC: Final = b"TVF1"
 LONGEST_HEADER: Final = 4096
 SIGNATURE: Final = 64
 SERVER: Final = -1
-KINDS: Final = ("hello", "share", "inbox", "sum", "unmask")
+KINDS: Final = ("hello", "share", "inbox", "sum", "unmask", "who", "end")
 DTYPES: Final[dict[str, np.dtype[Any]]] = {"i8": np.dtype("<i8"), "u8": np.dtype("<u8"), "u1": np.dtype("u1")}
 FIELDS: Final = {"kind", "agreement", "run", "round", "sender", "receiver", "arrays"}
 # Names become parts of file names and of keys: digits only, of a known length.
 NAMES: Final = {"agreement": re.compile(r"[0-9a-f]{64}"), "run": re.compile(r"[0-9a-f]{32}")}
+NONCE: Final = 16  # bytes of the number by which an answer to "who" is recognised as one to this very question
 # In every greeting: whether its sender knows of no reason why the run would not be private.
 PROMISE: Final = {"private": ("u1", 1)}
 
@@ -133,6 +134,28 @@ def promise(private: bool) -> dict[str, NDArray[Any]]:
 def is_private(hello: Message) -> bool:
     """Read what `promise` made."""
     return bool(hello.arrays["private"][0] == 1)
+
+
+def number(drawn: bytes) -> dict[str, NDArray[Any]]:
+    """Return the part of a question who is at a node, and of its answer, that makes the two belong together."""
+    return {"number": np.frombuffer(drawn, dtype=np.uint8)}
+
+
+def read_number(message: Message) -> bytes:
+    """Read what `number` made."""
+    expect(message, {"number": ("u1", NONCE)})
+    return message.arrays["number"].tobytes()
+
+
+def outcome(completed: bool) -> dict[str, NDArray[Any]]:
+    """Return what a client is told at the end of a run: whether the server has completed it, or abandoned it."""
+    return {"completed": np.array([completed], dtype=np.uint8)}
+
+
+def read_outcome(message: Message) -> bool:
+    """Read what `outcome` made."""
+    expect(message, {"completed": ("u1", 1)})
+    return bool(message.arrays["completed"][0] == 1)
 
 
 def text(message: Message, name: str) -> bytes:

@@ -258,5 +258,5 @@ def _translate_errors(path: Path) -> Iterator[None]:
         if "no such table" in str(error):
             raise _damage_error(path) from error
         raise LedgerError(f"the ledger {path} cannot be opened or written ({cause}). Release nothing.") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite quotes a damaged schema, which may be no text
         raise _damage_error(path) from error

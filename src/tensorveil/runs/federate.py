@@ -151,10 +151,24 @@ class ClientRun:
 
 @dataclass(frozen=True, kw_only=True)
 class TookPart:
-    """How a client's part in a run ended."""
+    """How a client's part in a run ended.
+
+    Parameters
+    ----------
+    agreement
+        The digest of the agreement.
+    finished
+        Whether this client has answered the last question of the run.
+    completed
+        Whether the server has said that the run was completed. It says so to clients that did not answer the last
+        question; the others see only that it leaves.
+    log
+        The client's log.
+    """
 
     agreement: str
     finished: bool
+    completed: bool
     log: Path
 
 
@@ -294,7 +308,10 @@ def check_unused(memory: Home, ledger: Path | None) -> None:
 
 
 def take_part(run: ClientRun) -> TookPart:
-    """Answer a server until the run is over."""
+    """Answer a server until the run is over. One that is over already, as for a client that comes back late, is told.
+
+    Guarantee: the agreement's (docs/guarantees.md#federated).
+    """
     agreement = Agreement.load(run.agreement)
     load_identity(run.home)
     if run.noise_off and agreement.trust.noise:
@@ -303,14 +320,20 @@ def take_part(run: ClientRun) -> TookPart:
     from tensorveil.federated.flower.client_app import work
 
     client = Client(agreement=agreement, home=run.home, data=lambda: data, ledger=run.ledger, not_private=run.noise_off)
-    with keep_log(run.home) as log:
-        logger.info("%s", guarantee_of(agreement, secure_noise=True))
-        try:
-            work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
-        except AbandonedError:
-            client.forget()
-            raise
-    return TookPart(agreement=agreement.digest, finished=client.finished, log=log)
+    with keep_log(run.home) as log, tell_charges(run.ledger, lambda: client.release_id):
+        if not (client.finished or client.told):
+            logger.info("%s", guarantee_of(agreement, secure_noise=True))
+            try:
+                work(client, run.channel, run.home, on_answer=lambda kind: logger.info("answered: %s", kind))
+            except AbandonedError:
+                client.forget()
+                raise
+        if client.told == "abandoned":
+            raise AbandonedError(
+                "the server has abandoned the run; its log says why. There is no release, what was charged stays "
+                "charged, and this agreement is used up. For a new run make a new one."
+            )
+    return TookPart(agreement=agreement.digest, finished=client.finished, completed=client.told == "completed", log=log)
 
 
 def read_group(agreement: Agreement, reading: Reading) -> ObservedTensor:

@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -103,6 +103,41 @@ def test_a_client_notices_that_its_server_has_left(monkeypatch: pytest.MonkeyPat
             assert presence.left.wait(30)
 
 
+def test_a_question_that_never_comes_keeps_no_client(caplog: pytest.LogCaptureFixture) -> None:
+    """Its server has left between its announcement and its content."""
+    from tensorveil.federated.flower.client_app import _Question
+
+    blocked, answered = threading.Event(), []
+
+    def fetch(answer: Any) -> None:
+        blocked.wait(30)
+        answered.append(answer(b"question"))
+
+    began = time.monotonic()
+    _Question(fetch=fetch, answer=lambda body: body).serve(lambda: True)
+    assert time.monotonic() - began < 20
+    blocked.set()
+    deadline = time.monotonic() + 20
+    while not answered and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert answered == [None]  # too late: nothing is answered, or charged, once the client has gone on
+
+
+def test_an_answer_that_was_begun_is_waited_for() -> None:
+    from tensorveil.federated.flower.client_app import _Question
+
+    begun, done = threading.Event(), []
+
+    def answer(body: bytes) -> bytes:
+        begun.set()
+        time.sleep(0.3)
+        done.append(body)
+        return body
+
+    _Question(fetch=lambda answer: cast(None, answer(b"question")), answer=answer).serve(begun.is_set)
+    assert done == [b"question"]
+
+
 def test_a_task_that_was_taken_back_is_an_error_and_no_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Flower would interrupt the process, which then says that its owner did."""
     pytest.importorskip("flwr")
@@ -166,13 +201,42 @@ def test_a_reply_that_is_announced_and_never_sent_keeps_nobody_waiting(
     messages = dict.fromkeys((1, 2, 3, 4), b"question")
     seen: list[Any] = []
 
-    def enough(replies: Any) -> bool:
-        seen.append(dict(replies))
-        return 1 in replies and 4 not in grid.connected
+    def look(replies: Any, waiting: Any) -> Any:
+        seen.append((dict(replies), set(waiting)))
+        return None if 1 in replies and 3 not in waiting and 4 not in grid.connected else {}
 
-    assert transport.exchange(messages, 60.0, enough) == {1: b"answer 1"}
+    assert transport.exchange(messages, 60.0, look) == {1: b"answer 1"}
+    assert seen[-1][1] == {2, 4}
     assert transport.exchange({1: b"question", 2: b"question"}, 1.0) == {1: b"answer 1"}
     assert transport.exchange({1: b"question"}, 60.0) == {1: b"answer 1"}
     assert transport.exchange({}, 60.0) == {}
     assert "quote" not in caplog.text
     grid.blocked.set()
+
+
+def test_more_messages_are_sent_while_others_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("flwr")
+    from tensorveil.federated.flower import runtime
+    from tensorveil.federated.flower.server_app import FlowerTransport
+
+    monkeypatch.setattr(runtime, "message_with", lambda body, node: SimpleNamespace(body=body, node=node))
+    monkeypatch.setattr(runtime, "body_of", lambda message: message.body)
+
+    class Echo(Grid):
+        def push_messages(self, messages: Any) -> list[str]:
+            return [f"{message.node}:{message.body.decode()}" for message in messages]
+
+        def pull_messages(self, names: Any) -> list[Any]:
+            return [] if names[0].startswith("2:") else [SimpleNamespace(body=names[0].encode())]
+
+    def look(replies: Any, waiting: Any) -> Any:
+        if 3 in replies:
+            return None
+        first = replies.get(1) == b"1:one"
+        return {1: b"again", 3: b"new"} if first and 3 not in waiting else {}
+
+    transport = FlowerTransport(grid=cast(Any, Echo()))
+    replies = transport.exchange({1: b"one", 2: b"two"}, 60.0, look)
+    assert replies[3] == b"3:new"
+    assert replies.get(1) in (None, b"1:again")
+    assert 2 not in replies

@@ -1,7 +1,7 @@
 """Whole runs in one process: the same as centrally, whoever drops out, lies or replays; budgets charged rightly."""
 
-import contextlib
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ class Wire:
     def nodes(self) -> Any:
         return self.inner.nodes()
 
-    def exchange(self, messages: Any, timeout: Any, enough: Any = None) -> Any:
+    def exchange(self, messages: Any, timeout: Any, look: Any = None) -> Any:
         replies = self.inner.exchange(messages, timeout)
         for node, content in list(replies.items()):
             message = wire.decode(content, len(content))
@@ -343,43 +343,45 @@ def test_agreements_are_read_back_strictly(tmp_path: Path) -> None:
         Agreement.load(tmp_path / "broken.json")
 
 
-class Moving:
+class Moving(InProcess):
     """A transport in which a client is restarted: its node leaves, and another one comes in its place later."""
 
     def __init__(self, clients: Any, *, leaves: int, returns: int) -> None:
-        self.answers = {node: client.answer for node, client in enumerate(clients)}
-        self.leaves, self.returns = leaves, returns
-        self.rounds = 0
+        answers: Any = {node: client.answer for node, client in enumerate(clients)}
+        super().__init__(answers=answers)
+        self.plan = [leaves, returns]
+        self.gone: Any = None
 
     def nodes(self) -> Any:
         return sorted(self.answers)
 
-    def exchange(self, messages: Any, timeout: Any, enough: Any = None) -> Any:
+    def exchange(self, messages: Any, timeout: Any, look: Any = None) -> Any:
+        answers: Any = self.answers
         asked = {wire.decode(content, len(content)).kind for content in messages.values()}
-        if "sum" in asked and len(messages) > 1:
-            self.rounds += 1
-        replies = {}
-        for node, content in messages.items():
-            with contextlib.suppress(RefusedError):
-                replies[node] = self.answers[node](content)
-        if self.rounds == self.leaves and 2 in self.answers:
-            self.gone = self.answers.pop(2)
-        if self.rounds == self.returns and 17 not in self.answers:
-            self.answers[16], self.answers[17] = self.refuse, self.gone
+        if "sum" in asked:
+            self.plan = [left - 1 for left in self.plan]
+        if self.plan[1] == 0 and self.gone is not None:
+            answers[16], answers[17], self.gone = self.refuse, self.gone, None
+        replies = super().exchange(messages, timeout, look)
+        if self.plan[0] == 0 and 2 in answers:
+            self.gone = answers.pop(2)
         return replies
 
     def refuse(self, content: bytes) -> bytes:
         raise RefusedError("nobody knows this one")
 
 
-@pytest.mark.parametrize("kind", ["aggregator", "secure"])
+@pytest.mark.parametrize("kind", ["aggregator", "secure", "local"])
 def test_a_client_that_was_restarted_is_taken_back(tmp_path: Path, kind: str) -> None:
     more: Any = {"drop_outs": 1} if kind == "secure" else {}
     agreement, key, clients, _, _ = in_process(tmp_path, kind, n=4, sweeps=2, **more)
+    if kind == "local":
+        clients = [replace(c, ledger=ledger_at(tmp_path / f"{k}.ledger")) for k, c in enumerate(clients)]
     outcome = run_server(agreement, key, Moving(clients, leaves=1, returns=3), settings=HASTE)
     names = [this.name for this in agreement.recipe.rounds]
-    assert list(outcome.missing) == names[1:2]
-    assert outcome.missing[names[1]] == (2,)
+    assert outcome.missing == {names[1]: (2,)}
+    if kind == "local":
+        assert [len(Ledger.open(client.ledger).entries()) for client in clients] == [1] * 4
 
 
 def test_a_server_that_is_started_again_tells_the_truth(tmp_path: Path) -> None:
@@ -401,3 +403,54 @@ def test_a_server_that_is_started_again_tells_the_truth(tmp_path: Path) -> None:
         check_unused(memory, path)
     with pytest.raises(AbandonedError, match="Make a new one"):
         check_unused(memory, None)
+
+
+@pytest.mark.parametrize("kind", ["aggregator", "secure", "local"])
+def test_a_client_that_comes_back_for_the_end_is_told_that_the_run_was_completed(tmp_path: Path, kind: str) -> None:
+    more: Any = {"drop_outs": 1} if kind == "secure" else {}
+    agreement, key, clients, _, _ = in_process(tmp_path, kind, n=3, **more)
+    if kind == "local":
+        clients = [replace(c, ledger=ledger_at(tmp_path / f"{k}.ledger")) for k, c in enumerate(clients)]
+    rounds = len(agreement.recipe.rounds)
+
+    class Ending(Moving):
+        def exchange(self, messages: Any, timeout: Any, look: Any = None) -> Any:
+            if not messages and self.gone is not None:  # nobody is asked at a known node: this is the end
+                self.plan[1] = 0
+            return super().exchange(messages, timeout, look)
+
+    outcome = run_server(agreement, key, Ending(clients, leaves=rounds - 1, returns=10**9), settings=HASTE)
+    assert outcome.missing == {agreement.recipe.rounds[-1].name: (2,)}
+    assert [client.told for client in clients] == [None, None, "completed"]
+    assert [client.finished for client in clients] == [True, True, False]
+    folder = clients[2].home / "agreements" / agreement.digest
+    assert not {"seed", "shares", "peers"} & {path.name for path in folder.iterdir()}
+
+
+def test_all_are_told_when_a_run_is_abandoned(tmp_path: Path) -> None:
+    path = ledger_at(tmp_path / "ratings.ledger")
+    agreement, key, clients, _, _ = in_process(tmp_path, "secure", n=3)
+
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
+        return None if (node, message.kind, message.round) == (1, "sum", 1) else content
+
+    with pytest.raises(AbandonedError, match="more dropped out"):
+        run_server(agreement, key, Wire(clients, change), ledger=path, settings=HASTE)
+    assert [client.told for client in clients] == ["abandoned"] * 3
+    assert len(Ledger.open(path).entries()) == 1
+
+
+def test_that_nobody_can_be_told_loses_no_run(tmp_path: Path) -> None:
+    agreement, key, clients, _, _ = in_process(tmp_path, "aggregator")
+
+    class Broken(Wire):
+        def exchange(self, messages: Any, timeout: Any, look: Any = None) -> Any:
+            if "end" in {wire.decode(content, len(content)).kind for content in messages.values()}:
+                raise OSError("the network is down")
+            return super().exchange(messages, timeout, look)
+
+    def change(node: Any, message: Any, content: Any, kept: Any) -> Any:
+        return None if node == 1 and message.kind == "sum" else content
+
+    outcome = run_server(agreement, key, Broken(clients, change), settings=HASTE)
+    assert set(outcome.missing.values()) == {(1,)}

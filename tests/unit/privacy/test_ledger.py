@@ -339,6 +339,16 @@ def test_changes_by_hand_are_noticed(tmp_path: Path, statement: Any) -> None:
             use()
 
 
+def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """SQLite quotes the schema in its message, which Python then cannot read."""
+    ledger = make(tmp_path)
+    content = ledger.path.read_bytes()
+    at = content.index(b"CREATE TABLE") + 2
+    ledger.path.write_bytes(content[:at] + b"\xce" + content[at + 1 :])
+    with pytest.raises(LedgerError, match="damaged"):
+        Ledger.open(ledger.path)
+
+
 def test_newer_versions_and_replaced_files(tmp_path: Path) -> None:
     ledger = make(tmp_path)
     sql(ledger.path, "PRAGMA user_version = 2")

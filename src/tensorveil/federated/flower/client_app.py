@@ -22,12 +22,17 @@ log = logging.getLogger("tensorveil.federated")
 POLL = 0.1  # seconds
 LOOK = 0.5  # seconds between two looks whether the server is there
 GONE = 20.0  # seconds without a server after which it counts as having left
+RESTART = 45.0  # the same, as long as it has not asked about data: it may be started again
 LINGER = 60.0  # seconds that a client stays when nothing is left to be asked, so that its last answer is carried on
 PATIENCE = 300.0  # seconds to wait for a server that is not there yet
+LEFT = (
+    "Either the run has ended without this client, or the server was stopped: its log says which, and whether there is "
+    "a release. Clients answer no other run of this agreement; for a new run make a new one."
+)
 
 
 def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[str], None] | None = None) -> None:
-    """Answer the server's messages until the agreement's last round is done and the server has left.
+    """Answer the server's messages until the last round is done, or the server has said that the run is over.
 
     Parameters
     ----------
@@ -41,7 +46,7 @@ def work(client: Client, channel: Channel, logs: Path, *, on_answer: Callable[[s
         Called with the kind of each question that was answered, to show progress.
     """
     require_flower()
-    _await(channel)
+    _await(client, channel)
     with _Presence(channel.address) as presence:
         while not _work_at_a_node(client, channel, presence, logs / "supernode.log", on_answer):
             log.info("the server was started again; joining it as a new node")
@@ -62,7 +67,7 @@ def _work_at_a_node(
         claimer = place.client()
         served = time.monotonic()
         try:
-            while not (client.finished and time.monotonic() - served > LINGER):
+            while not (_is_done(client) and time.monotonic() - served > LINGER):
                 if presence.left.is_set():
                     return _is_over(client, channel)
                 if not node.alive:
@@ -73,7 +78,11 @@ def _work_at_a_node(
                     if token is None:
                         time.sleep(POLL)
                     else:
-                        _serve(partial(serve_task, place, token, lambda body: _answer(client, body, on_answer)))
+                        question = _Question(
+                            fetch=partial(serve_task, place, token),
+                            answer=lambda body: _answer(client, body, on_answer),
+                        )
+                        question.serve(lambda: presence.left.is_set() or not node.alive)
                         served = time.monotonic()
         finally:
             claimer.close()
@@ -105,35 +114,76 @@ class _Presence:
                 self.left.set()
 
 
-def _serve(work: Callable[[], None]) -> None:
-    """Work on a task; where its node has left meanwhile, the loop around this finds out."""
-    try:
-        work()
-    except Exception as error:  # of Flower's, whose text may quote what it carries
-        log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
+class _Question:
+    """A question that is fetched and answered. It can be left while it is fetched, but not while it is answered.
+
+    A server may leave when a node has heard of its question and not yet got it: Flower would wait for two hours.
+    """
+
+    def __init__(
+        self, fetch: Callable[[Callable[[bytes], bytes | None]], None], answer: Callable[[bytes], bytes | None]
+    ) -> None:
+        self._fetch, self._answer = fetch, answer
+        self._answering = threading.Lock()
+        self._left = False
+
+    def serve(self, is_lost: Callable[[], bool]) -> None:
+        """Work on it until it is done, or nobody is there any more; nothing is answered or charged afterwards."""
+        thread = threading.Thread(target=self._work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and not is_lost():
+                thread.join(POLL)
+        finally:
+            with self._answering:
+                self._left = True
+
+    def _work(self) -> None:
+        try:
+            self._fetch(self._answer_unless_left)
+        except Exception as error:  # of Flower's, whose text may quote what it carries
+            log.warning("a question could not be fetched or answered (%s)", type(error).__name__)
+
+    def _answer_unless_left(self, body: bytes) -> bytes | None:
+        with self._answering:
+            return None if self._left else self._answer(body)
 
 
-def _await(channel: Channel) -> None:
-    """Wait for the server, which may start later than its clients."""
-    deadline = time.monotonic() + PATIENCE
+def _is_done(client: Client) -> bool:
+    """Tell whether nothing is left to be asked: all was answered, or the server has said how the run ended."""
+    return client.finished or client.told is not None
+
+
+def _await(client: Client, channel: Channel) -> None:
+    """Wait for the server, which may start later than its clients, but not again once it has asked about data."""
+    deadline = time.monotonic() + (GONE if client.begun else PATIENCE)
     while not listens(channel.address):
         if time.monotonic() > deadline:
-            raise AbandonedError(f"nobody listens at {channel.address}. Start the server, or check the address.")
+            raise AbandonedError(
+                f"nobody listens at {channel.address}. {LEFT}"
+                if client.begun
+                else f"nobody listens at {channel.address}. Start the server, or check the address."
+            )
         time.sleep(0.5)
 
 
 def _is_over(client: Client, channel: Channel) -> bool:
-    """Tell whether the run is over because the server has left. Before the last answer that is an error.
+    """Tell whether the run is over because the server has left. Before anybody has said so that is an error.
 
     One that was killed may be started again.
     """
-    deadline = time.monotonic() + GONE
-    while not client.finished and time.monotonic() < deadline:
+    deadline = time.monotonic() + (GONE if client.begun else RESTART)
+    while not _is_done(client) and time.monotonic() < deadline:
         if listens(channel.address):
             return False
         time.sleep(0.5)
-    if not client.finished:
-        raise AbandonedError("the server left before the run was over.")
+    if not _is_done(client):
+        raise AbandonedError(
+            f"the server left without a word. {LEFT}"
+            if client.begun
+            else "the server left before it had asked this client about data: nothing about them has left. Start both "
+            "again; the server says so if the agreement is used up."
+        )
     return True
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tensorveil.federated.flower.processes import Channel, require_flower, submit_app, super_link
 from tensorveil.federated.server import Outcome, run_server
-from tensorveil.federated.transport import Enough
+from tensorveil.federated.transport import Look
 
 if TYPE_CHECKING:
     from flwr.serverapp import Grid
@@ -35,35 +35,44 @@ class FlowerTransport:
         """Return the nodes that are connected."""
         return sorted(self.grid.get_node_ids())
 
-    def exchange(self, messages: Mapping[int, bytes], timeout: float, enough: Enough | None = None) -> dict[int, bytes]:
+    def exchange(self, messages: Mapping[int, bytes], timeout: float, look: Look | None = None) -> dict[int, bytes]:
         """Send each node its message, and return the replies that came in time, or that are enough.
 
         Every reply has a thread of its own: a node can announce one and never send it, and Flower would wait for its
         parts for two hours, in which nobody else is heard.
         """
-        from tensorveil.federated.flower.runtime import message_with
-
-        nodes = list(messages)
-        if not nodes:
-            return {}
-        sent = self.grid.push_messages([message_with(messages[node], node) for node in nodes])
         came: dict[int, bytes | None] = {}  # None: an answer that is none
         done = threading.Event()
-        waiting = {node for name, node in zip(sent, nodes, strict=True) if name}
-        for name, node in zip(sent, nodes, strict=True):
-            if name:
-                threading.Thread(target=self._pull, args=(name, node, came, done), daemon=True).start()
+        waiting: set[int] = set()
         deadline = time.monotonic() + timeout
         replies: dict[int, bytes] = {}
-        while waiting and time.monotonic() < deadline:
-            reachable = set(self.nodes())
-            waiting = (waiting & reachable) - came.copy().keys()
+        more: Mapping[int, bytes] | None = messages
+        while True:
+            if more:
+                waiting |= self._send(more, came, done)
+            waiting -= came.copy().keys()
             replies = {node: body for node, body in came.copy().items() if body is not None}
-            if enough is not None and enough(replies):
+            if look is not None:
+                more = look(replies, waiting)
+            else:
+                more = {} if waiting & set(self.nodes()) else None
+            if more is None or time.monotonic() >= deadline:
                 break
             time.sleep(POLL)
         done.set()
         return replies
+
+    def _send(self, messages: Mapping[int, bytes], came: dict[int, bytes | None], done: threading.Event) -> set[int]:
+        """Send messages, and let each reply be waited for; return the nodes to which one could be sent."""
+        from tensorveil.federated.flower.runtime import message_with
+
+        nodes = list(messages)
+        names = list(self.grid.push_messages([message_with(messages[node], node) for node in nodes]))
+        sent = {node: name for node, name in zip(nodes, names, strict=True) if name}
+        for node, name in sent.items():
+            came.pop(node, None)
+            threading.Thread(target=self._pull, args=(name, node, came, done), daemon=True).start()
+        return set(sent)
 
     def _pull(self, name: str, node: int, came: dict[int, bytes | None], done: threading.Event) -> None:
         """Wait for one reply; keep what it carries."""
