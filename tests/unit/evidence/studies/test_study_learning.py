@@ -128,6 +128,14 @@ def test_ours_is_compared_with_the_best_published_method_at_each_epsilon() -> No
     assert second.lead == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(("clean", "said"), [(0.53, True), (0.7, False)])
+def test_a_network_that_has_not_learnt_is_called_so(made: Any, clean: float, said: bool) -> None:
+    facts, _, results = made["III"]
+    kept = [p for p in summarise(results.rows) if p.method not in (names.CLEAN, names.GUESS)]
+    lines = [point(names.CLEAN, clean, 0.0, panel=""), point(names.GUESS, 0.5, 0.0, panel="")]
+    assert ("has hardly learnt" in findings.findings(results, [*kept, *lines], facts)) == said
+
+
 DOCS = Path(__file__).parents[4] / "docs" / "studies"
 STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 
