@@ -42,8 +42,9 @@ def _noisy_means(
     rng = np.random.default_rng(random_state)
     out = []
     for layer, clip, sigma in zip(layers, clips, sigmas, strict=True):
+        back: Callable[[Array], Any] = np.asarray
         if isinstance(layer, LinearGradients):
-            total, back = layer.clipped_sum(clip), np.asarray
+            total = layer.clipped_sum(clip)
         else:
             values, back = as_floats(layer)
             if values.ndim < 1:
