@@ -261,6 +261,8 @@ def flow_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         descent=sizes["descent"],
         epochs=sizes["epochs"],
         rate=sizes["rate"],
+        last_only=bool(sizes["last_only"]),
+        passes=sizes["passes"],
     )
 
 

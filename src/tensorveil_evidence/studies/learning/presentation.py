@@ -97,7 +97,7 @@ LAST_ONLY = (
 
 def shown_of(facts: Facts) -> str:
     """Say what a panel's numbers are."""
-    one_training = facts.data == "imdb" and not facts.name.endswith(PAPER_SIZE)
+    one_training = facts.data in ("imdb", "tor-vpn") and not facts.name.endswith(PAPER_SIZE)
     return LAST_ONLY if one_training else SHOWN[facts.kind]
 
 

@@ -56,9 +56,10 @@ class Case:
     ``network`` and ``rows`` are for averaged parameters; ``small`` and ``small_rows`` for methods that need a gradient
     per record, ours with so many ``steps`` of that length (``descent``); ``directions`` and ``told_rows`` for our
     moments; ``contrasts`` gives both for a user's contrasts, by the true epsilon; ``layered`` and ``layered_rows``, the
-    network itself where nothing is named, for LLAGP and DPHSGD, which need fully connected layers. Rows are public
-    forms of tensors. With ``last_only`` noise falls on the last average only, which flatters every method: all of them
-    share one training, where each would need many.
+    network itself where nothing is named, for LLAGP and DPHSGD, which need fully connected layers and make so many
+    ``passes``, as many as there are epochs where nothing is named. Rows are public forms of tensors. With ``last_only``
+    noise falls on the last average only, which flatters every method: all of them share one training, where each would
+    need many.
     """
 
     run: int
@@ -78,6 +79,7 @@ class Case:
     span: float = SPAN
     rate: float = 0.001
     last_only: bool = False
+    passes: int | None = None
     layered: Network | None = None
     layered_rows: Callable[[Any], Any] | None = None
 
@@ -190,7 +192,8 @@ class Case:
         for number, budget in enumerate(budgets):
             network = (self.layered or self.network).make(self.run)
             found = descend(
-                method, budget, network=network, train=train, test=test, passes=self.epochs, seed=[self.run, number]
+                method, budget, network=network, train=train, test=test, passes=self.passes or self.epochs,
+                seed=[self.run, number],
             )  # fmt: skip
             told = f"nominal = true in exact arithmetic: record {budget:g} at delta {DELTA:g}"
             if private:

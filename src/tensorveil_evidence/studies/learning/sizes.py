@@ -58,13 +58,15 @@ ROUNDS: Final[Sizes] = {
     "cifar10-12k": COLOUR,
     "svhn-11k": COLOUR,
     "tor-vpn": {
-        "train": 2_000,
-        "test": 2_000,
-        "epochs": 5,
+        "train": 4_000,
+        "test": 3_000,
+        "epochs": 25,
         "rate": 0.003,
         "small_hidden": 32,
         "steps": 15,
         "descent": 8.0,
+        "last_only": 1,
+        "passes": 5,
     },
     "imdb": {
         "train": 1_200,
@@ -88,7 +90,7 @@ QUICK: Final[Sizes] = {
     "cifar10-subset": {"train": 400, "test": 300},
     "cifar10-12k": {"train": 300, "test": 200, "epochs": 2},
     "svhn-11k": {"train": 300, "test": 200, "epochs": 2},
-    "tor-vpn": {"train": 600, "test": 400, "epochs": 2},
+    "tor-vpn": {"train": 600, "test": 400, "epochs": 2, "passes": 2},
     "imdb": {"train": 240, "test": 120, "length": 30, "epochs": 2, "steps": 10},
 }
 # By type and data set of the study: the full data set, and what replaces the study's own sizes.
@@ -102,6 +104,9 @@ PAPER_SIZES: Final[dict[tuple[str, str], tuple[str, dict[str, Any]]]] = {
     ("III", "mnist"): ("mnist", {"train": 60_000, "test": 10_000, "epochs": 10}),
     ("III", "cifar10-12k"): ("cifar10", {"train": 50_000, "test": 10_000, "epochs": 10}),
     ("III", "svhn-11k"): ("svhn", {"train": 73_257, "test": 26_032, "epochs": 10}),
-    ("III", "tor-vpn"): ("darknet", {"train": 113_184, "test": 28_297, "epochs": 25, "rate": 0.001}),
+    ("III", "tor-vpn"): (
+        "darknet",
+        {"train": 113_184, "test": 28_297, "epochs": 25, "rate": 0.001, "last_only": 0, "passes": 25},
+    ),
     ("III", "imdb"): ("imdb", {"train": 25_000, "test": 25_000, "length": 500, "epochs": 50, "last_only": 0}),
 }

@@ -30,6 +30,7 @@ from tensorveil_evidence.studies.study import NOT_PRIVATE, PAPER_SIZE, Cell, Res
 
 COLOUR = ("cifar10-12k", "svhn-11k", "cifar10", "svhn")  # data sets whose features are those of MobileNet
 PAPER_HOURS = {"I": 40, "II": 6, "III": 100}  # of one core, roughly; texts take months
+ONE_TRAINING = ("imdb", "tor-vpn")  # data sets where noise falls on the last average only
 OWN, EQUAL, WHOLE = "lines and ours", "same", "all"  # cells that compute more than one published method
 PAPER = "Yuan, Tang, Huang, Wu and Wang, Local Differential Privacy for Tensors in Distributed Computing Systems"
 
@@ -71,9 +72,9 @@ class Facts:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """What cells compute, one each; all of it for texts, whose methods share one long training."""
+        """What cells compute, one each; all of it for texts and flows, whose methods share one long training."""
         pieces = (OWN, *self.methods, EQUAL)
-        return ("+".join(pieces),) if self.data == "imdb" else pieces
+        return ("+".join(pieces),) if self.data in ONE_TRAINING else pieces
 
 
 def cells(facts: Facts, runs: int, sizes: Mapping[str, Any]) -> list[Cell]:
