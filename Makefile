@@ -22,6 +22,8 @@ $(STAMP): requirements.lock requirements-torch.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "compiling kernels for this machine, once: half a minute"
+	@$(BIN)/tensorveil doctor --warm --json > /dev/null || $(BIN)/tensorveil doctor
 	@touch $@
 
 demo: setup ## complete a real tensor at three privacy budgets: tables, pictures, a release with its guarantee

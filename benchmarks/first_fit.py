@@ -3,17 +3,23 @@
     python -m benchmarks.first_fit [SOURCE ...]
 
 Every kind of fit runs in a process of its own with a cache of kernels that is empty at first, so that one does not pay
-for another; imports are done before the clock starts. `second` is the same fit again in the same process. SOURCE are
+for another; imports are done before the clock starts. `second` is the same fit again in the same process, `set up` the
+first fit of a process whose cache was filled by `tensorveil doctor --warm` alone, as `make setup` leaves it. SOURCE are
 `src` folders to compare, by default this one; the kinds take turns, so that all see the same machine.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import zip_longest
 from pathlib import Path
 
 KINDS = {
@@ -64,22 +70,41 @@ def measure(kind: str, source: Path, cache: str) -> list[float]:
     return found
 
 
+def fill(source: Path, cache: str) -> float | None:
+    """Compile the usual kernels into a cache, as set-up does; return the CPU seconds, None where there is no way to."""
+    if not (source / "tensorveil" / "runs" / "warm.py").is_file():
+        return None
+    environment = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": str(source), "PYTHONWARNINGS": "ignore"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = [sys.executable, "-m", "tensorveil", "doctor", "--warm", "--json"]
+    subprocess.run(words, env=environment, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main(*sources: str) -> None:
     """Measure and print a table."""
     folders = [Path(source).resolve() for source in sources or (str(Path(__file__).parents[1] / "src"),)]
-    print("| CPU seconds |" + " first | second | cached, new process |" * len(folders))
+    print("| CPU seconds |" + " first | second | set up |" * len(folders))
     print("|---|" + "---|---|---|" * len(folders))
-    totals = [0.0] * len(folders)
-    for kind in KINDS:
-        row = []
-        for number, folder in enumerate(folders):
-            with tempfile.TemporaryDirectory() as cache:
-                first, second = measure(kind, folder, cache)
-                cached, _ = measure(kind, folder, cache)
-            totals[number] += first
-            row.append(f"{first:.1f} | {second:.2f} | {cached:.2f}")
-        print(f"| {kind} | {' | '.join(row)} |", flush=True)
-    print("| sum |" + "".join(f" {total:.1f} | | |" for total in totals))
+    totals = [[0.0, 0.0, 0.0] for _ in folders]
+    with contextlib.ExitStack() as caches:
+        filled = [caches.enter_context(tempfile.TemporaryDirectory()) for _ in folders]
+        warm = [fill(folder, cache) for folder, cache in zip(folders, filled, strict=True)]
+        for kind in KINDS:
+            row = []
+            for folder, warmed, cache, total in zip(folders, warm, filled, totals, strict=True):
+                with tempfile.TemporaryDirectory() as empty:
+                    found = measure(kind, folder, empty)
+                if warmed is not None:
+                    with tempfile.TemporaryDirectory() as copy:  # what one kind adds is not there for the next
+                        shutil.copytree(cache, copy, dirs_exist_ok=True)
+                        found += measure(kind, folder, copy)[:1]
+                total[:] = [a + b for a, b in zip_longest(total, found, fillvalue=math.nan)]
+                row += [f"{each:.2f}" for each in found] + [""] * (3 - len(found))
+            print(f"| {kind} | {' | '.join(row)} |", flush=True)
+    print("| sum |" + "".join(f" {each:.1f} |" if each == each else " |" for total in totals for each in total))
+    print(f"`doctor --warm`: {', '.join('none' if each is None else f'{each:.0f} CPU seconds' for each in warm)}")
 
 
 if __name__ == "__main__":

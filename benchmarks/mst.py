@@ -41,7 +41,7 @@ def load_mst() -> Any:
 
 
 def read(name: str) -> tuple[Any, tuple[int, ...]]:
-    """Return head, relation and tail of the training links as numbers, as `benchmarks.losses.relational` has them."""
+    """Return head, relation and tail of the training links as numbers, as in `benchmarks.count_data`."""
     parts = [np.loadtxt(DATA / "relational" / name / f"{part}.txt", dtype=str, delimiter="\t")
              for part in ("train", "valid", "test")]  # fmt: skip
     every = np.concatenate(parts)

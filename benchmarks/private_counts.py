@@ -25,7 +25,7 @@ from unittest.mock import patch
 import numpy as np
 
 import tensorveil as tv
-from benchmarks.losses import count_problems, relational
+from benchmarks.count_data import count_problems, relational
 from tensorveil.mechanisms import counts as mechanism
 from tensorveil.models.measures import auc
 from tensorveil.solvers.losses import LOSSES

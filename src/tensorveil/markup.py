@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 __all__ = ["Markup", "clean", "join", "notebook_card", "shorten", "tag", "text_width"]
@@ -38,6 +36,8 @@ def escape(content: object) -> str:
 
 
 def _quote(content: object) -> str:
+    import html  # which the command's --help can do without
+
     return html.escape(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(content)), quote=True)
 
 
@@ -71,6 +71,8 @@ def join(*parts: object, by: str = "") -> Markup:
 
 def text_width(text: str, size: float) -> float:
     """Estimate, a little generously, how wide a text is in a sans-serif face of this size."""
+    import unicodedata
+
     wide = 1.0
     return size * sum(wide if c in "%WMmw@" or unicodedata.east_asian_width(c) in "WF" else 0.64 for c in text)
 

@@ -18,6 +18,7 @@ from tensorveil.errors import FileTooLargeError, InputError, MemoryLimitError
 __all__ = [
     "check_file_memory",
     "check_memory",
+    "check_table_memory",
     "file_too_large",
     "limit_memory",
     "memory_limit",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+TABLE: Final = 3  # bytes that a byte of a table of text takes at least, as columns and as entries
 _SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)B?\s*", re.IGNORECASE)
 
 _limit: int | None = None
@@ -85,6 +87,15 @@ def check_file_memory(needed: float) -> None:
     """Refuse a file whose contents would not fit, by the sizes that it declares."""
     if needed > memory_limit():
         raise file_too_large()
+
+
+def check_table_memory(size: int) -> None:
+    """Refuse a table of text whose rows would not fit, by its length, before any of it is read."""
+    if TABLE * size > memory_limit():
+        raise FileTooLargeError(
+            "path must fit into memory: the table's rows need more than may be used. Raise max_memory, or put it into "
+            "a store, which is read in parts (write_store)."
+        )
 
 
 def file_too_large() -> FileTooLargeError:

@@ -143,6 +143,14 @@ def test_files_of_holes_are_not_loaded(tmp_path: Path, name: str) -> None:
         tv.read(tmp_path / name)
 
 
+def test_a_table_that_would_not_fit_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("user,film,value\n" + "ann,Alien,4\n" * 1000)
+    with (tmp_path / "x.csv").open("r+b") as file:
+        file.truncate(1 << 33)
+    with limit_memory("1 GB"), pytest.raises(FileTooLargeError, match="put it into a store"):
+        tv.read(tmp_path / "x.csv")
+
+
 def test_a_text_that_stands_in_many_cells(tmp_path: Path) -> None:
     """Parquet keeps it once: 48 kB were 100 GB of memory."""
     path = tmp_path / "x.parquet"

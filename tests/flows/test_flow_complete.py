@@ -132,6 +132,20 @@ def test_features_of_a_mode_from_a_table(tmp_path: Path, capsys: pytest.CaptureF
     assert "--side cannot be used" in capsys.readouterr().err
 
 
+def test_patterns_and_the_mean_of_several_starts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output = written(tmp_path, ".csv"), tmp_path / "result"
+    asked = ("--implicit", "film,user", "--restarts", 2, "--keep", "mean")
+    assert complete(path, output, "--solver", "bayes", "--rank", 2, *asked) == 0
+    options = summary_of(output)["options"]
+    assert (options["implicit"], options["keep"]) == (["film", "user"], "mean")
+    assert load_model(output / "model.npz").rank == 4
+    capsys.readouterr()
+    for option in (("--implicit", "film"), ("--keep", "mean")):
+        private = ("--epsilon", "1", "--unit", "value", "--bounds", "-6", "6", *option)
+        assert run(["complete", str(path), "--output", str(tmp_path / "no"), *private]) != 0
+        assert f"{option[0]} cannot be used" in capsys.readouterr().err
+
+
 def test_smooth_modes_and_the_time_that_they_make(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, output = written(tmp_path, ".csv"), tmp_path / "result"
     assert complete(path, output, "--smooth", "week=cycle", "--smooth", "film+week=walk", "--sweeps", 5) == 0

@@ -57,6 +57,13 @@ def test_links_from_table_to_measures(folder: Path) -> None:
         tv.read(folder / f"{name}.csv", modes=modes, value="known", unlisted="zero") for name in ("test", "train")
     )
     assert tv.evaluate(model, held, exclude=known).auc == found["auc"]
+    (folder / "new.csv").write_text((folder / "test.csv").read_text() + "somebody,r1,p2,1\n")
+    more = run(
+        "evaluate", out / "model.npz", "--at", folder / "new.csv", "--value", "known", "--unlisted", "zero",
+        "--exclude", folder / "train.csv", "--json",
+    )  # fmt: skip
+    assert more.exit_code == 0, more.output
+    assert (json.loads(more.output)["left_out"], json.loads(more.output)["auc"]) == (1, found["auc"])
     told = run("evaluate", out / "model.npz", "--at", folder / "test.csv", "--value", "known", "--along", "tail")
     assert "MRR" in told.output
 
@@ -69,6 +76,12 @@ def test_private_runs_refuse_them(folder: Path, option: Any) -> None:
     )  # fmt: skip
     assert done.exit_code == 2
     assert f"{option[0]} cannot be used with --epsilon" in done.output
+
+
+def test_a_table_without_values_is_told_what_to_do(folder: Path) -> None:
+    (folder / "pairs.csv").write_text("who,where\nx,u\ny,v\n")
+    done = run("complete", folder / "pairs.csv", "--loss", "bernoulli", "--unlisted", "zero", "-o", folder / "pairs")
+    assert "If every row is an event or a link, add a column of ones." in str(done.exception)
 
 
 def test_values_that_do_not_fit_are_refused(folder: Path) -> None:

@@ -134,3 +134,17 @@ def test_labels_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "labels=" not in said
     assert run(["complete", str(path), "-o", str(tmp_path / "release"), *promise, "--indices"]) != 0
     assert "--private-shape" in capsys.readouterr().err
+
+
+def test_public_tables_of_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, output, table = write_table(tmp_path / "ratings.csv", indices=True), tmp_path / "release", tmp_path / "f.csv"
+    table.write_text("film,year\n" + "".join(f"{j},{1990 + j}\n" for j in range(SHAPE[1])))
+    assert complete(path, output, "--side", f"film={table}") == 0
+    captured = capsys.readouterr()
+    _, guarantee = load_release(output)
+    assert "the table of features of film" in guarantee.public
+    assert "the table of features of film" in " ".join(captured.out.split())
+    assert "that the release shows to matter" in " ".join(captured.out.split())
+    assert_nothing_private(output, captured.out, captured.err)
+    assert complete(path, tmp_path / "no", "--side", f"user={table}") != 0
+    assert not (tmp_path / "no").exists()

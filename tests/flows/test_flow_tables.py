@@ -95,6 +95,20 @@ def test_timestamps_are_noticed_and_binned(tmp_path: Path, capsys: pytest.Captur
     assert 1 < pyarrow.csv.read_csv(answers).column("value").to_pylist()[0] < 5
 
 
+def test_cells_that_are_asked_for_by_the_moment_are_put_into_the_same_bins(tmp_path: Path) -> None:
+    lines = ["user,time,rating", *(f"{u},{t},{v}" for u, _, t, v in make_rows())]
+    (tmp_path / "clicks.csv").write_text("\n".join(lines))
+    (tmp_path / "asked.csv").write_text("user,time\nZoë 3,2024-01-11T12:30:00\nZoë 4,2024-01-15\n")
+    asked = ["--at", str(tmp_path / "asked.csv"), "--bin", "time=week"]
+    fit = ["complete", str(tmp_path / "clicks.csv"), "--duplicates", "mean", "--rank", "2", "--no-report"]
+    assert run([*fit, *asked, "--filled-format", "csv", "-o", str(tmp_path / "result")]) == 0
+    model, answers = str(tmp_path / "result" / "model.npz"), tmp_path / "answers.csv"
+    assert run(["predict", model, *asked, "-o", str(answers)]) == 0
+    told = pyarrow.csv.read_csv(answers)
+    assert told.column("time").to_pylist() == [datetime.date(2024, 1, 8), datetime.date(2024, 1, 15)]
+    assert told.equals(pyarrow.csv.read_csv(tmp_path / "result" / "filled.csv"))
+
+
 def test_bins_of_a_declared_range_are_released_with_whole_users(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -172,20 +172,8 @@ def reading_options(function: Function) -> Function:
         ),
         click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ..."),
         click.option("--variable", help="MATLAB: the variable to read; SQLite, DuckDB: the table."),
-        click.option(
-            "--bin",
-            "bins",
-            multiple=True,
-            callback=split_bins,
-            metavar="MODE=WIDTH[:START..END]",
-            help="Moments to bins of an hour, day, week, month or a number of seconds: time=day. A range is public: "
-            "time=day:2024-01-01..2024-03-31. Repeatable.",
-        ),
-        click.option("--delimiter", help="CSV, TSV: what stands between fields, such as ';' [default: detected]."),
-        click.option(
-            "--decimal", type=click.Choice([".", ","]), help="CSV, TSV: mark of decimals [default: detected]."
-        ),
-        click.option("--encoding", help="CSV, TSV: such as utf-16 or latin-1 [default: detected]."),
+        bin_option,
+        dialect_options,
     ]
     return add_options(gather(reading=ReadingOptions)(function), options)
 
@@ -316,6 +304,29 @@ def split_bins(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> d
             )
         bins[name.strip()] = (width.strip(), *parts)
     return bins
+
+
+def dialect_options(function: Function) -> Function:
+    """Add --delimiter, --decimal and --encoding."""
+    options = [
+        click.option("--delimiter", help="CSV, TSV: what stands between fields, such as ';' [default: detected]."),
+        click.option(
+            "--decimal", type=click.Choice([".", ","]), help="CSV, TSV: mark of decimals [default: detected]."
+        ),
+        click.option("--encoding", help="CSV, TSV: such as utf-16 or latin-1 [default: detected]."),
+    ]
+    return add_options(function, options)
+
+
+bin_option = click.option(
+    "--bin",
+    "bins",
+    multiple=True,
+    callback=split_bins,
+    metavar="MODE=WIDTH[:START..END]",
+    help="Moments to bins of an hour, day, week, month or a number of seconds: time=day. A range is public: "
+    "time=day:2024-01-01..2024-03-31. Repeatable.",
+)
 
 
 def split_names(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:

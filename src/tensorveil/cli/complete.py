@@ -22,6 +22,7 @@ from tensorveil.cli.common import (
     print_json,
     reading_options,
     safe_csv_option,
+    split_names,
     split_ranks,
     split_settings,
     telling,
@@ -70,7 +71,7 @@ NO_LEDGER = (
 )
 @click.option(
     "--solver",
-    type=click.Choice(["auto", "bayes", "als", "sgd", "adam", "dlnm_qr", "sor", "altmin"]),
+    type=click.Choice(["auto", "bayes", "als", "sgd", "lbfgs", "adam", "dlnm_qr", "sor", "altmin"]),
     help="How to fit [default: auto: bayes, or what fits the loss]; the last three for --model matrix.",
 )
 @loss_options
@@ -93,9 +94,21 @@ NO_LEDGER = (
     multiple=True,
     metavar="MODE=TABLE",
     callback=split_settings,
-    help="Features of a mode's indices: film=films.csv, with a column named as the mode. Repeat.",
+    help="Features of a mode's indices: film=films.csv, with a column named as the mode. Repeat. With --epsilon for "
+    "--unit slice:MODE: a public table.",
 )
-@click.option("--restarts", type=click.IntRange(min=1), help="Fits from different starts; the best is kept.")
+@click.option(
+    "--implicit",
+    callback=split_names,
+    metavar="NAME,NAME",
+    help="Modes whose rows know which of their cells were observed: user,film.",
+)
+@click.option("--restarts", type=click.IntRange(min=1), help="Fits from different starts; see --keep.")
+@click.option(
+    "--keep",
+    type=click.Choice(["best", "mean"]),
+    help="Of several --restarts: the best, or the mean of all [default: best].",
+)
 @click.option(
     "--validation",
     type=click.FloatRange(0, 1, max_open=True),
@@ -282,8 +295,10 @@ def _private_run(
 ) -> PrivateRun:
     from tensorveil.runs.estimators import DEFAULT_RANK, PRIVATE, USER_LEVEL
     from tensorveil.runs.private import PrivateRun
+    from tensorveil.runs.reading import read_tables
 
     settings = {
+        "side": None if open_only.side is None else read_tables(open_only.side),  # of unit slice, likewise
         "method": private.method,
         "solver": open_only.solver,  # of matrices alone, which was checked
         "spread": private.spread,
@@ -336,6 +351,8 @@ def _open_run(
         "same": open_only.same,
         "smooth": open_only.smooth,
         "side": None if open_only.side is None else read_tables(open_only.side),
+        "implicit": open_only.implicit,
+        "keep": open_only.keep,
         "restarts": fit.restarts,
         "threads": fit.threads,
         "validation_fraction": open_only.validation,

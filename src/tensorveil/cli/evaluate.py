@@ -74,6 +74,8 @@ def _show(found: Evaluation) -> None:
 
     table = Table(show_header=False)
     table.add_row("cells", f"{found.cells:,}{', zeros among them sampled' if found.sampled else ''}")
+    if found.left_out:
+        table.add_row("left out", f"{found.left_out:,} whose labels the model does not know")
     rows: list[tuple[str, Any]] = [
         (f"mean deviance ({found.loss})", found.deviance),
         ("of the constant's taken away", found.explained),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,12 +64,15 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
     if as_json:
         print_json(found.to_json() | {"flaws": flaws})
     else:
-        _show(found, flaws, _next(file, reading, found.flaws, found.dialect))
+        _show(found, flaws, _next(reading, found))
 
 
-def _next(file: str, reading: ReadingOptions, flaws: tuple[str, ...], dialect: Mapping[str, str]) -> str:
+def _next(reading: ReadingOptions, found: FileFacts) -> str:
     """Return a command that reads the file in the same way; of policies, one that it needs."""
-    words = ["tensorveil", "complete", file]
+    from tensorveil.runs.cells import Filling
+
+    flaws, dialect = found.flaws, found.dialect
+    words = ["tensorveil", "complete", found.file]
     for option, given in (
         ("--modes", ",".join(reading.modes or ())),
         ("--value", reading.value),
@@ -85,6 +88,7 @@ def _next(file: str, reading: ReadingOptions, flaws: tuple[str, ...], dialect: M
         words += [f"--{name}", dialect[name]] if name in dialect else []
     words += ["--indices"] * reading.indices + ["--no-header"] * reading.no_header
     words += ["--duplicates", "mean"] * ("duplicates" in flaws) + ["--missing", "drop"] * ("missing" in flaws)
+    words += ["--no-fill"] * (math.prod(found.tensor.shape) > Filling.max_cells)
     return shlex.join([*words, "--output", "result"])
 
 
@@ -113,7 +117,8 @@ def _show(found: FileFacts, flaws: list[str], then: str) -> None:
     out.print(table)
     values = facts.values
     out.print(
-        f"values ({values['dtype']}): {values['min']:g} to {values['max']:g}, mean {values['mean']:.4g}, "
+        f"values of {escape(values['column'])} ({values['dtype']}): "
+        f"{values['min']:g} to {values['max']:g}, mean {values['mean']:.4g}, "
         f"median {values['median']:g}, standard deviation {values['std']:.4g}, {values['distinct']:,} distinct"
     )
     bounds = facts.bounds

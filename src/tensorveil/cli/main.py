@@ -20,25 +20,9 @@ from typing import Any
 import click
 
 from tensorveil import __version__
-from tensorveil.cli.aggregate import aggregate
-from tensorveil.cli.audit import audit
-from tensorveil.cli.budget import budget
 from tensorveil.cli.common import State
-from tensorveil.cli.complete import complete
-from tensorveil.cli.demo import demo
-from tensorveil.cli.desk import desk
-from tensorveil.cli.doctor import doctor
-from tensorveil.cli.evaluate import evaluate
-from tensorveil.cli.federate import federate
-from tensorveil.cli.info import info
 from tensorveil.cli.messages import in_shell_words
-from tensorveil.cli.perturb import perturb
-from tensorveil.cli.plan import plan
 from tensorveil.cli.plugins import Verbs
-from tensorveil.cli.predict import predict
-from tensorveil.cli.recommend import recommend
-from tensorveil.cli.store import store
-from tensorveil.cli.synthesise import synthesise
 from tensorveil.errors import STANDS, GuessWarning, LowerRankWarning, TensorveilError, list_notes
 from tensorveil.markup import clean
 
@@ -50,8 +34,30 @@ TOLD = (GuessWarning, LowerRankWarning)
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
+# What the list of verbs says of each; tensorveil/cli/ has a module for it, which is imported when it is called.
+VERBS = {
+    "info": "Show what a file holds: modes, labels, entries, density, values.",
+    "store": "Put files that may be larger than memory into a store.",
+    "plan": "Ask what accuracy a budget may buy, or which budget it takes.",
+    "complete": "Fit a model, privately or not, and fill in what is missing.",
+    "predict": "Predict the cells listed in a table with a saved model.",
+    "recommend": "Recommend what people do not have yet, by a saved model.",
+    "evaluate": "Measure a saved model at cells that it was not fitted to.",
+    "synthesise": "Draw a synthetic tensor from a release of counts.",
+    "perturb": "Randomise a tensor, so that it may leave its owner.",
+    "aggregate": "Average what was randomised, with standard errors.",
+    "federate": "Complete a tensor whose users are spread over several holders.",
+    "budget": "Show a privacy ledger, or create one.",
+    "audit": "Try to refute a privacy claim by experiment.",
+    "desk": "Serve a page for private completions, to this machine alone.",
+    "demo": "Complete a real tensor privately: antibody measurements.",
+    "doctor": "Check the installation, and compile what it needs ahead.",
+}
+
+
 @click.group(
     cls=Verbs,
+    own=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 unexpected, 2 wrong usage or input, 3 violated (audit), 130 interrupted.",
 )
@@ -67,28 +73,6 @@ def cli() -> None:
       tensorveil complete ratings.csv --value rating --epsilon 1 --unit value --bounds 1 5 --output release
       tensorveil predict release/model.npz --at questions.csv --output answers.csv
     """
-
-
-VERBS = (
-    info,
-    store,
-    plan,
-    complete,
-    predict,
-    recommend,
-    evaluate,
-    synthesise,
-    perturb,
-    aggregate,
-    federate,
-    budget,
-    audit,
-    desk,
-    demo,
-    doctor,
-)
-for verb in VERBS:
-    cli.add_command(verb)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -39,7 +39,10 @@ OPTIONS = {
     "solver": "--solver",
     "sweeps": "--sweeps",
     "threads": "--threads",
+    "same": "--same",
     "unit": "--unit",
+    "unlisted": "--unlisted",
+    "unlisted_weight": "--unlisted-weight",
     "validation_fraction": "--validation",
     "value": "--value",
     "variable": "--variable",
@@ -47,6 +50,14 @@ OPTIONS = {
 }
 # What is no option and its value.
 FLAGS = {
+    "nonnegative=True": "--nonnegative",
+    'tensor.with_unlisted("unknown")': "--unlisted unknown",
+    'tensor.with_unlisted("zero")': "--unlisted zero",
+    " into 0 and 1: tensor.with_values(tensor.values > 0)": " into 0 and 1 in the file",
+    "unlisted_weight is": "--unlisted-weight is",
+    "same must name": "--same must name",
+    "modes=[Mode('head', labels), Mode('relation'), Mode('tail', labels)]": "--labels head=FILE --labels tail=FILE",
+    "out_of_bounds='clip' or 'drop'": "--out-of-bounds clip or drop",
     "labels=False": "--indices",
     "indices=True": "--indices",
     "force=True": "--force",
@@ -62,6 +73,7 @@ FLAGS = {
     "users must": "--users must",
     "max_cells": "--max-cells",
     "max_memory": "--max-memory",
+    "in parts (write_store)": "in parts: tensorveil store",
     "part_rows": "--part-rows",
     "engine must be": "--engine must be",
     "trust_network=True": "--trust-network",

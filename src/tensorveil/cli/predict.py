@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from tensorveil.cli.common import common_options, console, escape, print_json, safe_csv_option
+from tensorveil.cli.common import bin_option, common_options, console, escape, print_json, safe_csv_option
 
 
 @click.command()
@@ -29,6 +30,7 @@ from tensorveil.cli.common import common_options, console, escape, print_json, s
     type=click.Path(exists=True, dir_okay=False),
     help="For a release of unit slice: a person's own entries, or several people's, told apart by a column.",
 )
+@bin_option
 @click.option("--value", help="Name of the column of predictions; by default that of the value column of the data.")
 @click.option(
     "--interval",
@@ -44,6 +46,7 @@ def predict(
     at: Path,
     output: Path,
     entries: str | None,
+    bins: dict[str, Any],
     value: str | None,
     interval: float | None,
     safe_csv: bool,
@@ -57,14 +60,15 @@ def predict(
     \b
     Example:
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
+      tensorveil predict result/model.npz --at clicks.csv --bin time=day --output answers.csv
       tensorveil predict release/model.npz --interval 0.9 --at questions.csv --output answers.csv
       tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
     """
     from tensorveil.runs.predict import PredictionRun, predict_cells
 
     run = PredictionRun(
-        model=model, at=at, output=output, entries=entries, value_name=value, interval=interval, safe_csv=safe_csv,
-        force=force,
+        model=model, at=at, output=output, entries=entries, bins=bins, value_name=value, interval=interval,
+        safe_csv=safe_csv, force=force,
     )  # fmt: skip
     found = predict_cells(run)
     if as_json:

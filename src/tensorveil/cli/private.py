@@ -19,7 +19,9 @@ REFUSED = {
     "baseline": "the mechanism (--method) settles what is subtracted",
     "regularization": "mechanisms estimate it from private statistics; one chosen by looking at the data would leak",
     "smooth": "private fits take no smooth modes yet; the mechanism (--method) settles the prior",
-    "side": "private fits take no tables of features yet",
+    "side": "of private fits only those for --unit slice:MODE take public tables of features",
+    "implicit": "which cells were observed is private in units entry and slice, and not used in unit value",
+    "keep": "the mechanism (--method) settles how the model is fitted",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
     "loss": "private fits are by squared error, or with --unlisted zero of expected values",
@@ -62,6 +64,8 @@ class OpenOptions:
     validation: float | None
     smooth: dict[Any, str] | None
     side: dict[Any, str] | None
+    implicit: list[str] | None
+    keep: str | None
     out_of_bounds: str | None
     seed: int | None
     force: bool
@@ -184,6 +188,8 @@ def check_private_options(
     for name, reason in REFUSED.items():
         if name == "solver" and fit.model == "matrix" and private.unit_kind != "slice":
             continue  # perturbed values may be fitted in several ways
+        if name == "side" and private.unit_kind == "slice":
+            continue  # users' tastes for public features stay with the users
         given = getattr(beside, name)
         if given is not None and given is not False:  # 0 is a setting too
             raise click.UsageError(f"{_flag(name)} cannot be used with --epsilon: {reason}.")

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tensorveil.cli.common import (
+    bin_option,
     common_options,
     console,
+    dialect_options,
     escape,
     mark_private,
     print_json,
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 @click.option("--value", help="Column that holds the value [default: 'value', else the last one].")
 @click.option("--format", "file_format", help="File format, where the names do not tell it.")
 @click.option("--no-header", is_flag=True, help="CSV, TSV: no line of names; columns are f0, f1, ...")
+@bin_option
+@dialect_options
 @click.option(
     "--duplicates",
     type=click.Choice(["error", "mean", "sum", "first", "last"]),
@@ -75,6 +79,10 @@ def store(
     value: str | None,
     file_format: str | None,
     no_header: bool,
+    bins: dict[str, Any],
+    delimiter: str | None,
+    decimal: str | None,
+    encoding: str | None,
     duplicates: str | None,
     missing: str | None,
     part_rows: int | None,
@@ -111,8 +119,9 @@ def store(
         lists = read_lists(labels, str(file)) or {}
     made = write_store(
         files, output, order=order, unit=unit, bounds=bounds, shape=private_shape, labels=lists or None,
-        indices=indices, modes=modes, value=value, format=file_format, header=not no_header, duplicates=duplicates,
-        missing=missing, part_rows=part_rows or PART_ROWS, force=force,
+        indices=indices, modes=modes, value=value, format=file_format, header=not no_header, bins=bins,
+        delimiter=delimiter, decimal=decimal, encoding=encoding, duplicates=duplicates, missing=missing,
+        part_rows=part_rows or PART_ROWS, force=force,
     )  # fmt: skip
     facts = describe_store(made.folder)
     if as_json:
@@ -133,7 +142,7 @@ def show_store(facts: StoreFacts) -> None:
     for mode in facts.modes:
         parts = "no" if mode.parts is None else "1 part" if mode.parts == 1 else f"{mode.parts:,} parts"
         largest = "" if mode.largest_part is None else f"{mode.largest_part:,} entries"
-        table.add_row(escape(mode.name), f"{mode.size:,}", "a public list" if mode.listed else "none", parts, largest)
+        table.add_row(escape(mode.name), f"{mode.size:,}", "yes" if mode.listed else "none", parts, largest)
     out.print(table)
     bounds = "none" if facts.bounds is None else f"{facts.bounds[0]:g} to {facts.bounds[1]:g}"
     out.print(f"values ({facts.dtype}): column {escape(facts.value)}, declared bounds {bounds}")

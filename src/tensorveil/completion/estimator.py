@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 import numpy as np
 
 from tensorveil.completion import settings as rules
+from tensorveil.completion.averaging import average
 from tensorveil.completion.fit_settings import FitSettings
 from tensorveil.completion.params import Params
 from tensorveil.completion.progress import bar
@@ -20,6 +21,7 @@ from tensorveil.completion.response import (
     check_priors,
     check_response,
     explained,
+    few_enough,
     find_same,
     hold_out,
     hold_out_all,
@@ -219,12 +221,14 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         solver = pick_solver(self.solver, response)
         settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
         smoothness = read_smoothness(self.smooth, observed)
-        if self.smooth is not None or self.side is not None:
+        if self._knows_more():
             check_priors(response)
-        settings = with_priors(settings, smoothness, read_side(self.side, observed), solver)
+        if self.implicit not in (None, False) and solver != "bayes":
+            raise InputError(f'implicit has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
         ranks = self._ranks(observed.shape)
         rng = np.random.default_rng(self.random_state)
         train, held = self._hold_out(observed, validation, rng)
+        settings = with_priors(settings, smoothness, read_side(self.side, self.implicit, train), solver)
         dtype = rules.fit_dtype(self.dtype, solver, np.dtype(observed.dtype))
         task = Task(
             entries=train.entries, ranks=ranks, core=self._core(), baseline=self.baseline, dtype=dtype,
@@ -246,6 +250,8 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
                 for restart in range(self.restarts)
             ]
         solution, watch = min(fits, key=lambda fit: _badness(fit[1]))
+        if self.keep == "mean":
+            solution = average([each for each, _ in fits])
         self.history_ = [record for _, each in fits for record in each.history]
         self.n_iter_ = len(watch.history)
         self.converged_ = watch.converged
@@ -295,6 +301,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             loss=find_loss(self.loss, nonnegative=self.nonnegative), zeros=tensor.unlisted == "zero",
             nonnegative=self.nonnegative, same=find_same(self.same, tensor), core=self._core(),
             biases=self.baseline == "biases",
+            few=few_enough(tensor),
         )  # fmt: skip
         check_response(response, tensor, baseline=self.baseline, given_weight=self.unlisted_weight)
         return response
@@ -302,10 +309,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     def _check_stored(self, stored: StoredTensor) -> StoredTensor:
         """Refuse a store for fits that need all entries in memory."""
         plain = self.loss == "gaussian" and not self.nonnegative and stored.unlisted == "unknown" and self.same is None
-        if self.solver != "als" or self._core() or not plain or self.smooth is not None or self.side is not None:
+        if self.solver != "als" or self._core() or not plain or self._knows_more():
             raise InputError(
                 "this fit needs all entries in memory. On a StoredTensor CP and LowRankMatrix fit squared error with "
-                'solver="als", without smooth, side or same; or load it, if it fits: stored.load().'
+                'solver="als", without smooth, side, implicit or same; or load it, if it fits: stored.load().'
             )
         if self.validation_fraction > 0:
             raise InputError(
@@ -318,6 +325,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         check_stored_memory(stored, self._ranks(stored.shape), dtype)
         return stored
 
+    def _knows_more(self) -> bool:
+        """Tell whether anything but the entries is known of rows."""
+        return self.smooth is not None or self.side is not None or self.implicit not in (None, False)
+
     def _link(self) -> dict[str, Any]:
         """Return what a model has to know about the loss."""
         loss = find_loss(self.loss, nonnegative=self.nonnegative)
@@ -325,6 +336,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
     def _check(self) -> None:
         rules.choose("baseline", self.baseline, ("none", "mean", "biases"))
+        rules.choose("keep", self.keep, ("best", "mean"))
         rules.whole_number("restarts", self.restarts, 1, 1)
         rules.whole_number("patience", self.patience, 1, 5)
         if self.threads is not None:

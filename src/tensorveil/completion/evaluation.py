@@ -61,6 +61,8 @@ class Evaluation:
         Mean predictions and values in ten groups.
     ranking
         Where ``along`` was given.
+    left_out
+        How many cells of a file were not compared, as the model does not know their labels.
     """
 
     cells: int
@@ -75,6 +77,7 @@ class Evaluation:
     average_precision: float | None
     calibration: measures.Calibration
     ranking: Ranked | None = None
+    left_out: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""

@@ -19,8 +19,10 @@ class FitSettings(Params):
     ----------
     solver
         "bayes" (variational, most accurate, no tuning), "als" (alternating least squares, fast), "sgd" (stochastic
-        gradient descent on squared error, fastest per pass on many millions of entries), or "adam" (stochastic
-        gradients of any loss). "auto" (default) takes "bayes" where that fits the loss, else "als", else "adam".
+        gradient descent on squared error, fastest per pass on many millions of entries), "lbfgs"
+        (any loss, by its exact gradient over all known cells; CP and matrices) or "adam" (any loss, by stochastic
+        gradients). "auto" (default) takes "bayes" where that fits the loss, else "als", else "lbfgs" where few cells
+        are known, else "adam".
     loss
         What values are: "gaussian" (default; any numbers, squared error), "poisson" (counts), "bernoulli" (yes or no, 1
         or 0), "gamma" (positive numbers), or a `Loss` of your own. Predictions are expected values: counts,
@@ -36,9 +38,11 @@ class FitSettings(Params):
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per index of every mode, as for ratings.
     sweeps
-        Maximum number of passes over the data; default 100 (bayes, sgd), 50 (als) or 200 (adam).
+        Maximum number of passes over the data; default 100 (bayes, sgd, lbfgs, of which a sweep is five
+        steps), 50 (als) or 200 (adam).
     regularization
-        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, adam: 0.1).
+        Penalty on squared factor entries, on values scaled to unit variance (als: default 3, sgd: 0.01, lbfgs and
+        adam: 1, as if factors were standard normal).
     learning_rate
         For "sgd" and "adam": the first step size (default 0.005, 0.05).
     noise_variance
@@ -52,13 +56,18 @@ class FitSettings(Params):
         Tables of features by mode, such as ``{"film": films}``: pandas, polars or Arrow, with a column named as the
         mode that holds its labels. How much each feature says is learnt; rows without entries follow from theirs. For
         "bayes"; for "als", of `CP` and `LowRankMatrix`.
+    implicit
+        Modes whose rows know which of their cells were observed, or True for all: that somebody rated a film tells of
+        both, whatever the rating. For "bayes".
     tol
         Stop when the relative change of error (or evidence bound) is at most this.
     validation_fraction, patience
         Hold out a part of the entries, stop when its error has not fallen for ``patience`` sweeps, keep the best.
     restarts
-        Number of starts, of which the best is kept. The second start of "bayes" is the spectrum of the data, the others
-        are random.
+        Number of starts. The second start of "bayes" is the spectrum of the data, the others are random.
+    keep
+        Of several starts the "best" (default), or the "mean" of all: a model of the sum of their ranks, which errs less
+        where entries are few.
     shape
         Shape of the tensor when ``fit`` gets coordinates instead of an `ObservedTensor`.
     dtype
@@ -83,10 +92,12 @@ class FitSettings(Params):
     same: Sequence[str | int] | None = None
     smooth: Mapping[Any, str] | None = None
     side: Mapping[Any, Any] | None = None
+    implicit: Sequence[str | int] | bool | None = None
     tol: float | None = None
     validation_fraction: float = 0.0
     patience: int = 5
     restarts: int = 1
+    keep: str = "best"
     shape: Sequence[int] | None = None
     dtype: Any = None
     threads: int | None = None

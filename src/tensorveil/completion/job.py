@@ -36,12 +36,16 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class Released(Generic[ReleasedModel]):
-    """What a method gives: the model, what was spent on it, and in words what it holds and what was worth measuring."""
+    """What a method gives: the model, what was spent on it, and in words what it holds and what was worth measuring.
+
+    ``public`` is what it took as public beside what was declared.
+    """
 
     model: ReleasedModel
     parts: tuple[Part, ...]
     holds: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +129,6 @@ def prove(promise: Promise, job: Job[ReleasedModel], released: Released[Released
         conditions=job.conditions,
         among=promise.declared.among,
         about=promise.declared.about,
-        public=promise.declared.public,
+        public=(*promise.declared.public, *released.public),
         against="everyone but the owner of the data, whatever else they know",
     )

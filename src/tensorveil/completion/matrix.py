@@ -33,10 +33,10 @@ class LowRankMatrix(Completion[CPModel]):
         it needs little noise and a ``max_rank`` of at most about twice the rank).
     solver
         "bayes" (variational, noise-aware, most accurate, no tuning), "als" (ridge regression in turns), "sgd"
-        (stochastic gradients), "adam" (any loss; it needs a rank), "auto" (default: "bayes" for squared error); and,
-        unregularised, "dlnm_qr" (L2,1 shrinkage on CSVD-QR factors), "sor" (nonlinear successive over-relaxation),
-        "altmin" (alternating minimisation from a spectral start). The last three fit exactly what they are given: for
-        values with little noise.
+        (stochastic gradients), "lbfgs" and "adam" (any loss; they need a rank), "auto" (default: "bayes" for squared
+        error); and, unregularised, "dlnm_qr" (L2,1 shrinkage on CSVD-QR factors), "sor" (nonlinear successive
+        over-relaxation), "altmin" (alternating minimisation from a spectral start). The last three fit exactly what
+        they are given: for values with little noise.
     baseline
         "mean" (default), "none", or "biases": a mean plus one bias per row and column (not "dlnm_qr", not "sor").
     sweeps

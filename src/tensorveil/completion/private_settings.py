@@ -95,4 +95,10 @@ class UserLevelSettings(PrivateSettings):
     shape
         Declared shape of the tensor, in the order of the modes or by name, {"user": 1000}; for the protected mode, an
         upper bound. Modes with a public list of labels (`tensorveil.read_privately`) need none.
+    side
+        Public tables of features of the other modes, such as ``{"film": films}``: pandas, polars or Arrow, with a
+        column named as the mode that holds its labels (or indices). Users' tastes for features stay with the users, so
+        tables cost no budget; the guarantee says that they were taken as public. They must not be made from the data.
     """
+
+    side: Mapping[str, Any] | None = None

@@ -18,7 +18,11 @@ from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.unlisted import Cells, known_cells
 
 AUTO: Final = "auto"
+# The solvers for any loss: by quasi-Newton steps over all cells, where these are few enough, or stochastic.
+ALL_CELLS: Final = "lbfgs"
 ANY_LOSS: Final = "adam"
+# Up to so many known cells a pass over all of them is worth its time; where others are zeros, so many for each listed.
+_FEW, _FEW_BY_LISTED = 1 << 21, 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,7 @@ class Response:
     same: tuple[int, ...]
     core: bool
     biases: bool
+    few: bool
 
     @property
     def plain(self) -> bool:
@@ -41,9 +46,12 @@ class Response:
     def solvers(self) -> tuple[str, ...]:
         """The solvers that can fit it, where not all can; the first one is the default."""
         closed = "poisson" if self.nonnegative else "gaussian"
+        any_loss: tuple[str, ...] = (ANY_LOSS,)
+        if not (self.core or self.nonnegative):
+            any_loss = (ALL_CELLS, ANY_LOSS) if self.few else (ANY_LOSS, ALL_CELLS)
         if self.loss.name == closed and not (self.core or self.same or self.biases):
-            return "als", ANY_LOSS
-        return (ANY_LOSS,)
+            return "als", *any_loss
+        return any_loss
 
 
 def pick_solver(asked: str, response: Response) -> str:
@@ -57,6 +65,13 @@ def pick_solver(asked: str, response: Response) -> str:
         words = " or ".join(f'solver="{name}"' for name in fitting)
         raise InputError(f'solver="{asked}" cannot fit {describe(response)}. Try {words}, or leave it out.')
     return asked
+
+
+def few_enough(tensor: ObservedTensor) -> bool:
+    """Whether passes over all known cells cost no more than drawing from them."""
+    if tensor.unlisted == "unknown":
+        return tensor.n_entries <= _FEW
+    return math.prod(tensor.shape) <= max(_FEW, _FEW_BY_LISTED * tensor.n_entries)
 
 
 def describe(response: Response) -> str:
@@ -97,8 +112,8 @@ def check_priors(response: Response) -> None:
     """Refuse smooth modes and features where no solver would heed them."""
     if not response.plain:
         raise InputError(
-            f"smooth and side are for squared error of listed cells, and cannot be combined with {describe(response)}. "
-            "Leave one of them out."
+            "smooth, side and implicit are for squared error of listed cells, and cannot be combined with "
+            f"{describe(response)}. Leave one of them out."
         )
 
 

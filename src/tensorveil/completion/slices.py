@@ -6,11 +6,12 @@ import contextlib
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from tensorveil.completion.job import Begun, Promise, Released
+from tensorveil.completion.side_table import Features
 from tensorveil.engines import Engine
 from tensorveil.engines.engine import sum_over_parts
 from tensorveil.mechanisms.planner import Plan
@@ -18,6 +19,7 @@ from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian
 from tensorveil.rounds import Recipe, SharedModel, State, describe_parts, run_recipe, run_rounds
 from tensorveil.rounds.checkpoint import Checkpoint, open_checkpoint
+from tensorveil.rounds.features import add_features
 from tensorveil.rounds.guess import describe_release
 from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
 from tensorveil.tensor.stored import StoreError
@@ -60,6 +62,7 @@ class RoundsJob:
     source: NoiseSource
     threads: int | None
     modes: tuple[Mode, ...]
+    tables: Mapping[int, Features] = field(default_factory=dict)
     conditions: tuple[str, ...] = (JOINT,)
 
     @property
@@ -130,9 +133,17 @@ class RoundsJob:
             "mean and covariance of users' tastes",
             *(("core",) if recipe.kind == "tucker" else ()),
         )
-        # From public facts alone: somebody who asked for features is told whether there are some.
-        notes = (describe_release(recipe, done=True),)
-        return Released(model=model, parts=describe_parts(recipe), holds=holds, notes=notes)
+        extended = add_features(model, {m: (t.centred, t.sources) for m, t in self.tables.items()})
+        names = {m: recipe.modes[m] for m in self.tables}
+        # From public facts and the release: somebody who asked for features is told whether there are some.
+        notes = [describe_release(recipe, done=True)]
+        for m, used in extended.used.items():
+            columns = ", ".join(repr(self.tables[m].names[k]) for k in used) or "none"
+            notes.append(f"Columns of the table of {names[m]!r} that the release shows to matter: {columns}.")
+        return Released(
+            model=extended.model, parts=describe_parts(recipe), holds=holds, notes=tuple(notes),
+            public=tuple(f"the table of features of {name}" for name in names.values()),
+        )  # fmt: skip
 
 
 def make_recipe(promise: Promise, *, rank: int | tuple[int, ...], method: str, seed: int) -> Recipe:

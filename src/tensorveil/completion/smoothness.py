@@ -58,9 +58,9 @@ def with_priors(settings: Any, smoothness: Smoothness, side: Mapping[int, PriorF
     """Return the solver's settings with the priors; refuse where they would be ignored."""
     if not smoothness.priors and smoothness.series is None and not side:
         return settings
-    name = "side" if side else "smooth"
+    name = "side (or implicit)" if side else "smooth"
     if set(side) & set(smoothness.priors):
-        raise InputError("side: a mode cannot be both smooth and have a table of features. Leave out one of them.")
+        raise InputError("side (or implicit): a mode cannot be both smooth and have features. Leave out one of them.")
     if "priors" not in {f.name for f in fields(settings)}:
         raise InputError(f'{name} has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
     if getattr(settings, "laplace", False):

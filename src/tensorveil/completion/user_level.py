@@ -14,6 +14,7 @@ from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
+from tensorveil.completion.side_table import read_public_tables
 from tensorveil.completion.slices import RoundsJob, make_recipe
 from tensorveil.engines import Loop, find_engine
 from tensorveil.errors import InputError, LowerRankWarning
@@ -92,7 +93,9 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
         if recipe.sweeps is None and not has_latent(recipe):  # by public facts, and before anything is charged
             warnings.warn(describe_release(recipe), LowerRankWarning, stacklevel=3)
-        return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=promise.declared.modes)
+        declared = promise.declared
+        tables = read_public_tables(self.side, declared.modes, declared.shape, recipe.protected)
+        return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=declared.modes, tables=tables)
 
     def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:
         """Compute people's own parts from their entries; see `SharedModel.personalise`. The result is not private."""

@@ -23,6 +23,7 @@ Array = NDArray[Any]
 
 LARGE: Final = 1 << 28  # bytes of second moments in double precision, above which single precision takes its place
 BLOCK: Final = 1 << 16  # rows
+WHOLE: Final = 1 << 16  # elements of whole second moments that are unpacked at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +78,15 @@ class Posterior:
         rank, rows = self.ranks[mode], self.rows(mode)
         low, high = np.tril_indices(rank)
         self.mean[rows, :rank] = self.factor(mode) @ matrix
-        # M' E[ff'] M is linear in the packed triangle, so all rows are transformed by one matrix product.
-        weights = matrix[np.ix_(low, low)] * matrix[np.ix_(high, high)]
-        mirrored = matrix[np.ix_(high, low)] * matrix[np.ix_(low, high)]
-        weights += mirrored * (low != high)[:, None]
-        for block, _ in self._blocks(mode):
-            self.second[block, : len(low)] = self.second[block, : len(low)] @ weights
+        # M' E[ff'] M of many rows is two products with M: the moments are symmetric, and so is what comes out.
+        places = np.empty((rank, rank), dtype=np.intp)
+        places[low, high] = places[high, low] = np.arange(len(low))
+        step = max(1, WHOLE // (rank * rank))
+        for first in range(rows.start, rows.stop, step):
+            block = slice(first, min(first + step, rows.stop))
+            half = self.second[block].take(places, axis=1).reshape(-1, rank) @ matrix
+            turned = half.reshape(-1, rank, rank).transpose(0, 2, 1).reshape(-1, rank) @ matrix
+            self.second[block, : len(low)] = turned.reshape(-1, rank * rank).take(low * rank + high, axis=1)
 
     def _blocks(self, mode: int) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of one mode's rows: where they stand in the stacked arrays, and within the mode."""

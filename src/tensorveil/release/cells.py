@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,25 +13,33 @@ from tensorveil.errors import InputError
 from tensorveil.models.indexing import find_columns
 from tensorveil.models.tables import cells_table
 from tensorveil.tensor import Mode
+from tensorveil.tensor.bins import bin_columns, settle_bins
 from tensorveil.tensor.files.formats import read_table, table_format
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["cells_table", "find_cells", "read_cells", "text_modes"]
+__all__ = ["cells_table", "find_cells", "read_cells", "read_model_table"]
 
 
-def read_cells(path: Path, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> NDArray[np.int32]:
-    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns."""
+def read_cells(
+    path: Path, modes: tuple[Mode, ...], shape: tuple[int, ...], bins: Mapping[str, Any] | None = None
+) -> NDArray[np.int32]:
+    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns.
+
+    Moments of the modes in ``bins`` stand for the bins they are in, as when the model's tensor was read.
+    """
     kind = table_format(path).name
     if not path.is_file():
         raise InputError(f"at: file not found: {path}.")
-    return find_cells(read_table(path, text=text_modes(modes)), modes, shape, path.name, kind)
+    return find_cells(read_model_table(path, modes, bins), modes, shape, path.name, kind)
 
 
-def text_modes(modes: Sequence[Mode]) -> list[str]:
-    """Return the modes whose columns are text: types come from the model, so that "007" does not turn into 7."""
-    return [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
+def read_model_table(path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None) -> pa.Table:
+    """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7."""
+    texts = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
+    table, _ = bin_columns(read_table(path, text=texts), settle_bins(bins), lenient=False)
+    return table
 
 
 def find_cells(

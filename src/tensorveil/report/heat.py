@@ -51,7 +51,8 @@ def choose_slice(model: Model) -> Slice:
     rows = rows[row_order][_spread(len(rows), MOST_ROWS)]
     columns = columns[column_order][_spread(len(columns), MOST_COLUMNS)]
     predicted = _predict(model, down, across, fixed, rows, columns)
-    center = float(model.offset)
+    # A constant outside the bounds is never predicted: colours part at the bound.
+    center = float(model.offset if model.bounds is None else np.clip(model.offset, *model.bounds))
     below, above = _reach(predicted, center, model.bounds)
     return Slice(
         down=down, across=across, rows=rows, columns=columns, fixed=fixed, predicted=predicted, center=center,

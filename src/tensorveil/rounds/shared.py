@@ -50,7 +50,7 @@ class SharedModel:
     core
         Tucker: (components, columns of every released mode); None for CP.
     n_traits
-        How many of the components are traits of rows (their biases and frequencies) rather than latent.
+        How many of the components are traits of rows (biases, frequencies, public features) rather than latent.
     spread, taste_mean, taste_covariance
         Variance of what tastes leave unexplained; mean and covariance of (bias, tastes) over users.
     """
@@ -72,10 +72,17 @@ class SharedModel:
     def rank(self) -> int | tuple[int, ...]:
         """Number of latent components; for Tucker followed by the columns of every released mode's basis."""
         latent = len(self.taste_mean) - 1 - self.n_traits
-        if self.core is None:
-            return latent
-        extra = 1 + self.n_traits // len(self.factors)
-        return (latent, *(factor.shape[1] - extra for factor in self.factors))
+        return latent if self.core is None else (latent, *self.basis_columns)
+
+    @property
+    def basis_columns(self) -> tuple[int, ...]:
+        """How many columns of a Tucker factor are the mode's basis; a column of ones and the mode's traits follow.
+
+        The first component is a trait of the first mode and meets the other modes' ones.
+        """
+        assert self.core is not None
+        first, *others = np.unravel_index(int(np.argmax(np.abs(self.core[0]))), self.core.shape[1:])
+        return (int(first) - 1, *map(int, others))
 
     def __repr__(self) -> str:
         sizes = "x".join(map(str, self.shape))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +53,14 @@ class Filling:
     safe_csv: bool = False
 
 
-def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Unit | None = None) -> Fill | None:
-    """Choose the cells to predict.
+def choose_cells(
+    filling: Filling | None,
+    tensor: ObservedTensor,
+    *,
+    private: Unit | None = None,
+    bins: Mapping[str, Any] | None = None,
+) -> Fill | None:
+    """Choose the cells to predict; a table of cells is put into the same ``bins`` as the tensor was.
 
     In a private run they are sorted, because the order of a list may follow the data. Where positions are private cells
     are never chosen by what is missing, which would tell what was observed: then all of them are predicted.
@@ -70,7 +78,7 @@ def choose_cells(filling: Filling | None, tensor: ObservedTensor, *, private: Un
     if filling.format == "png":
         check_picture(tensor.shape)
     if filling.at is not None:
-        columns = read_cells(filling.at, tensor.modes, tensor.shape)
+        columns = read_cells(filling.at, tensor.modes, tensor.shape, bins)
         if private is not None:
             columns, _ = sort_entries(columns, np.zeros(columns.shape[1]), tensor.shape)
     elif math.prod(tensor.shape) > filling.max_cells:

@@ -67,7 +67,7 @@ def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Comple
     check_result_folder(run.output, force=run.force)  # before the work rather than after it
     leftovers = find_leftovers(run.output)
     tensor: Any = _open_store(run) if is_store(run.reading.file) else read_tensor(run.reading)
-    fill = choose_cells(run.filling, tensor)
+    fill = choose_cells(run.filling, tensor, bins=run.reading.bins)
     started = time.perf_counter()
     fitted = run.estimator.fit(tensor, progress=progress)
     summary = summarise_fit(

@@ -12,6 +12,7 @@ from tensorveil.models import load_model
 from tensorveil.models.contract import Multilinear
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.labels import UnknownLabelError
 
 __all__ = ["EvaluationRun", "evaluate_model"]
 
@@ -42,15 +43,21 @@ class EvaluationRun:
 def evaluate_model(run: EvaluationRun) -> Evaluation:
     """Read model and cells, and compare them."""
     model = load_model(run.model)
-    held_out = _read_like(model, run.at)
-    known = [_read_like(model, replace(run.at, file=path)) for path in run.exclude]
-    return evaluate(model, held_out, exclude=known, along=run.along, k=run.k)
+    held_out, left_out = _read_like(model, run.at)
+    known = [_read_like(model, replace(run.at, file=path))[0] for path in run.exclude]
+    return replace(evaluate(model, held_out, exclude=known, along=run.along, k=run.k), left_out=left_out)
 
 
-def _read_like(model: Multilinear, reading: Reading) -> ObservedTensor:
-    """Read cells by the labels of the model."""
+def _read_like(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, int]:
+    """Read cells by the labels of the model; return them, and how many have labels that the model does not know."""
     names = [each if isinstance(each, str) else each.name for each in reading.modes or model.modes]
     if len(names) != len(model.modes):
         raise InputError(f"modes must name one column per mode of the model, {len(model.modes)}; got {len(names)}.")
     modes = [Mode(name, mode.labels) for name, mode in zip(names, model.modes, strict=True)]
-    return read_tensor(replace(reading, modes=modes, shape=model.shape))
+    try:
+        return read_tensor(replace(reading, modes=modes, shape=model.shape)), 0
+    except UnknownLabelError:
+        whole = read_tensor(replace(reading, modes=names))
+    labels = {mode.name: mode.labels for mode in modes if mode.labels is not None}
+    part = read_tensor(replace(reading, modes=names, labels=labels, shape=model.shape))
+    return part, whole.n_entries - part.n_entries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +38,7 @@ LENIENT: tuple[dict[str, Any], ...] = (
     {"missing": "drop"},
     {"duplicates": "first", "missing": "drop"},
 )
-EXAMPLES = 3
+EXAMPLES, LONGEST = 3, 32  # labels shown of a mode, and letters of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +185,8 @@ def _read_leniently(reading: Reading) -> tuple[ObservedTensor, tuple[str, ...]]:
         try:
             return read_tensor(replace(reading, **policies)), tuple(policies)
         except InputError as error:
-            first_error = first_error or error
+            # Its traceback would keep the table that could not be read beside the one that is read next.
+            first_error = first_error or error.with_traceback(None)
     assert first_error is not None
     raise first_error
 
@@ -209,6 +211,7 @@ def describe_tensor(tensor: ObservedTensor) -> TensorFacts:
             "mean": float((values / scale).mean() * scale),
             "std": float((values / scale).std() * scale),
             "distinct": len(np.unique(values)),
+            "column": tensor.value_name,
             "dtype": str(tensor.values.dtype),
         },
     )
@@ -223,7 +226,7 @@ def _describe_mode(tensor: ObservedTensor, m: int) -> ModeFacts:
         name=mode.name,
         size=size,
         labels=_name_labels(mode.labels),
-        examples=None if mode.labels is None else [str(label) for label in mode.labels[:EXAMPLES]],
+        examples=None if mode.labels is None else [_shorten(str(label)) for label in mode.labels[:EXAMPLES]],
         entries_per_index={
             "min": 0 if empty else int(counts[0]),
             "median": sum(middle) / 2,
@@ -231,6 +234,12 @@ def _describe_mode(tensor: ObservedTensor, m: int) -> ModeFacts:
         },
         empty=empty,
     )
+
+
+def _shorten(label: str) -> str:
+    """Return a label as an example of its kind: without zeros of a second, and not the whole of a long text."""
+    label = re.sub(r"(?<=T\d\d:\d\d:\d\d)\.0+$", "", label)
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 3]}..."
 
 
 def _count_indices(column: Any, size: int) -> Any:

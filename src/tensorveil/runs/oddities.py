@@ -60,10 +60,17 @@ def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
 
     >>> suggest_settings(ObservedTensor([[n, n % 5] for n in range(40)], np.arange(40.0) % 2))[0].split(":")[0]
     'values are 0 and 1'
+    >>> suggest_settings(ObservedTensor([[n, n % 5] for n in range(40)], np.ones(40)))[0].split(",")[0]
+    'every value is 1'
     """
     values = tensor.values
     if tensor.n_entries < FEW or tensor.bounds is not None or values.min() < 0 or values.min() > _SECONDS[0]:
         return ()
+    if (values == 1).all() and tensor.unlisted != "zero":
+        return (
+            "every value is 1, so that a model learns nothing but ones: if what has no row did not happen, "
+            "unlisted='zero' says so; with loss='bernoulli' predictions are chances.",
+        )
     if np.isin(values, (0, 1)).all():
         return ("values are 0 and 1: loss='bernoulli' predicts chances, bounds=(0, 1) keeps predictions between them.",)
     low = "0" if values.min() < 0.25 * values.max() else f"{values.min():g}"

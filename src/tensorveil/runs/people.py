@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorveil.errors import InputError
-from tensorveil.release.cells import text_modes
+from tensorveil.release.cells import read_model_table
 from tensorveil.rounds.own_entries import table_of_own
 from tensorveil.rounds.shared import SharedModel
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.files.formats import pick_format, read_table
+from tensorveil.tensor.files.formats import pick_format
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,18 +37,22 @@ class People:
     named: bool
 
 
-def read_own_table(path: str | os.PathLike[str], shared: SharedModel) -> pa.Table:
+def read_own_table(
+    path: str | os.PathLike[str], shared: SharedModel, bins: Mapping[str, Any] | None = None
+) -> pa.Table:
     """Read a person's own entries, or several people's, as a table."""
     found = pick_format(Path(path))
     if found.is_table:
         if not Path(path).is_file():
             raise InputError(f"entries: file not found: {path}.")
-        return read_table(Path(path), text=text_modes(shared.modes))
+        return read_model_table(Path(path), shared.modes, bins)
     names = [mode.name for mode in shared.modes]
     return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
 
 
-def read_people(entries: str | os.PathLike[str], at: Path, shared: SharedModel) -> People:
+def read_people(
+    entries: str | os.PathLike[str], at: Path, shared: SharedModel, bins: Mapping[str, Any] | None = None
+) -> People:
     """Read people's entries and the cells that they ask for.
 
     People are those in either file, new ones too; one without entries is an average one.
@@ -55,7 +60,7 @@ def read_people(entries: str | os.PathLike[str], at: Path, shared: SharedModel) 
     import pyarrow as pa
 
     owner = shared.modes[shared.protect].name
-    mine, asked = read_own_table(entries, shared), read_table(at, text=text_modes(shared.modes))
+    mine, asked = read_own_table(entries, shared, bins), read_model_table(at, shared.modes, bins)
     named = [owner in table.column_names for table in (mine, asked)]
     if named[0] != named[1]:
         has, lacks = (Path(entries).name, at.name) if named[0] else (at.name, Path(entries).name)

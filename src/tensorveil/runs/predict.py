@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ class PredictionRun:
     entries
         For a model of unit slice: a file of a person's own entries, or of several people's, whom a column of the
         protected mode tells apart.
+    bins
+        Modes whose columns hold moments, and the bins that the model knows: {"time": "day"}, as its data were read.
     value_name
         What the column of predictions is called; None for the name of the values that the model was fitted to.
     interval
@@ -51,6 +54,7 @@ class PredictionRun:
     at: Path
     output: Path
     entries: str | os.PathLike[str] | None = None
+    bins: Mapping[str, Any] = field(default_factory=dict)
     value_name: str | None = None
     interval: float | None = None
     safe_csv: bool = False
@@ -82,7 +86,7 @@ def _predict(run: PredictionRun) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
     fitted = load_model(run.model)
-    columns = read_cells(run.at, fitted.modes, fitted.shape)
+    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins)
     name = run.value_name or fitted.value_name
     if run.interval is None:
         return cells_table(columns, predict_columns(fitted, columns), fitted.modes, name)
@@ -100,7 +104,7 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
             "Add entries=FILE."
         )
     shared = SharedModel.load(run.model)
-    people = read_people(run.entries, run.at, shared)
+    people = read_people(run.entries, run.at, shared, run.bins)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
     predictions = shared.predict_for(people.entries, columns.T)
     table = cells_table(columns, predictions, people.modes, run.value_name or "value")

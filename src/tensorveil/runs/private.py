@@ -160,7 +160,7 @@ def release_privately(
             stored = _find_store(run)
             if stored is None:
                 tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
-                fill = choose_cells(filling, tensor, private=unit)
+                fill = choose_cells(filling, tensor, private=unit, bins=run.reading.bins)
                 step("fitting")
                 charged = estimator.fit(tensor).release_id_
             else:

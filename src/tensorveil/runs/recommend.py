@@ -13,12 +13,12 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.recommending import settle_question
-from tensorveil.release.cells import text_modes
+from tensorveil.release.cells import read_model_table
 from tensorveil.release.names import MODEL
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_own_table
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.files.formats import read_table, write_table
+from tensorveil.tensor.files.formats import write_table
 from tensorveil.tensor.frames import read_floats
 from tensorveil.tensor.lists import find_listed, match_labels
 
@@ -128,7 +128,7 @@ def _read_seen(path: Path, model: Any, owner: int, target: int) -> ObservedTenso
     """Read who has what already; rows that the model knows nothing of say nothing."""
     if not path.is_file():
         raise InputError(f"entries: file not found: {path}.")
-    table = read_table(path, text=text_modes(model.modes))
+    table = read_model_table(path, model.modes)
     columns = np.zeros((len(model.shape), table.num_rows))
     for m in (owner, target):
         mode = model.modes[m]

@@ -19,9 +19,12 @@ from tensorveil.privacy.reading import read_privately_in_blocks
 from tensorveil.privacy.unit import Unit
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.bins import bin_columns, settle_bins
+from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import read_blocks
 from tensorveil.tensor.lists import settle_lists
+from tensorveil.tensor.rows import keep_listed
 from tensorveil.tensor.stored import StoredTensor
 from tensorveil.tensor.storing import PART_ROWS, fill_store
 
@@ -46,6 +49,10 @@ def write_store(
     value: str | None = None,
     format: str | None = None,  # noqa: A002
     header: bool = True,
+    bins: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
     duplicates: str | None = None,
     missing: str | None = None,
     part_rows: int = PART_ROWS,
@@ -68,8 +75,8 @@ def write_store(
     unit, bounds, shape, labels, indices
         Private files: as for `read_privately`. Others: ``bounds`` refuse values outside; labels that occur are
         numbered as `read` numbers them, in a first pass over the files, and kept in memory.
-    modes, value, format, header
-        As for `read`.
+    modes, value, format, header, bins, delimiter, decimal, encoding
+        As for `read`; private files as for `read_privately`.
     duplicates, missing
         Files that are not private: as for `ObservedTensor`.
     part_rows
@@ -95,7 +102,7 @@ def write_store(
     check_folder(folder, ours=STORE_FILES, force=force)
     reading: dict[str, Any] = {
         "shape": shape, "labels": labels, "indices": indices, "modes": modes, "value": value, "format": format,
-        "header": header,
+        "header": header, "bins": bins, "delimiter": delimiter, "decimal": decimal, "encoding": encoding,
     }  # fmt: skip
     if unit is None:
         blocks = _read_openly(paths, bounds=bounds, missing=missing, **reading)
@@ -130,10 +137,12 @@ def _read_openly(
     value: str | None,
     format: str | None,  # noqa: A002
     header: bool,
+    bins: Mapping[str, Any] | None,
+    **dialect: str | None,
 ) -> Iterator[ObservedTensor]:
     layout = Layout(
         modes=modes, value=value, labels=not indices, index_base=None, header=header, variable=None,
-        missing_value=math.nan, lists=settle_lists(labels or {}),
+        missing_value=math.nan, lists=settle_lists(labels or {}), bins=settle_bins(bins), dialect=Dialect(**dialect),
     )  # fmt: skip
     if isinstance(shape, Mapping):
         raise InputError("shape by name is for private files. Give the sizes in the order of the modes.")
@@ -173,9 +182,12 @@ def _number_labels(
             if layout.modes is None and layout.value is None and stored_description(table.schema) is not None:
                 return None  # which brings its own numbering
             names, _ = choose_columns(table.column_names, layout.modes, layout.value)
+            table, ranges = bin_columns(table, layout.bins, lenient=False)
+            lists = {**layout.lists, **ranges}
+            table = keep_listed(table, names, lists)  # rows that are left out number nobody
             given = {mode.name for mode in layout.modes or () if isinstance(mode, Mode)}
             for each in names if table.num_rows else ():
-                if each in layout.lists or each in given:
+                if each in lists or each in given:
                     continue
                 column = table.column(each).drop_null()
                 if not len(column):

@@ -24,7 +24,8 @@ from tensorveil.errors import InputError
 from tensorveil.kernels import stochastic
 from tensorveil.kernels.threads import ranges, thread_count, workers
 from tensorveil.models.tucker_algebra import tucker_design
-from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling, start_spread
+from tensorveil.solvers.start import random_start
+from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling
 from tensorveil.solvers.watch import Watch
 
 Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
@@ -47,7 +48,7 @@ class Adam:
     sweeps: int = 200
     tol: float = 1e-4
     learning_rate: float = 0.05
-    regularization: float = 0.1
+    regularization: float = 1.0  # as if factors were standard normal
     unlisted_weight: float = 1.0
 
 
@@ -313,9 +314,10 @@ def _descend(
 ) -> None:
     judged, truth, weights = sampler.judged(run)
     n, known = task.n_entries, float(weights.sum())
+    slopes, spare = np.empty(sampler.cells.shape[1]), np.empty(len(truth))
 
     def objective() -> tuple[float, float]:
-        fit = float(np.sum(weights * task.loss.value(truth, form.linear(judged, run, pieces))))
+        fit = task.loss.descend(truth, form.linear(judged, run, pieces), weights, spare)
         return fit, fit + sum(b.penalty() for b in form.blocks)
 
     rate, step = settings.learning_rate, 0
@@ -323,8 +325,8 @@ def _descend(
     kept = [block.x.copy() for block in form.blocks]
     for _ in range(settings.sweeps):
         for cells, values, share in sampler.sweep(run, pieces):
-            slopes = task.loss.gradient(values, form.linear(cells, run, pieces)) * (share / n)
-            form.descend(cells, slopes, run)
+            task.loss.descend(values, form.linear(cells, run, pieces), share, slopes)
+            form.descend(cells, slopes / n, run)
             step += 1
             run([partial(block.move, rate, step, 1.0 / n) for block in form.blocks])
         now, total = objective()
@@ -343,6 +345,7 @@ def _descend(
         if watch.step(train_error=error, criterion=math.nan, size=1.0, solution=solution):
             break
         if rate < _SHORTEST * settings.learning_rate:
+            watch.converged = True  # steps of no length lower the objective any further
             break
     if not math.isfinite(last):
         raise InputError(
@@ -353,26 +356,7 @@ def _descend(
 
 def _start(task: Task, settings: Adam, scaling: Scaling) -> _Form:
     """Return a random model around the mean."""
-    rng = np.random.default_rng(task.seed)
-    shapes = list(zip(task.shape, task.ranks, strict=True))
-    mean = task.mean_known()
-    core = None
-    if task.nonnegative:
-        offset, lowest = 0.0, 0.0
-        terms = float(np.prod(task.ranks)) if task.core else float(task.ranks[0])
-        target = float(task.loss.link.linear(np.array([max(mean, 1e-6)]))[0]) / scaling.scale
-        size = 2.0 * (max(target, 1e-6) / terms) ** (1.0 / task.order)
-        factors = [size * rng.uniform(0.05, 1.0, shape) for shape in shapes]
-        if task.core:
-            core = rng.uniform(0.5, 1.5, task.ranks)
-    else:
-        lowest, offset = -math.inf, 0.0
-        if task.has_offset:
-            offset = float(task.loss.link.linear(np.array([mean]))[0])
-        spread = start_spread(task, 1.0 if task.loss.scalable else _START_VARIANCE)
-        factors = [spread * rng.standard_normal(shape) for shape in shapes]
-        if task.core:
-            core = rng.standard_normal(task.ranks)
-    if core is not None:
-        return _Tucker(task, factors, core, offset, settings, lowest)
-    return _CP(task, factors, offset, settings, lowest)
+    start = random_start(task, scaling, _START_VARIANCE)
+    if start.core is not None:
+        return _Tucker(task, start.factors, start.core, start.offset, settings, start.lowest)
+    return _CP(task, start.factors, start.offset, settings, start.lowest)

@@ -8,7 +8,8 @@ Kolda (2012). Both need the unlisted cells only through sums over each factor (k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,165 +17,200 @@ from typing import Any
 import numpy as np
 
 from tensorveil.kernels import all_cells
+from tensorveil.kernels.padded import Padded, aligned_zeros, pad, unpad
 from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.kernels.threads import cut_evenly, thread_count, workers
-from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling, start_spread
+from tensorveil.kernels.vector import wide_token
+from tensorveil.solvers.start import random_start
+from tensorveil.solvers.task import Array, Scaling, Solution, Task, known_scaling
 from tensorveil.solvers.watch import Watch
+
+Run = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 # Conjugate gradients go on from the last sweep's rows, so that a few steps are enough.
 _STEPS, _ROUNDS = 3, 2
-# More pieces than threads, so that a slow thread holds nobody up.
-_PIECES = 8
+# Pieces that threads take one by one; always as many, so that sums do not depend on the number of threads.
+_PIECES = 16
+# How far the next sweep begins beyond the last: as a share of the last change, and how that share moves.
+_AHEAD, _FURTHER, _LESS, _MOST_FURTHER = 0.5, 1.05, 1.5, 1.01
+_SMALLEST = 1e-12
+# How much linear parts vary at the start.
+_START_VARIANCE = 0.1
 
 
 @dataclass(kw_only=True, eq=False)
 class _State:
-    """Factors one under the other, and the cells grouped by the rows of each mode."""
+    """Factors, and the cells grouped by the rows of each mode."""
 
     task: Task
     groups: tuple[Rows, ...]
-    starts: Array
-    rows: Array
+    factors: Padded
     unlisted: float
     target: float
     ridge: float
-
-    def factor(self, mode: int) -> Array:
-        """Return a mode's factor."""
-        start = int(self.starts[mode])
-        return self.rows[start : start + self.task.shape[mode]]
+    # What the loss would be if the model said 0 everywhere; of counts, what is lacking to their deviance.
+    constant: float
 
     def sums(self, mode: int) -> Array:
         """Return the sum of the designs of a row over all cells, listed or not."""
-        others = (self.factor(m).sum(axis=0, dtype=np.float64) for m in range(self.task.order) if m != mode)
+        others = (f.sum(axis=0, dtype=np.float64) for m, f in enumerate(self.factors.arrays) if m != mode)
         out: Array = np.prod(list(others), axis=0)
         return out
 
-    def gram(self, mode: int | None) -> Array:
-        """Return the Gram matrix of the designs of a row over all cells; of whole cells for None."""
-        out = np.ones((self.rows.shape[1],) * 2)
-        for m in range(self.task.order):
+    def gram(self, mode: int) -> Array:
+        """Return the Gram matrix of the designs of a row over all cells."""
+        out = np.ones((self.factors.arrays[0].shape[1],) * 2)
+        for m, factor in enumerate(self.factors.arrays):
             if m != mode:
-                factor = self.factor(m)
                 out *= (factor.T @ factor).astype(np.float64)
         return out
 
+    def penalty(self, factors: Sequence[Array]) -> float:
+        """Return what these factors cost."""
+        return self.ridge * sum(float(np.vdot(factor, factor)) for factor in factors)
+
 
 def solve_all_cells(task: Task, settings: Any, watch: Watch) -> Solution:
-    """Fit by sweeps over the modes."""
+    """Fit by sweeps over the modes, each of which begins a little beyond where the last one led."""
     counts = task.nonnegative
     scaling = Scaling(offset=0.0, scale=1.0) if counts else known_scaling(task)
     state = _start(task, settings, scaling)
-    sweep = _sweep_counts if counts else _sweep_squares
-    judge = _judge_counts if counts else _judge_squares
+    improve = _improve_counts if counts else _improve_squares
     known = task.n_entries + task.n_zeros * state.unlisted
-    for _ in range(settings.sweeps):
-        with workers(thread_count(task.threads)) as run:
-            pieces = thread_count(task.threads) * _PIECES
-            for mode in range(task.order):
-                _balance(state, mode)
-                sweep(state, mode, run, pieces)
-            loss = judge(state, run, pieces)
-        error = task.loss.summary(max(loss, 0.0) / known) * scaling.scale
-        solution = partial(_solution, state, scaling)
-        if watch.step(train_error=error, criterion=error, size=error, solution=solution):
-            break
+    lead = _Lead(state)
+    error = math.nan
+    with workers(thread_count(task.threads)) as run:
+        for _ in range(settings.sweeps):
+            loss = [improve(state, mode, run) for mode in range(task.order)][-1]
+            _balance(state)
+            kept = lead.keep(loss + state.penalty(state.factors.arrays))
+            if kept:
+                error = task.loss.summary(max(loss, 0.0) / known) * scaling.scale
+            # A sweep that began too far ahead says nothing about convergence.
+            judged = error if kept or lead.plain else math.nan
+            solution = partial(_solution, state, scaling)
+            if watch.step(train_error=error, criterion=judged, size=error, solution=solution):
+                break
+            lead.go_ahead()
+        lead.go_back()
     return watch.result(partial(_solution, state, scaling))
 
 
+class _Lead:
+    """Where the next sweep begins: beyond the last one, as long as that pays (Ang, Cohen and Gillis 2019)."""
+
+    def __init__(self, state: _State) -> None:
+        self.state, self.least, self.plain = state, math.inf, True
+        self.best: Array | None = None
+        self.before: Array | None = None
+        self.share, self.most, self.last = _AHEAD, 1.0, _AHEAD
+
+    def keep(self, total: float) -> bool:
+        """Keep what the sweep has led to if the objective fell, else go back; return which."""
+        if total < self.least:
+            self.least, self.before, self.best = total, self.best, self.state.factors.flat.copy()
+            if not self.plain:
+                self.last, self.most = self.share, min(1.0, _MOST_FURTHER * self.most)
+                self.share = min(self.most, _FURTHER * self.share)
+            return True
+        if not self.plain:
+            self.most, self.share = self.last, self.share / _LESS
+        self.before = None
+        self.go_back()
+        return False
+
+    def go_ahead(self) -> None:
+        """Begin the next sweep as far ahead as is thought well of; where the last one was, after a failure."""
+        self.plain = self.before is None or self.best is None
+        if self.before is not None and self.best is not None:
+            flat = self.state.factors.flat
+            flat += flat.dtype.type(self.share) * (self.best - self.before)
+            if self.state.task.nonnegative:
+                for factor in self.state.factors.views():
+                    np.maximum(factor, _SMALLEST, out=factor)
+
+    def go_back(self) -> None:
+        """Return to the best factors so far."""
+        if self.best is not None:
+            self.state.factors.flat[...] = self.best
+
+
 def _start(task: Task, settings: Any, scaling: Scaling) -> _State:
-    rng = np.random.default_rng(task.seed)
-    shapes = list(zip(task.shape, task.ranks, strict=True))
-    if task.nonnegative:
-        size = 2.0 * (max(task.mean_known(), 1e-9) / task.ranks[0]) ** (1.0 / task.order)
-        factors = [size * rng.uniform(0.05, 1.0, shape) for shape in shapes]
-    else:
-        spread = start_spread(task, 0.1)
-        factors = [spread * rng.standard_normal(shape) for shape in shapes]
+    start = random_start(task, scaling, 1.0, scaled=_START_VARIANCE)
     values = scaling.apply(task.values, task.dtype)
+    known = values.astype(np.float64)
     columns = task.columns
     if task.excluded.shape[1]:
         columns = np.concatenate([columns, task.excluded], axis=1)
         values = np.concatenate([values, np.full(task.excluded.shape[1], np.nan, values.dtype)])
+    unlisted = settings.unlisted_weight * task.zero_weight if task.zeros else 0.0
+    target = -scaling.offset / scaling.scale
+    if task.nonnegative:
+        constant = float(np.sum(known * np.log(np.where(known > 0, known, 1.0)) - known))
+    else:
+        constant = float(known @ known) + unlisted * target**2 * task.n_zeros
     return _State(
         task=task,
         groups=build_all_rows(columns, values, task.shape, threads=task.threads),
-        starts=np.concatenate([[0], np.cumsum(task.shape)[:-1]]).astype(np.int64),
-        rows=np.ascontiguousarray(np.concatenate(factors), dtype=task.dtype),
-        unlisted=settings.unlisted_weight * task.zero_weight if task.zeros else 0.0,
-        target=-scaling.offset / scaling.scale,
+        factors=pad(start.factors, task.dtype),
+        unlisted=unlisted,
+        target=target,
         ridge=settings.regularization,
+        constant=constant,
     )
 
 
-def _balance(state: _State, mode: int) -> None:
+def _balance(state: _State) -> None:
     """Give every component the same length in all modes, which changes no prediction and costs the least ridge."""
-    modes = range(state.task.order)
-    lengths = np.stack([np.sqrt(np.sum(state.factor(m).astype(np.float64) ** 2, axis=0)) for m in modes]) + 1e-30
+    lengths = np.sqrt([np.einsum("ir,ir->r", f, f, dtype=np.float64) for f in state.factors.arrays]) + 1e-30
     common = np.exp(np.log(lengths).mean(axis=0))
-    for m in modes:
-        state.factor(m)[...] *= (common / lengths[m]).astype(state.rows.dtype)
+    for factor, length in zip(state.factors.arrays, lengths, strict=True):
+        factor *= (common / length).astype(factor.dtype)
 
 
 def _grouped(state: _State, mode: int) -> tuple[Any, ...]:
-    group = state.groups[mode]
-    begin = state.starts[list(group.others)]
-    return group.pointers, group.coords, group.values, begin, state.rows, int(state.starts[mode])
+    group, factors = state.groups[mode], state.factors
+    begin = np.array([factors.origins[m] for m in group.others], np.int64)
+    R = factors.arrays[mode].shape[1]
+    return group.pointers, group.coords, group.values, begin, factors.flat, R, factors.origins[mode]
 
 
-def _sweep_squares(state: _State, mode: int, run: Callable[[Any], Any], pieces: int) -> None:
-    weight = state.unlisted
+def _run(state: _State, mode: int, run: Run, row: Callable[[int, int], Any]) -> Array:
+    """Improve the rows of a mode, piece by piece; return the sum of what the pieces return."""
+    pieces = cut_evenly(state.groups[mode].pointers, _PIECES)
+    out: Array = np.sum(run([partial(row, low, high) for low, high in pieces]), axis=0)
+    return out
+
+
+def _improve_squares(state: _State, mode: int, run: Run) -> float:
+    """Improve the rows of a mode, and return the weighted sum of squares over all cells that are known."""
+    weight, factors = state.unlisted, state.factors
     gram, sums = weight * state.gram(mode), weight * state.target * state.sums(mode)
     gram[np.diag_indices_from(gram)] += state.ridge
-    kind = state.rows.dtype
-    system = (gram.astype(kind), sums.astype(kind), _STEPS)
-    weights = (1.0 - weight, -weight, weight * state.target)
-    cells = _grouped(state, mode)
-    run(
-        [
-            partial(all_cells.squares_rows, low, high, *cells, *weights, *system)
-            for low, high in cut_evenly(cells[0], pieces)
-        ]
-    )
+    kind, R = factors.dtype, gram.shape[0]
+    row, cells = wide_token(R, kind), _grouped(state, mode)
+    weights = [kind.type(x) for x in (1.0 - weight, -weight, weight * state.target)]
+    system = (gram.astype(kind).reshape(-1), sums.astype(kind), _STEPS)
+
+    def piece(low: int, high: int) -> float:
+        spare = aligned_zeros((R,), kind)
+        return float(all_cells.squares_rows(row, low, high, *cells, *weights, *system, spare))
+
+    return state.constant + float(_run(state, mode, run, piece)) - state.penalty([factors.arrays[mode]])
 
 
-def _sweep_counts(state: _State, mode: int, run: Callable[[Any], Any], pieces: int) -> None:
-    weight = state.unlisted
-    weights = (1.0 - weight, -weight, weight * state.sums(mode), 0.5 * state.ridge, _ROUNDS)
-    cells = _grouped(state, mode)
-    run([partial(all_cells.counts_rows, low, high, *cells, *weights) for low, high in cut_evenly(cells[0], pieces)])
+def _improve_counts(state: _State, mode: int, run: Run) -> float:
+    """Improve the rows of a mode, and return the deviance over all cells that are known.
 
-
-def _parts(state: _State, run: Callable[[Any], Any], pieces: int) -> tuple[Array, Array]:
-    """Return values (NaN for cells that are left out) and linear parts of the cells that are grouped."""
-    mode = state.task.order - 1
-    pointers, coords, values, begin, rows, own = _grouped(state, mode)
-    out = np.empty(len(values))
-    data = (pointers, coords, begin, rows, own, out)
-    run([partial(all_cells.linear_parts, low, high, *data) for low, high in cut_evenly(pointers, pieces)])
-    return values.astype(np.float64), out
-
-
-def _judge_squares(state: _State, run: Callable[[Any], Any], pieces: int) -> float:
-    """Return the weighted sum of squares over all cells that are known."""
-    values, linear = _parts(state, run, pieces)
-    total = float(state.gram(None).sum())
-    sums = float(np.sum(state.sums(0) * state.factor(0).sum(axis=0, dtype=np.float64)))
-    everywhere = total - 2 * state.target * sums + state.task.n_cells * state.target**2
-    listed = ~np.isnan(values)
-    fit = float(np.sum((values[listed] - linear[listed]) ** 2))
-    return fit + state.unlisted * (everywhere - float(np.sum((linear - state.target) ** 2)))
-
-
-def _judge_counts(state: _State, run: Callable[[Any], Any], pieces: int) -> float:
-    """Return the deviance over all cells that are known; a zero has twice its expected count."""
-    values, linear = _parts(state, run, pieces)
-    listed = ~np.isnan(values)
-    fit = float(np.sum(state.task.loss.value(values[listed], linear[listed])))
-    everywhere = float(np.sum(state.sums(0) * state.factor(0).sum(axis=0, dtype=np.float64)))
-    return fit + 2 * state.unlisted * (everywhere - float(np.sum(linear)))
+    A zero has twice its expected count.
+    """
+    weight, rank = state.unlisted, state.factors.ranks[mode]
+    base = weight * state.sums(mode)
+    data = (*_grouped(state, mode), rank, 1.0 - weight, -weight, base, state.ridge, _ROUNDS)
+    fit, logs, both = _run(state, mode, run, lambda low, high: all_cells.counts_rows(low, high, *data))
+    everywhere = float(base @ state.factors.arrays[mode].sum(axis=0, dtype=np.float64))
+    return 2.0 * float(fit - logs + state.constant + everywhere - weight * both)
 
 
 def _solution(state: _State, scaling: Scaling) -> Solution:
-    factors = tuple(state.factor(mode).copy() for mode in range(state.task.order))
-    return scaling.undo(factors, None, None)
+    return scaling.undo(tuple(unpad(state.factors)), None, None)

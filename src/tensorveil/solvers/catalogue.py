@@ -10,6 +10,7 @@ from tensorveil.solvers.als import ALS, solve_als
 from tensorveil.solvers.altmin import AltMin, solve_altmin
 from tensorveil.solvers.bayes import Bayes, solve_bayes
 from tensorveil.solvers.dlnm_qr import DLNMQR, solve_dlnm_qr
+from tensorveil.solvers.lbfgs import LBFGS, solve_lbfgs
 from tensorveil.solvers.sgd import SGD, solve_sgd
 from tensorveil.solvers.sor import SOR, solve_sor
 from tensorveil.solvers.task import Solution, Task
@@ -24,6 +25,7 @@ SOLVERS: Solvers = {
     "als": (ALS, solve_als),
     "sgd": (SGD, solve_sgd),
     "adam": (Adam, solve_adam),
+    "lbfgs": (LBFGS, solve_lbfgs),
 }
 MATRIX_SOLVERS: Solvers = {
     **SOLVERS,

@@ -47,6 +47,9 @@ class Loss:
         The ends of what it can predict, within which declared bounds must lie.
     remedy
         What to try for other values.
+    both
+        Value and gradient at once, ``both(truth, linear, weights, slopes)``: writes the weighted gradients into
+        ``slopes`` and returns the weighted sum of the values. Left out, it is made of the two.
 
     Examples
     --------
@@ -71,11 +74,32 @@ class Loss:
     accepts: Callable[[Array], bool] | None = None
     reach: tuple[float, float] = (-math.inf, math.inf)
     remedy: str = 'Try loss="gaussian".'
+    both: Callable[[Array, Array, Array, Array], float] | None = None
+
+    def __post_init__(self) -> None:
+        if not (callable(self.value) and callable(self.gradient)):
+            raise InputError(
+                f'loss "{self.name}": value and gradient must be functions of (truth, linear), elementwise. See '
+                "help(tensorveil.Loss)."
+            )
 
     def check(self, entries: Entries) -> None:
         """Refuse values that the loss is not for."""
         if self.accepts is not None and not all(self.accepts(block.values) for block in entries.blocks()):
             raise InputError(f'values must be {self.domain} for loss="{self.name}". {self.remedy}')
+
+    def descend(self, truth: Array, linear: Array, weights: Array, slopes: Array) -> float:
+        """Write the weighted gradients of cells into ``slopes``, and return the weighted sum of their losses."""
+        if self.both is not None:
+            return self.both(truth, linear, weights, slopes)
+        each, along = np.asarray(self.value(truth, linear)), np.asarray(self.gradient(truth, linear))
+        if each.shape != truth.shape or along.shape != truth.shape:
+            raise InputError(
+                f'loss "{self.name}": value and gradient must return one number per entry, as arrays of the shape that '
+                "they are given. Write them elementwise, in NumPy."
+            )
+        np.multiply(weights, along, out=slopes)
+        return float(weights @ each)
 
     def error(self, prediction: Array, truth: Array) -> float:
         """Return the measure of predictions on the scale of the data."""

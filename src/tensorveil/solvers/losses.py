@@ -85,6 +85,18 @@ def _odds_gradient(truth: Array, linear: Array) -> Array:
     return out
 
 
+def _bernoulli_both(truth: Array, linear: Array, weights: Array, slopes: Array) -> float:
+    from tensorveil.kernels import deviances  # compiles: only for those who fit
+
+    return float(deviances.bernoulli(truth, linear, weights, slopes))
+
+
+def _poisson_both(truth: Array, linear: Array, weights: Array, slopes: Array) -> float:
+    from tensorveil.kernels import deviances
+
+    return float(deviances.poisson(truth, linear, weights, slopes))
+
+
 def _gamma(truth: Array, linear: Array) -> Array:
     x, m = _double(truth), np.clip(_double(linear), -80.0, 80.0)
     out: Array = 2 * (x * np.exp(-m) - 1 + m - np.log(x))
@@ -131,6 +143,7 @@ POISSON = Loss(
     domain="counts: whole numbers of at least 0",
     accepts=_are_counts,
     reach=(0.0, math.inf),
+    both=_poisson_both,
     remedy='For other non-negative values try loss="gaussian"; for positive ones loss="gamma".',
 )
 BERNOULLI = Loss(
@@ -143,6 +156,7 @@ BERNOULLI = Loss(
     domain="0 or 1",
     accepts=_are_flags,
     reach=(0.0, 1.0),
+    both=_bernoulli_both,
     remedy='For counts try loss="poisson", or turn values into 0 and 1: tensor.with_values(tensor.values > 0).',
 )
 GAMMA = Loss(
@@ -162,8 +176,8 @@ LOSSES: Final = {loss.name: loss for loss in (GAUSSIAN, POISSON, BERNOULLI, GAMM
 # With non-negative factors the linear part is on another scale.
 _NONNEGATIVE: Final = {
     "gaussian": GAUSSIAN,
-    "poisson": replace(POISSON, value=_count, gradient=_count_gradient, link=GAUSSIAN.link),
-    "bernoulli": replace(BERNOULLI, value=_odds, gradient=_odds_gradient, link=ODDS),
+    "poisson": replace(POISSON, value=_count, gradient=_count_gradient, both=None, link=GAUSSIAN.link),
+    "bernoulli": replace(BERNOULLI, value=_odds, gradient=_odds_gradient, both=None, link=ODDS),
     "gamma": replace(GAMMA, value=_positive, gradient=_positive_gradient, link=GAUSSIAN.link),
 }
 

@@ -109,6 +109,11 @@ def choose_columns(
                 raise InputError(f"modes must name columns of the frame; there is none called {name!r}. {near}")
         if len(set(picked)) != len(picked) or value in picked:
             raise InputError("modes must name different columns, and not the value column.")
+    if len(picked) == 1 and modes is None:
+        raise InputError(
+            "frame must have a column for each of two modes or more, and one for the value, for which the last is taken"
+            f"{f' ({value!r})' if helpful else ''}. If every row is an event or a link, add a column of ones."
+        )
     checks.check_order(len(picked), "modes")
     nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
     if nameless:

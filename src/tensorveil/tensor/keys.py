@@ -98,7 +98,7 @@ def merge_duplicates(
     if policy == "error":
         raise InputError(
             "coords must not be duplicated: two entries share their coordinates. Remove one, or pass "
-            "duplicates='mean', 'sum', 'first' or 'last' to merge them."
+            "duplicates='mean' (or sum, first, last) to merge them."
         ).of("repeated")
     keys = linear_keys(columns, shape)
     order = np.lexsort(keys[::-1])  # stable: equal coordinates keep their order

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 PARALLEL_ITEMS = 1 << 20
 
 
+class UnknownLabelError(InputError):
+    """A table has labels that are not those of a given mode."""
+
+
 def encode_column(column: pa.ChunkedArray, where: str, known: NDArray[Any] | None, out: IntArray) -> Any:
     """Write the index of every label into `out`; return the labels (those given, or sorted new ones).
 
@@ -47,7 +51,7 @@ def encode_column(column: pa.ChunkedArray, where: str, known: NDArray[Any] | Non
         np.take(ranks[number], part, out=out[place : place + len(part)], mode="clip")
         place += len(part)
     if known is not None and out.min() < 0:
-        raise InputError(
+        raise UnknownLabelError(
             f"{where} contains a label that the given mode does not know. "
             "Encode with the modes of a tensor that holds all labels, or give the mode by name only."
         )

@@ -35,6 +35,25 @@ def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     assert time.perf_counter() - start < 5.0  # generous: other tests may run beside this one
 
 
+def test_every_verb_is_a_command_in_a_module_of_its_name_and_imported_late() -> None:
+    context = click.Context(entry.cli)
+    for name in entry.VERBS:
+        command = entry.cli.get_command(context, name)
+        assert isinstance(command, click.Command)
+        assert command.name == name
+    code = (
+        "import sys; from tensorveil.cli.main import VERBS, run; run(['--help']); "
+        "late = [name for name in VERBS if f'tensorveil.cli.{name}' in sys.modules]; sys.exit(str(late) if late else 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_misspelled_verb_is_told_which_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["inof"]) == 2
+    assert "Did you mean 'info'?" in capsys.readouterr().err
+
+
 class Broken:
     """An entry point of a package that cannot be imported, or that offers no command."""
 

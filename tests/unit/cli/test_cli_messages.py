@@ -14,7 +14,7 @@ from tensorveil.cli.messages import OPTIONS, in_shell_words
         ("Try rank=(4, 4, 4).", "Try --rank 4,4,4."),
         ("Try bounds=(1, 5).", "Try --bounds 1 5."),
         ("Try modes=['user', 'item'].", "Try --modes user,item."),
-        ("pass out_of_bounds='clip' or 'drop'.", "pass --out-of-bounds clip or 'drop'."),
+        ("pass out_of_bounds='clip' or 'drop'.", "pass --out-of-bounds clip or drop."),
         ('Leave it out, or try solver="als".', "Leave it out, or try --solver als."),
         ("Try validation_fraction=0.1.", "Try --validation 0.1."),
         ("pass missing='drop' to leave them out", "pass --missing drop to leave them out"),

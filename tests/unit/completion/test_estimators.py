@@ -83,7 +83,7 @@ def test_fold_in_gives_new_rows_the_right_values(tensor: Any) -> None:
         ({"rank": 0}, r"rank must be a whole number of at least 1; got 0\. Try rank=8\."),
         ({"rank": 2.5}, r"rank must be a whole number"),
         ({"rank": True}, r"rank must be a whole number"),
-        ({"solver": "magic"}, r'solver must be one of "bayes", "als", "sgd", "adam"; got \'magic\''),
+        ({"solver": "magic"}, r'solver must be one of "bayes", "als", "sgd", "adam", "lbfgs"; got \'magic\''),
         ({"baseline": "median"}, r'baseline must be one of "none", "mean", "biases"'),
         ({"sweeps": 0}, r"sweeps must be a whole number of at least 1"),
         ({"solver": "als", "regularization": -1.0}, r"regularization must be a finite number at least 0"),

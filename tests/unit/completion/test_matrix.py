@@ -127,7 +127,10 @@ class TestDegenerate:
     [
         ({"rank": 0}, r"rank must be a whole number of at least 1; got 0"),
         ({"rank": "many"}, r"rank must be a whole number"),
-        ({"solver": "magic"}, r'solver must be one of "bayes", "als", "sgd", "adam", "dlnm_qr", "sor", "altmin"'),
+        (
+            {"solver": "magic"},
+            r'solver must be one of "bayes", "als", "sgd", "adam", "lbfgs", "dlnm_qr", "sor", "altmin"',
+        ),
         ({"rank": "auto", "solver": "altmin"}, r'rank="auto" has no meaning for solver="altmin".*try solver="bayes"'),
         ({"rank": "auto", "max_rank": 0}, r"max_rank must be a whole number of at least 1"),
         ({"solver": "sor", "baseline": "biases"}, r'baseline="biases" has no meaning for solver="sor"'),

@@ -191,13 +191,14 @@ def test_counts_with_unlisted_zeros_are_fitted_as_if_all_were_listed() -> None:
 def test_planted_models_are_recovered(name: Any, estimator: Any) -> None:
     mean, x = planted(name, (30, 25, 20), seed=5)
     tensor = everything(x) if name == "gamma" else listed(x)
-    fit = estimator(2, loss=name, random_state=0, restarts=2, sweeps=60).fit(tensor)
+    fit = estimator(2, loss=name, random_state=0, restarts=3, sweeps=60).fit(tensor)
     loss = LOSSES[name]
     deviance = float(loss.value(x, loss.link.linear(fit.dense())).mean())
     best = float(loss.value(x, loss.link.linear(mean)).mean())
     constant = float(loss.value(x, loss.link.linear(np.full(x.shape, x.mean()))).mean())
     assert deviance < best + 0.35 * (constant - best)
-    assert fit.dense().mean() == pytest.approx(x.mean(), rel=0.05)
+    # Only canonical links keep the mean at an optimum; the logarithm is not that of gamma.
+    assert fit.dense().mean() == pytest.approx(x.mean(), rel=0.1 if name == "gamma" else 0.05)
     assert fit.score(tensor) == pytest.approx(1 - deviance / constant, abs=1e-6)
 
 
@@ -211,10 +212,19 @@ def test_adam_is_the_same_for_every_number_of_threads_and_for_a_loss_of_ones_own
         tv.CP(3, loss=loss, solver="adam", random_state=0, sweeps=4, threads=threads).fit(listed(x))
         for loss, threads in (("bernoulli", 1), ("bernoulli", 2), (own, 1))
     ]
-    for other in fits[1:]:
-        assert np.array_equal(other.model_.factors[0], fits[0].model_.factors[0])
+    assert np.array_equal(fits[1].model_.factors[0], fits[0].model_.factors[0])
+    # The compiled deviance and the one that is made of its two functions differ in the last digits.
+    np.testing.assert_allclose(fits[2].model_.factors[0], fits[0].model_.factors[0], rtol=1e-6, atol=1e-9)
     with pytest.raises(tv.InputError, match="loss of your own cannot be folded into"):
         fits[2].fold_in(tv.ObservedTensor([[0, 1, 1]], [1.0], shape=(1, 30, 20)), 0)
+
+
+def test_a_fit_whose_steps_lead_nowhere_any_more_has_converged() -> None:
+    _, x = planted("poisson", (15, 12, 8))
+    long, short = (tv.CP(2, loss="poisson", random_state=0, sweeps=n).fit(everything(x)) for n in (400, 3))
+    assert long.converged_
+    assert len(long.history_) < 400
+    assert not short.converged_
 
 
 @pytest.mark.parametrize("estimator", [tv.CP, tv.Tucker])

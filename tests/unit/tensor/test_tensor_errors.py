@@ -142,7 +142,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "one mode only": (
         lambda: ObservedTensor.from_frame(FRAME[["user", "value"]]),
-        "modes must have 2 to 8 modes; got 1",
+        "must have a column for each of two modes or more, .* add a column of ones",
     ),
     "no rows": (lambda: ObservedTensor.from_frame(FRAME[:0]), "at least one row"),
     "all dropped": (

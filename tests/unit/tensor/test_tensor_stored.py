@@ -193,6 +193,28 @@ def test_labels_that_occur_are_numbered_as_in_memory(tmp_path: Path, monkeypatch
     np.testing.assert_allclose(fits[0].model_.factors[0], fits[1].model_.factors[0], atol=1e-9)
 
 
+def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    days = [f"2024-01-{day:02}T{hour:02}:00" for day, hour in rng.integers((1, 0), (29, 24), (90, 2))]
+    rows = [(f"user {k % 30}", when, f"{k % 7 / 4}") for k, when in enumerate(days)]
+    (tmp_path / "plain.csv").write_text("\n".join(["user,time,value", *(",".join(row) for row in rows)]))
+    spread = "\n".join(["user;time;value", *(";".join(row).replace(".", ",") for row in rows)])
+    (tmp_path / "spread.csv").write_text(spread, encoding="utf-16")
+    monkeypatch.setattr(text, "BLOCK", 300)
+    signs: dict[str, Any] = {"delimiter": ";", "decimal": ",", "encoding": "utf-16"}
+    for bins in ({"time": "week"}, {"time": ("day", "2024-01-01", "2024-01-20")}):
+        whole = tv.read(tmp_path / "plain.csv", bins=bins, duplicates="sum")
+        folder = tmp_path / f"store {len(bins['time'])}"
+        rules: dict[str, Any] = {"order": "user", "bins": bins, "duplicates": "sum", **signs}
+        stored = tv.write_store(tmp_path / "spread.csv", folder, **rules)
+        assert stored.modes == whole.modes
+        assert rows_of(stored.load()) == rows_of(whole)
+    private = RULES | {"shape": {"user": 30}, "labels": None}
+    stored = tv.write_store(tmp_path / "spread.csv", tmp_path / "private", order="user", bins=bins, **signs, **private)
+    assert stored.modes[1] == whole.modes[1]
+    assert stored.n_entries == sum(when < "2024-01-21" for when in days)
+
+
 def test_labels_of_two_kinds_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user,film,value\n1,A,3\n")
     (tmp_path / "b.csv").write_text("user,film,value\nann,A,3\n")

@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from tensorveil.errors import InputError
@@ -29,6 +30,7 @@ ONE_COLUMN = (
 )
 _RULE = "path must be a well-formed table with the same number of fields in every line."
 _HEAD = 1 << 16
+_REMEMBERED = 1 << 20  # rows among which one that occurs again is looked for: a cell takes some 300 bytes
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([,.]\d+)?", re.ASCII)
 _UNIT = re.compile(r"[+-]?\d+([.,]\d+)? ?([%€$£]|[a-zA-Z]{1,4})|[€$£] ?\d+([.,]\d+)?")
 # What a file begins with that is no table, whatever it is called.
@@ -184,8 +186,9 @@ def tell_line(error: InputError, path: Path, dialect: Dialect, layout: Layout, n
         rows = _rows(path, dialect)
         if layout.header:
             next(rows, None)
+        looked = islice(rows, _REMEMBERED if error.flaw == "repeated" else None)
         found, why = next(
-            ((line, _guess(row, names)) for line, row in rows if len(row) == len(names) and test(row)), (None, "")
+            ((line, _guess(row, names)) for line, row in looked if len(row) == len(names) and test(row)), (None, "")
         )
     if found is None:
         return error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tensorveil.errors import GuessWarning, InputError
+from tensorveil.memory import check_table_memory
 from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.cursors import decode_field
 from tensorveil.tensor.files import diagnosis
@@ -82,6 +83,7 @@ def _load(
     says how long rows are: without one the first row would decide on all others, so they must be equally long.
     """
     delimiter = dialect.delimiter or ","
+    check_table_memory(path.stat().st_size)
     with open_for_reading(path, dialect.encoding, errors) as stream:
         content: Any = stream
         if by_line:
