@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 @click.option(
     "--clip", is_flag=True, help="Cut means to the declared bounds: closer to the truth, but no longer unbiased."
 )
+@click.option(
+    "--by",
+    type=click.Choice(["precision", "people"]),
+    default="precision",
+    show_default=True,
+    help="Combine groups with different budgets by inverse variance, or by their numbers of people.",
+)
 @click.option("--shuffled", is_flag=True, help="Reports came through a trusted shuffler: say what that is worth.")
 @click.option("--delta", type=float, help="With --shuffled: the delta of that guarantee, above 0.")
 @click.option("--variable", help="NPZ reports: the array to read.")
@@ -32,6 +39,7 @@ def aggregate(
     output: Path,
     low_rank: int | None,
     clip: bool,
+    by: str,
     shuffled: bool,
     delta: float | None,
     variable: str | None,
@@ -40,7 +48,8 @@ def aggregate(
     """Average reports made by `tensorveil perturb`, with standard errors. Costs no budget.
 
     Every report file needs its .guarantee.json beside it. All reports with one mechanism and budget are averaged;
-    groups with different budgets are combined by inverse variance.
+    groups with different budgets are combined by inverse variance, or by --by people where those who chose
+    another budget may be other people.
 
     \b
     Examples:
@@ -56,6 +65,7 @@ def aggregate(
             output=output,
             low_rank=low_rank,
             clip=clip,
+            by=by,
             shuffled=shuffled,
             delta=delta,
             variable=variable,

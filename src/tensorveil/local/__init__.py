@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tensorveil.local.aggregate import low_rank_mean as low_rank_mean
     from tensorveil.local.aggregate import mean_of as mean_of
     from tensorveil.local.allocation import weights_of_importance as weights_of_importance
+    from tensorveil.local.allocation import weights_of_regions as weights_of_regions
     from tensorveil.local.basis import Basis as Basis
     from tensorveil.local.choice import Choice as Choice
     from tensorveil.local.choice import choose as choose
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "tensorveil.local.aggregate": ("LowRankMean", "MeanEstimate", "combine", "low_rank_mean", "mean_of"),
-    "tensorveil.local.allocation": ("weights_of_importance",),
+    "tensorveil.local.allocation": ("weights_of_importance", "weights_of_regions"),
     "tensorveil.local.basis": ("Basis",),
     "tensorveil.local.choice": ("Choice", "choose"),
     "tensorveil.local.contract": ("LocalMechanism",),

@@ -94,19 +94,40 @@ def _rows(piece: Any, shape: tuple[int, ...]) -> Array:
     return array.reshape(len(array), -1)
 
 
-def combine(estimates: Sequence[MeanEstimate]) -> MeanEstimate:
-    """Combine means of groups whose reports have different budgets, entry by entry, by inverse variance.
+BY = ("precision", "people")
 
-    The groups must be samples of the same people as far as the mean is concerned.
+
+def combine(estimates: Sequence[MeanEstimate], by: str = "precision") -> MeanEstimate:
+    """Combine means of groups whose reports have different budgets, entry by entry.
+
+    Parameters
+    ----------
+    estimates
+        A mean for each group, made by `mean_of`.
+    by
+        "precision": by inverse variance, which is closest where groups are samples of the same people as far as the
+        mean is concerned. "people": by the number of people, which is unbiased for all of them together even if those
+        who chose another budget are other people.
+
+    >>> import numpy as np
+    >>> few = MeanEstimate(mean=np.array([1.0]), standard_error=np.array([0.1]), count=100)
+    >>> many = MeanEstimate(mean=np.array([0.0]), standard_error=np.array([0.3]), count=900)
+    >>> combine([few, many]).mean.round(3).tolist(), combine([few, many], by="people").mean.tolist()
+    ([0.9], [0.1])
     """
+    if by not in BY:
+        raise InputError(f"by must be one of {', '.join(BY)}; got {by!r}. Try by='people'.")
     if not estimates or len({each.mean.shape for each in estimates}) != 1:
         raise InputError("estimates must be means of one shape, at least one.")
     if any(np.any(each.standard_error <= 0) for each in estimates):
         raise InputError("estimates must have standard errors above 0.")
-    precision = [each.standard_error**-2.0 for each in estimates]
-    total = np.sum(precision, axis=0)
-    mean = np.sum([w * each.mean for w, each in zip(precision, estimates, strict=True)], axis=0) / total
-    return MeanEstimate(mean=mean, standard_error=total**-0.5, count=sum(each.count for each in estimates))
+    parts = [each.standard_error**-2.0 if by == "precision" else np.float64(each.count) for each in estimates]
+    total = np.sum(parts, axis=0)
+    mean, variance = np.zeros(estimates[0].mean.shape), np.zeros(estimates[0].mean.shape)
+    for part, each in zip(parts, estimates, strict=True):
+        mean += part / total * each.mean
+        variance += (part / total * each.standard_error) ** 2
+    return MeanEstimate(mean=mean, standard_error=np.sqrt(variance), count=sum(each.count for each in estimates))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

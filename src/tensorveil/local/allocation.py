@@ -49,6 +49,54 @@ def shares_of_weights(weights: ArrayLike, shape: Sequence[int]) -> Array:
     return 1 - full.reshape(-1)
 
 
+def weights_of_regions(
+    shape: Sequence[int],
+    regions: Sequence[Sequence[int]],
+    *,
+    inside: float = 0.75,
+    outside: float = 0.0,
+    axes: tuple[int, int] = (0, 1),
+) -> Array:
+    """Return weights of an image that protect rectangles more than the rest, such as where a face or a plate stands.
+
+    Regions must be public: the frame that a portrait is aligned to, the part of a road that a camera looks at. What a
+    detector finds in the image that is to be protected is private, and its weights void the guarantee.
+
+    Parameters
+    ----------
+    shape
+        Of the image, colours included; the weights have this shape.
+    regions
+        Rectangles (top, left, bottom, right), the last two not included; they may overlap.
+    inside, outside
+        Weights in [0, 1]: an entry's epsilon is proportional to 1 - weight, and with weight 1 it is not reported.
+    axes
+        Which modes are height and width: (0, 1) for grey images and for colours last, (1, 2) for colours first.
+
+    >>> weights_of_regions((3, 4), [(0, 1, 2, 3)]).tolist()
+    [[0.0, 0.75, 0.75, 0.0], [0.0, 0.75, 0.75, 0.0], [0.0, 0.0, 0.0, 0.0]]
+    >>> weights_of_regions((3, 32, 32), [(8, 8, 24, 24)], axes=(1, 2)).shape
+    (3, 32, 32)
+    """
+    modes = range(len(shape))
+    if len(axes) != 2 or not all(axis in modes for axis in axes) or axes[0] == axes[1]:
+        raise InputError(f"axes must be two different modes of an image of shape {tuple(shape)}; got {axes}.")
+    height, width = (int(shape[axis]) for axis in axes)
+    if not (0 <= inside <= 1 and 0 <= outside <= 1):
+        raise InputError(f"inside and outside must lie in [0, 1]; got {inside} and {outside}. Try inside=0.75.")
+    flat = np.full((height, width), float(outside))
+    for region in regions:
+        top, left, bottom, right = (int(place) for place in region)
+        if not (0 <= top < bottom <= height and 0 <= left < right <= width):
+            raise InputError(
+                f"regions must be (top, left, bottom, right) within {height} x {width}, not empty; got {tuple(region)}."
+            )
+        flat[top:bottom, left:right] = inside
+    placed = np.expand_dims(flat if axes[0] < axes[1] else flat.T, tuple(mode for mode in modes if mode not in axes))
+    out: Array = np.broadcast_to(placed, tuple(shape)).copy()
+    return out
+
+
 def weights_of_importance(importance: ArrayLike) -> Array:
     """Turn public importance v > 0 of entries' errors into weights whose shares are proportional to v^(1/3).
 

@@ -44,6 +44,8 @@ class AggregateRequest:
         Files written by `perturb_file`, each with its guarantee beside it.
     output
         NPZ file to write; it must not exist.
+    by
+        How groups with different budgets are combined: "precision" or "people"; see `combine`.
     low_rank
         Also fit a CP model of this rank to the mean.
     clip
@@ -58,6 +60,7 @@ class AggregateRequest:
 
     reports: Sequence[Path]
     output: Path
+    by: str = "precision"
     low_rank: int | None = None
     clip: bool = False
     shuffled: bool = False
@@ -106,7 +109,7 @@ def aggregate_files(request: AggregateRequest) -> AggregateResult:
     _check_groups(groups)
     check_file_memory(24 * math.prod(groups[0].mechanism.shape))  # all groups have this shape, which a file declares
     estimates = [mean_of(_stream(group, request.variable), group.mechanism.shape) for group in groups]
-    estimate = estimates[0] if len(estimates) == 1 else combine(estimates)
+    estimate = estimates[0] if len(estimates) == 1 else combine(estimates, request.by)
     guarantee = _weakest_guarantee(groups, estimates, request)
     arrays = _make_arrays(estimate, request, groups[0].mechanism.declared_bounds if request.clip else None)
     with replace_file(request.output) as temporary, temporary.open("wb") as file:

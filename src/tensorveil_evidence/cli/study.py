@@ -48,6 +48,8 @@ def study(
     For every NAME the folder OUTPUT gets NAME.parquet (all numbers), NAME.json (settings, seeds, means), NAME.svg,
     NAME.png, NAME.md and NAME.html. A study that is interrupted or killed continues where it was.
 
+    NAME-paper-size runs a study of learning with all of its paper's records and passes, which takes days.
+
     Noise is seeded here, so that studies can be repeated: nothing in them is private.
 
     \b

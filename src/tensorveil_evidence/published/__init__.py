@@ -10,6 +10,7 @@ from tensorveil_evidence.published.estimator import PublishedDescent
 from tensorveil_evidence.published.gradient_perturbation import GradientPerturbation
 from tensorveil_evidence.published.gradients import DPHSGD, LLAGP, hutchinson_diagonal
 from tensorveil_evidence.published.input_perturbation import InputPerturbation
+from tensorveil_evidence.published.layer_gradients import LinearGradients
 from tensorveil_evidence.published.matrix_perturbation import MatrixPerturbation
 from tensorveil_evidence.published.output_perturbation import OutputPerturbation
 from tensorveil_evidence.published.refusal import ReleaseRefusedError
@@ -28,6 +29,7 @@ __all__ = [
     "GradientPerturbation",
     "InputPerturbation",
     "LaplaceNoise",
+    "LinearGradients",
     "MatrixPerturbation",
     "OutputPerturbation",
     "PublishedDescent",

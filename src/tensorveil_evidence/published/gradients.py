@@ -1,7 +1,8 @@
 """LLAGP and DPHSGD, the two baselines of Yuan et al. for gradients of models, layer by layer.
 
 Both papers leave details out. What is here is a reconstruction: adaptive shares of the budget by layer, and clipping
-thresholds from an estimate of the Hessian's diagonal. Gradients come per example, one array (examples, ...) per layer.
+thresholds from an estimate of the Hessian's diagonal. Gradients come per example, one array (examples, ...) per layer,
+or as `LinearGradients`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tensorveil.privacy import Gaussian, Guarantee, Part, Repeated, Unit, epsilo
 from tensorveil.privacy.exact import positive, probability
 from tensorveil_evidence.published.array_kinds import as_floats
 from tensorveil_evidence.published.claims import NOISE
+from tensorveil_evidence.published.layer_gradients import LinearGradients
 
 Array = NDArray[Any]
 PAGE = "docs/published.md#gradients"
@@ -40,11 +42,15 @@ def _noisy_means(
     rng = np.random.default_rng(random_state)
     out = []
     for layer, clip, sigma in zip(layers, clips, sigmas, strict=True):
-        values, back = as_floats(layer)
-        if values.ndim < 1:
-            raise InputError("gradients must come per example, along a leading axis.")
-        total = clipped_sum(values, clip)
-        out.append(back(np.asarray((total + rng.normal(0, sigma, total.shape)) / len(values))))
+        back: Callable[[Array], Any] = np.asarray
+        if isinstance(layer, LinearGradients):
+            total = layer.clipped_sum(clip)
+        else:
+            values, back = as_floats(layer)
+            if values.ndim < 1:
+                raise InputError("gradients must come per example, along a leading axis.")
+            total = clipped_sum(values, clip)
+        out.append(back(np.asarray((total + rng.normal(0, sigma, total.shape)) / len(layer))))
     return out
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from tensorveil.errors import InputError
 from tensorveil_evidence.studies import papers
-from tensorveil_evidence.studies.study import Study
+from tensorveil_evidence.studies.study import PAPER_SIZE, Study
 
 
 def list_studies() -> Mapping[str, Study]:
@@ -26,8 +26,15 @@ def list_studies() -> Mapping[str, Study]:
 
 
 def find_study(name: str) -> Study:
-    """Return the study of that name."""
+    """Return the study of that name; NAME-paper-size is the study NAME at its paper's size.
+
+    >>> find_study("yuan-figure-3-darknet-paper-size").dataset
+    'darknet'
+    """
     everything = list_studies()
+    plain = name.removesuffix(PAPER_SIZE)
+    if plain != name and plain in everything and (larger := everything[plain].paper_size) is not None:
+        return larger()
     if name not in everything:
         raise InputError(f"no study is called {name!r}. The studies are {', '.join(everything)}; 'all' takes them all.")
     return everything[name]

@@ -10,6 +10,7 @@ from typing import Any
 
 PROVEN, CLAIMED, REFUTED, NOT_PRIVATE = "proven", "claimed", "refuted", "not private"
 STATUSES = (PROVEN, CLAIMED, REFUTED, NOT_PRIVATE)
+PAPER_SIZE = "-paper-size"  # what follows the name of a study that is run at its paper's size
 FIRST_RUN = 100  # seeds of runs start here: smaller ones were looked at when settings were chosen
 
 Settings = Mapping[str, Any]
@@ -108,6 +109,8 @@ class Study:
         What rows' places on the horizontal axis are.
     lacks
         Says what else is missing that it needs, and how to get it; None if nothing is.
+    paper_size
+        Makes the same study at its paper's size, which is called NAME-paper-size; None where that is its own.
     """
 
     name: str
@@ -124,6 +127,7 @@ class Study:
     dataset: str | None = None
     axis: str = "epsilon"
     lacks: Callable[[], str | None] = lambda: None
+    paper_size: Callable[[], Study] | None = None
 
     def digest(self, cell: Cell, version: str) -> str:
         """Return what a kept cell is recognised by: it changes with the settings and with the program's version."""

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tensorveil.errors import InputError
 from tensorveil.local import DTLDP, ExactGaussian, Hybrid, PrivUnit, PrivUnitG
-from tensorveil.local.allocation import entry_epsilons, shares_of_weights, weights_of_importance
+from tensorveil.local.allocation import entry_epsilons, shares_of_weights, weights_of_importance, weights_of_regions
 from tensorveil.local.dtldp import clamped_matrix, dtldp_epsilon, keep_odds
+from tensorveil.noise import SeededSource
 from tensorveil.noise.dyadic import WORDS
 from tensorveil.noise.windows import best_width, window_law
 from tensorveil.privacy.exact import exactly
@@ -187,3 +188,27 @@ def test_answers_may_come_from_any_input(name: str) -> None:
         code for code in high if 0 <= code <= mechanism.last
     }
     assert np.issubdtype(mechanism.randomize(np.zeros(1)).dtype, np.integer)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [((6, 5), (0, 1)), ((6, 5, 3), (0, 1)), ((3, 6, 5), (1, 2))])
+def test_public_regions_get_smaller_shares_of_a_budget_that_stays_whole(shape: Any, axes: Any) -> None:
+    weights = weights_of_regions(shape, [(1, 1, 4, 3)], inside=0.75, axes=axes)
+    assert weights.shape == shape
+    mechanism = DTLDP(shape=shape, epsilon=8.0, unit="tensor", bounds=(0, 255), points=256, weights=weights)
+    assert mechanism.guarantee().epsilon <= 8.0
+    shares = np.moveaxis(shares_of_weights(weights, shape).reshape(shape), axes, (0, 1))
+    assert np.allclose(shares[1:4, 1:3], 0.25 * shares[0, 0].max())
+    assert np.allclose(shares[4:], shares[0, 0].max())
+    x = np.full(shape, 128.0)
+    reports = mechanism.perturb(np.broadcast_to(x, (4000, *shape)), source=SeededSource(3))
+    errors = np.moveaxis(((reports - x) ** 2).mean(axis=0), axes, (0, 1))
+    assert errors[1:4, 1:3].min() > 4 * errors[4:].max()
+
+
+@pytest.mark.parametrize(
+    ("regions", "settings"),
+    [([(0, 0, 9, 2)], {}), ([(2, 0, 2, 2)], {}), ([], {"inside": 1.5}), ([], {"axes": (0, 0)}), ([], {"axes": (1, 2)})],
+)
+def test_regions_must_lie_in_the_image(regions: Any, settings: Any) -> None:
+    with pytest.raises(InputError):
+        weights_of_regions((6, 5), regions, **settings)

@@ -196,6 +196,25 @@ def test_means_of_groups_are_weighted_by_what_they_know() -> None:
         combine([])
 
 
+def test_budgets_of_peoples_own_give_a_mean_of_all_of_them() -> None:
+    """Those who choose a small budget are other people: by number of people the mean is unbiased, by precision not."""
+    rng = np.random.default_rng(1)
+    groups = {1.0: rng.uniform(0.6, 0.8, (6_000, 3)), 8.0: rng.uniform(0.2, 0.4, (4_000, 3))}
+    estimates = []
+    for epsilon, people in groups.items():
+        mechanism = Hybrid(shape=(3,), epsilon=epsilon, unit="tensor", bounds=(0, 1))
+        assert mechanism.guarantee().epsilon == epsilon
+        reports = mechanism.perturb(people, source=SeededSource(int(epsilon)))
+        estimates.append(mean_of(reports, (3,)))
+    truth = np.concatenate(list(groups.values())).mean(axis=0)
+    all_of_them, nearest = combine(estimates, by="people"), combine(estimates)
+    assert np.all(np.abs(all_of_them.mean - truth) < 4 * all_of_them.standard_error)
+    assert np.all(np.abs(nearest.mean - truth) > 4 * nearest.standard_error)
+    assert all_of_them.count == 10_000
+    with pytest.raises(InputError, match="by must be one of"):
+        combine(estimates, by="group")
+
+
 def test_a_low_rank_mean_is_nearer_to_the_truth() -> None:
     rng = np.random.default_rng(5)
     truth = 0.5 + 0.3 * np.outer(np.cos(np.linspace(0, 3, 12)), np.sin(np.linspace(0, 3, 10)))

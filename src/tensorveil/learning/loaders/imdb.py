@@ -10,7 +10,7 @@ import hashlib
 import lzma
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,22 +24,22 @@ LENGTH = 500  # words of a review that are kept, as in Yuan et al.
 TOKEN = re.compile(r"[a-z0-9']+|[!?]")
 
 
-def read(folder: Path) -> Parts:
-    """Read both parts: rows of word numbers."""
+def read(folder: Path, number: Callable[[str], int] | None = None, words: int = WORDS) -> Parts:
+    """Read both parts: rows of word numbers, by the public hash or by a public map to numbers below ``words``."""
     packed = folder / "imdb_50k.csv.xz"
     reviews = _from_csv(packed) if packed.is_file() else _from_folders(folder)
     rows: dict[str, list[np.ndarray]] = {"train": [], "test": []}
     labels: dict[str, list[int]] = {"train": [], "test": []}
     for part, label, text in reviews:
-        rows[part].append(word_numbers(text))
+        rows[part].append(word_numbers(text, number=number))
         labels[part].append(label)
     if not rows["train"] or not rows["test"]:
         raise damage_error(folder)
     train, test = (Samples(x=np.stack(rows[name]), y=np.array(labels[name]), classes=2) for name in ("train", "test"))
-    return Parts(train=train, test=test, bounds=(0.0, WORDS - 1.0))
+    return Parts(train=train, test=test, bounds=(0.0, words - 1.0))
 
 
-def word_numbers(text: str, length: int = LENGTH) -> np.ndarray:
+def word_numbers(text: str, length: int = LENGTH, number: Callable[[str], int] | None = None) -> np.ndarray:
     """Return the numbers of a text's first words, padded with 0.
 
     >>> word_numbers("A good film!", 6).tolist()[4:]
@@ -47,7 +47,7 @@ def word_numbers(text: str, length: int = LENGTH) -> np.ndarray:
     """
     words = TOKEN.findall(text.lower().replace("<br />", " "))[:length]
     out = np.zeros(length, dtype=np.int16)
-    out[: len(words)] = [_number(word) for word in words]
+    out[: len(words)] = [(number or _number)(word) for word in words]
     return out
 
 

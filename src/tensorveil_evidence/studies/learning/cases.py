@@ -26,8 +26,9 @@ from tensorveil.learning.loaders import Parts, load_samples
 from tensorveil.local import Basis
 from tensorveil.privacy.gdp import gdp_mu
 from tensorveil_evidence.studies.learning import reports, rounds
+from tensorveil_evidence.studies.learning.glove import GloveNetwork, read_reviews, read_vectors
 from tensorveil_evidence.studies.learning.mechanisms import DELTA
-from tensorveil_evidence.studies.learning.mobilenet import SIZE, extract_features
+from tensorveil_evidence.studies.learning.mobilenet import LARGEST, SIZE, extract_features
 from tensorveil_evidence.studies.learning.rounds import USERS
 
 PUBLIC = 400  # digits that play the public data where digits are the private ones too
@@ -61,6 +62,10 @@ def image_case(name: str, run: int, sizes: dict[str, Any]) -> reports.Case:
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     entries = int(np.prod(private.shape))
     plan = Network(kind="mlp", sizes={"inputs": entries, "classes": private.classes, "hidden": [sizes["hidden"]]})
+    if "width" in sizes:
+        channels = 1 if len(private.shape) == 2 else private.shape[0]
+        wide = {"channels": channels, "classes": private.classes, "width": sizes["width"]}
+        plan = Network(kind="mobilenet", sizes=wide)
     how = Training(epochs=sizes["epochs"])
 
     def learn(reports: Samples) -> Any:
@@ -138,34 +143,37 @@ def _imagenet_case(private: Samples, test: Samples, run: int, sizes: dict[str, A
     features, seen = (part.with_x(extract_features(part.x.astype(np.uint8))) for part in (private, test))
     plan = Network(kind="mlp", sizes={"inputs": SIZE, "classes": private.classes})
     how = Training(epochs=sizes["epochs"])
-    rows = np.linalg.qr(np.random.default_rng(0).standard_normal((SIZE, sizes["keep"])))[0].T
     return reports.Case(
         run=run,
         train=features,
         test=seen,
         bounds=(-1.0, 1.0),
         learn=lambda reports: _network(reports, seen.x, plan, how, run),
-        directions=Directions(basis=Basis.own(rows, (SIZE,)), centre=PUBLIC_LEVEL),
+        directions=_random_directions(sizes["keep"]),
     )
 
 
+def _random_directions(keep: int) -> Directions:
+    """Return so many random directions of MobileNet's features, the same ones always."""
+    rows = np.linalg.qr(np.random.default_rng(0).standard_normal((SIZE, keep)))[0].T
+    return Directions(basis=Basis.own(rows, (SIZE,)), centre=PUBLIC_LEVEL)
+
+
 def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
-    """Type III on images: a network of one hidden layer, on images of half the side where they are large."""
+    """Type III on grey images: a network of one hidden layer, on images of half the side where they are large."""
     low, high = load_parts(name).bounds
     private, test = _records(name, sizes, run)
-    channels, fold = 1 if len(private.shape) == 2 else private.shape[0], 1 if private.shape == (8, 8) else 2
+    fold = 1 if private.shape == (8, 8) else 2
     side = private.shape[-1] // fold
 
     def rows(x: Any) -> Any:
         scaled = (np.asarray(x, dtype=np.float64) - low) / (0.5 * (high - low)) - 1.0
-        return scaled.reshape(-1, channels * side, fold, side, fold).mean(axis=(2, 4))
+        return scaled.reshape(-1, side, fold, side, fold).mean(axis=(2, 4))
 
     plan = Network(
-        kind="mlp",
-        sizes={"inputs": channels * side * side, "classes": private.classes, "hidden": [sizes["hidden"]]},
+        kind="mlp", sizes={"inputs": side * side, "classes": private.classes, "hidden": [sizes["hidden"]]}
     )  # fmt: skip
-    centre = 0.5 * (low + high) if channels > 1 else low
-    told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=centre)
+    told = Directions(basis=Basis.dct(private.shape, sizes["keep"]), centre=low)
     linear = _small(sizes["keep"], private.classes, sizes)
     return rounds.Case(
         run=run,
@@ -184,6 +192,41 @@ def image_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         epochs=sizes["epochs"],
         rate=sizes["rate"],
     )
+
+
+def colour_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
+    """Type III on colour images: a hidden layer and a last one behind MobileNet's features, which stay as they are."""
+    private, test = _records(name, sizes, run)
+    told = _random_directions(sizes["keep"])
+
+    def rows(x: Any) -> Any:
+        return extract_features(np.asarray(x, dtype=np.uint8))
+
+    def positive(x: Any) -> Any:
+        return 0.5 * LARGEST * (x + 1.0)  # as the network gives them: most are near 0, which helps those who learn
+
+    plan = {"inputs": SIZE, "classes": private.classes, "hidden": [sizes["hidden"]]}
+    return rounds.Case(
+        run=run,
+        train=private.with_x(rows(private.x)),
+        test=test.with_x(rows(test.x)),
+        network=Network(kind="mlp", sizes=plan),
+        rows=positive,
+        small=_small(sizes["keep"], private.classes, sizes),
+        small_rows=told,
+        directions=told,
+        told_rows=_as_it_is,
+        products=True,
+        contrasts=lambda epsilon: (told, _as_it_is),
+        steps=sizes["steps"],
+        descent=sizes["descent"],
+        epochs=sizes["epochs"],
+        rate=sizes["rate"],
+    )
+
+
+def _as_it_is(x: Any) -> Any:
+    return x
 
 
 def _small(inputs: int, classes: int, sizes: dict[str, Any]) -> Network:
@@ -218,6 +261,8 @@ def flow_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         descent=sizes["descent"],
         epochs=sizes["epochs"],
         rate=sizes["rate"],
+        last_only=bool(sizes["last_only"]),
+        passes=sizes["passes"],
     )
 
 
@@ -255,27 +300,34 @@ def groups_for(epsilon: float, most: int) -> int:
 
 def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
     """Type III on texts: a BiLSTM over the first words; groups of words for the methods that are not recurrent."""
-    private, test = _records(name, sizes, run)
+    parts = read_reviews()
+    private, test = subset(parts.train, sizes["train"], run), subset(parts.test, sizes["test"], 0)
     words, length = sizes["words"], sizes["length"]
     told = uneven_groups(words)
 
+    def bag(x: Any) -> Any:
+        return bag_of_words(np.asarray(x)[:, 0], words)
+
     def rows(x: Any) -> Any:
-        return told(bag_of_words(x, words))
+        return told(bag(x))
 
     def contrasts(epsilon: float) -> tuple[Directions, Callable[[Any], Any]]:
         groups = groups_for(epsilon, words)
-        return uneven_groups(groups), lambda x: bag_of_words(x, groups)
+        return uneven_groups(groups), lambda x: bag_of_words(np.asarray(x)[:, 0], groups)
 
+    linear = {"inputs": told.dimension, "classes": 2}
     return rounds.Case(
         run=run,
         train=private,
         test=test,
-        network=Network(kind="bilstm", sizes={"words": 4096, "classes": 2, "dropout": 0.3}),
-        rows=lambda x: np.asarray(x)[:, :length],
-        small=Network(kind="mlp", sizes={"inputs": told.dimension, "classes": 2}),
+        network=GloveNetwork(vectors=read_vectors()[1], hidden=sizes["hidden"], layers=sizes["layers"]),
+        rows=lambda x: np.asarray(x)[:, 1, :length],
+        small=Network(kind="mlp", sizes=linear),
         small_rows=rows,
+        layered=Network(kind="mlp", sizes={**linear, "hidden": [sizes["small_hidden"]]}),
+        layered_rows=rows,
         directions=told,
-        told_rows=lambda x: bag_of_words(x, words),
+        told_rows=bag,
         products=False,
         contrasts=contrasts,
         steps=sizes["steps"],
@@ -283,4 +335,5 @@ def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         epochs=sizes["epochs"],
         span=IMDB_SPAN,
         rate=sizes["rate"],
+        last_only=bool(sizes["last_only"]),
     )

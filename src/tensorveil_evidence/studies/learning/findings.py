@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tensorveil_evidence.studies import wording
-from tensorveil_evidence.studies.learning.names import AS_PRINTED, BASELINES, GUESS, NOMINAL, OURS, RECORD, SAME, USER
+from tensorveil_evidence.studies.learning.names import (
+    AS_PRINTED,
+    BASELINES,
+    CLEAN,
+    GUESS,
+    NOMINAL,
+    OURS,
+    RECORD,
+    SAME,
+    USER,
+)
 from tensorveil_evidence.studies.learning.statements import nominal_epsilons
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point, pick
@@ -22,10 +32,23 @@ CLEARLY = 0.05  # by which one score must be above another to be called so
 def findings(results: Results, points: Sequence[Point], facts: Facts) -> str:
     """Say what agrees with the paper and what does not, in numbers of the results."""
     epsilons = nominal_epsilons(points)
-    lines = [_ordering(points, epsilons), _reason(results, facts, max(epsilons))]
+    lines = [*_hardly_learnt(points), _ordering(points, epsilons), _reason(results, facts, max(epsilons))]
     for panel in (USER, RECORD) if facts.kind == "III" else (SAME,):
         lines.append(_best(points, panel))
     return "\n".join(lines) + "\n"
+
+
+def _hardly_learnt(points: Sequence[Point]) -> list[str]:
+    """Say so where the network is no better than a guess without any noise: nothing can be read off its scores then."""
+    clean, guess = (
+        next((point.mean or 0.0 for point in points if point.method == name), math.nan) for name in (CLEAN, GUESS)
+    )
+    if not clean - guess < CLEARLY:  # also where there is no guess
+        return []
+    return [
+        f"- The network has hardly learnt at these sizes: without noise it scores {clean:.3f}, a guess {guess:.3f}. So "
+        "this panel does not tell the published methods that train it apart, and says nothing against or for them."
+    ]
 
 
 def _ordering(points: Sequence[Point], epsilons: Sequence[float]) -> str:

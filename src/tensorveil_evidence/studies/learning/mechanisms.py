@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
 
 from tensorveil.privacy import ZCDP, Repeated, epsilon_for
 from tensorveil.privacy.gdp import gdp_epsilon, gdp_mu
@@ -42,6 +44,44 @@ def _mvg(shape: Shape, epsilon: float, bounds: Bounds, span: float) -> MVG:
 
 def _idn(shape: Shape, epsilon: float, bounds: Bounds, span: float) -> IDN:
     return IDN(shape=shape, epsilon=epsilon, bounds=bounds, delta=DELTA)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ByLayer:
+    """MVG on parameters layer by layer: every matrix of weights and every vector of offsets by itself, in its own form.
+
+    Epsilon and delta are shared out in equal parts, so that what is claimed of all layers together is what is claimed.
+    """
+
+    parts: tuple[MVG, ...]
+
+    @classmethod
+    def make(cls, shapes: Sequence[Shape], epsilon: float, bounds: Bounds) -> ByLayer:
+        """Make the noise for these forms."""
+        share = len(shapes)
+        return cls(
+            parts=tuple(
+                MVG(shape=shape, epsilon=epsilon / share, bounds=bounds, delta=DELTA / share) for shape in shapes
+            )
+        )
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return sum(part.size for part in self.parts)
+
+    def status(self, unit: str) -> str:
+        """Return "claimed" where the claims of all layers hold, and so their sum."""
+        return "claimed" if all(part.holds(unit) for part in self.parts) else "refuted"
+
+    def perturb(self, x: Any, random_state: Any = None) -> Any:
+        """Perturb all parameters, given as one vector."""
+        rng, at, out = np.random.default_rng(random_state), 0, []
+        for part in self.parts:
+            layer = np.asarray(x[at : at + part.size]).reshape(part.shape)
+            out.append(part.perturb(layer, random_state=rng).reshape(-1))
+            at += part.size
+        return np.concatenate(out)
 
 
 MAKERS: dict[str, Callable[..., Any]] = {
@@ -86,6 +126,10 @@ def worth(mechanism: Any, *, width: float | None = None, rounds: int = 1) -> Wor
 
 
 def _worth(mechanism: Any, width: float, entries: int, rounds: int) -> float:
+    if isinstance(mechanism, ByLayer):
+        told = [(1 if entries == 1 else part.size) / part.sigma**2 for part in mechanism.parts]
+        precision = max(told) if entries == 1 else sum(told)
+        return gdp_epsilon(width * math.sqrt(precision * rounds), DELTA)
     keep = getattr(mechanism, "keep", 0.0)
     spare = DELTA + math.expm1(rounds * entries * math.log1p(-keep))  # what kept entries leave of delta
     if spare <= 0:

@@ -62,15 +62,28 @@ def find_weights() -> Path | None:
 
 def extract_features(images: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the features (n, 1280) in [-1, 1] of colour images (n, 3, 32, 32); every pixel becomes 7 x 7."""
-    network = open_network()
+    codes = np.stack([_run_network(image.tobytes(), image.shape) for image in images])
+    scale, zero = _find_pooled()["quantization"]
+    return np.clip(2.0 * (codes.astype(np.float64) - zero) * scale / LARGEST - 1.0, -1.0, 1.0)
+
+
+@cache
+def _run_network(image: bytes, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return one image's features as the network holds them; every image is run once per process."""
+    network, fold = open_network(), SIDE // shape[-1]
+    pixels = np.moveaxis(np.frombuffer(image, dtype=np.uint8).reshape(shape), 0, -1)
+    large = pixels.repeat(fold, axis=0).repeat(fold, axis=1)
+    network.set_tensor(network.get_input_details()[0]["index"], large[None])
+    network.invoke()
+    codes: NDArray[np.uint8] = network.get_tensor(_find_pooled()["index"]).reshape(-1)
+    return codes
+
+
+@cache
+def _find_pooled() -> dict[str, Any]:
+    """Return what the network says of its pooled features."""
     (pooled,) = [
-        detail for detail in network.get_tensor_details() if tuple(detail["shape"]) == (1, 1, 1, SIZE)
+        detail for detail in open_network().get_tensor_details() if tuple(detail["shape"]) == (1, 1, 1, SIZE)
     ]  # fmt: skip
-    scale, zero = pooled["quantization"]
-    place, fold = network.get_input_details()[0]["index"], SIDE // images.shape[-1]
-    out = np.empty((len(images), SIZE))
-    for k, image in enumerate(np.moveaxis(images, 1, -1)):
-        network.set_tensor(place, image.repeat(fold, axis=0).repeat(fold, axis=1)[None])
-        network.invoke()
-        out[k] = (network.get_tensor(pooled["index"]).reshape(-1).astype(np.float64) - zero) * scale
-    return np.clip(2.0 * out / LARGEST - 1.0, -1.0, 1.0)
+    found: dict[str, Any] = pooled
+    return found

@@ -12,6 +12,7 @@ PRIVUNIT, HYBRID = "ours, PrivUnit", "ours, hybrid"
 CONTRASTS, MOMENTS, DESCENT = "ours, class contrasts", "ours, class moments", "ours, private gradients"
 OURS = (PRIVUNIT, HYBRID, CONTRASTS, MOMENTS, DESCENT)
 GRADIENTS = ("LLAGP", "DPHSGD")
+RELEASED = "DPHSGD, released curvature"  # its Hessian made of released numbers: what its claim needs
 BASELINES = ("Laplace", "Gaussian", "MVG", "IDN")
 AS_PRINTED = ("TLDP-L", "TLDP-G")
 WEIGHTED = ("TLDP-L-w", "TLDP-G-w")

@@ -23,13 +23,14 @@ from tensorveil_evidence.studies.learning.names import (
     PRIVUNIT,
     PUBLIC_ALONE,
     RECORD,
+    RELEASED,
     SAME,
     TRUE,
     USER,
 )
 from tensorveil_evidence.studies.learning.settings import settings_text
 from tensorveil_evidence.studies.learning.statements import tell_statements
-from tensorveil_evidence.studies.study import Results, Stated
+from tensorveil_evidence.studies.study import PAPER_SIZE, Results, Stated
 from tensorveil_evidence.studies.summary import pick, summarise
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ STYLES = {
     GAUSSIAN: Style(colour=drawing.VERMILION, marker="^"),
     "LLAGP": Style(colour=drawing.BLACK, marker="d"),
     "DPHSGD": Style(colour=drawing.BLACK, marker=">"),
+    RELEASED: Style(colour=drawing.BLACK, marker=">", width=1.0),
     next(iter(FAMILIES)): Style(colour=drawing.ORANGE, marker="o", width=1.2),
     list(FAMILIES)[1]: Style(colour=drawing.VERMILION, marker="^", width=1.2),
     PRIVUNIT: Style(colour=drawing.GREEN, marker="*", width=2.2),
@@ -71,9 +73,12 @@ UNITS = {
 DATA = {
     "mnist": "MNIST",
     "cifar10-subset": "CIFAR-10 subset",
-    "cifar10-12k": "CIFAR-10, a fifth",
-    "svhn-11k": "SVHN, a tenth",
+    "cifar10-12k": "CIFAR-10",
+    "svhn-11k": "SVHN",
+    "cifar10": "CIFAR-10",
+    "svhn": "SVHN",
     "tor-vpn": "Tor, VPN and other flows",
+    "darknet": "DarkNet",
     "imdb": "IMDB",
     "digits": "digits",
 }
@@ -82,6 +87,18 @@ SHOWN = {
     "II": "Private features: features of a public network are perturbed, a server learns a classifier.",
     "III": "Private parameters: three users train, averages of their parameters get noise in every round.",
 }
+
+
+LAST_ONLY = (
+    "Private parameters: three users train together, and the last average of their parameters gets the noise that the "
+    "paper adds in every round."
+)
+
+
+def shown_of(facts: Facts) -> str:
+    """Say what a panel's numbers are."""
+    one_training = facts.data in ("imdb", "tor-vpn") and not facts.name.endswith(PAPER_SIZE)
+    return LAST_ONLY if one_training else SHOWN[facts.kind]
 
 
 def panels_of(facts: Facts) -> tuple[str, ...]:
@@ -94,7 +111,7 @@ def caption(results: Results, facts: Facts) -> Stated:
     return wording.caption(
         results,
         shown=(
-            f"{SHOWN[facts.kind]} Weighted F1 on clean test records, {DATA[facts.data]}; bands: one standard deviation "
+            f"{shown_of(facts)} Weighted F1 on clean test records, {DATA[facts.data]}; bands: one standard deviation "
             "over runs. Nominal: epsilon as the paper counts. True: what holds for the unit at this delta, over all "
             "rounds; methods without any finite one are not in the panel. Same true: noise of every method scaled to "
             "be worth that epsilon."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,15 +21,13 @@ from tensorveil.learning import (
     learn_in_rounds,
     majority_f1,
     predict,
-    record_gradients,
     share_out,
     weighted_f1,
 )
-from tensorveil.learning.training import put_parameters
 from tensorveil.noise import SeededSource
-from tensorveil.privacy.gdp import gdp_mu
-from tensorveil_evidence.published import DPHSGD, LLAGP
-from tensorveil_evidence.studies.learning.mechanisms import DELTA, MAKERS, SPAN, nominal_for, worth
+from tensorveil.rounds import State
+from tensorveil_evidence.studies.learning.descents import descend
+from tensorveil_evidence.studies.learning.mechanisms import DELTA, MAKERS, SPAN, ByLayer, nominal_for, worth
 from tensorveil_evidence.studies.learning.names import (
     CLEAN,
     CONTRASTS,
@@ -50,7 +47,6 @@ USERS: Final = 3
 MOST_RECORDS: Final = 60_000  # in the largest of the datasets
 CLIP: Final = 1.0  # of every parameter, as in table 4 of Yuan et al.
 WIDTH: Final = 2 * CLIP / USERS  # by which one user, replaced, moves an average
-BATCH: Final = 256
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +55,11 @@ class Case:
 
     ``network`` and ``rows`` are for averaged parameters; ``small`` and ``small_rows`` for methods that need a gradient
     per record, ours with so many ``steps`` of that length (``descent``); ``directions`` and ``told_rows`` for our
-    moments; ``contrasts`` gives both for a user's contrasts, by the true epsilon. Rows are public forms of tensors.
+    moments; ``contrasts`` gives both for a user's contrasts, by the true epsilon; ``layered`` and ``layered_rows``, the
+    network itself where nothing is named, for LLAGP and DPHSGD, which need fully connected layers and make so many
+    ``passes``, as many as there are epochs where nothing is named. Rows are public forms of tensors. With ``last_only``
+    noise falls on the last average only, which flatters every method: all of them share one training, where each would
+    need many.
     """
 
     run: int
@@ -78,6 +78,10 @@ class Case:
     epochs: int
     span: float = SPAN
     rate: float = 0.001
+    last_only: bool = False
+    passes: int | None = None
+    layered: Network | None = None
+    layered_rows: Callable[[Any], Any] | None = None
 
     def _row(self, panel: str, method: str, status: str, x: float | None, predicted: Any, note: str = "") -> Row:
         value = weighted_f1(self.test.y, predicted, self.test.classes)
@@ -85,6 +89,15 @@ class Case:
 
     def _groups(self, rows: Callable[[Any], Any]) -> list[Samples]:
         return share_out(self.train.with_x(rows(self.train.x)), USERS, self.run)
+
+    @cached_property
+    def _users(self) -> list[Samples]:
+        return self._groups(self.rows)
+
+    @cached_property
+    def _seen(self) -> Any:
+        """The test tensors as the network takes them."""
+        return self.rows(self.test.x)
 
     @cached_property
     def _average_parameters(self) -> AveragedParameters:
@@ -104,16 +117,41 @@ class Case:
 
     def _average(self, noised: Callable[[Any, int], Any]) -> Any:
         """Average parameters in rounds, with noise on each average, and give predictions of the test records."""
-        recipe, groups = self._average_parameters, self._groups(self.rows)
-        state = recipe.start()
-        for number in range(self.epochs):
-            total = np.sum([recipe.contribute(state, group) for group in groups], axis=0)
-            mean = np.clip(total * (recipe.step / USERS), -CLIP, CLIP)
+        state, mean = self._average_parameters.start(), self._first_mean
+        for number in range(self.epochs - 1 if self.last_only else 0, self.epochs):
+            mean = self._last_mean if self.last_only else mean if number == 0 else self._mean(state)
             # Networks hold 32-bit floats; parameters beyond 1e30 would only overflow.
             state = state.after(parameters=np.clip(noised(mean, number), -1e30, 1e30))
-        return predict(recipe.finish(state), self.rows(self.test.x))
+        return predict(self._average_parameters.at(state), self._seen)
+
+    def _mean(self, state: State) -> Any:
+        """Return the clipped average of what the three users train from these parameters."""
+        recipe = self._average_parameters
+        total = np.sum([recipe.contribute(state, group) for group in self._users], axis=0)
+        return np.clip(total * (recipe.step / USERS), -CLIP, CLIP)
+
+    @cached_property
+    def _first_mean(self) -> Any:
+        """The first average, which is the same for all methods."""
+        return self._mean(self._average_parameters.start())
+
+    @cached_property
+    def _last_mean(self) -> Any:
+        """The last average where none had noise."""
+        state, mean = self._average_parameters.start(), self._first_mean
+        for _ in range(1, self.epochs):
+            state = state.after(parameters=mean)
+            mean = self._mean(state)
+        return mean
+
+    @cached_property
+    def _forms(self) -> list[tuple[int, ...]]:
+        """The forms of the network's parameters."""
+        return [tuple(p.shape) for p in self.network.make(0).parameters()]
 
     def _mechanism(self, method: str, epsilon: float) -> Any:
+        if method == "MVG":
+            return ByLayer.make(self._forms, epsilon, (-CLIP, CLIP))
         return MAKERS[method]((self._average_parameters.size,), epsilon, (-CLIP, CLIP), self.span)
 
     def _perturb(self, mechanism: Any, number: int) -> Any:
@@ -149,10 +187,20 @@ class Case:
 
     def gradients(self, method: str, budgets: Sequence[float], panel: str) -> Iterator[Row]:
         """LLAGP or DPHSGD over disjoint batches: a record takes part once per epoch, so epochs compose."""
+        rows, private = self.layered_rows or self.rows, method == "DPHSGD"
+        train, test = self.train.with_x(rows(self.train.x)), rows(self.test.x)
         for number, budget in enumerate(budgets):
-            found = _descend(self, method, budget, number)
-            note = f"nominal = true in exact arithmetic: record {budget:g} at delta {DELTA:g}; user: not bounded"
-            yield self._row(panel, method, "claimed", budget, found, note)
+            network = (self.layered or self.network).make(self.run)
+            found = descend(
+                method, budget, network=network, train=train, test=test, passes=self.passes or self.epochs,
+                seed=[self.run, number],
+            )  # fmt: skip
+            told = f"nominal = true in exact arithmetic: record {budget:g} at delta {DELTA:g}"
+            if private:
+                told = "record: more than nominal, thresholds are read off private batches"
+            yield self._row(
+                panel, method, "refuted" if private else "claimed", budget, found, f"{told}; user: not bounded"
+            )  # fmt: skip
 
     def run_ours(self, method: str, budgets: Sequence[float]) -> Iterator[Row]:
         """Ours at true epsilons."""
@@ -184,38 +232,3 @@ class Case:
         return ClassMoments(
             **common, most_users=MOST_RECORDS, directions=self.directions, classes=classes, products=self.products
         ), self.told_rows  # fmt: skip
-
-
-def _descend(case: Case, method: str, budget: float, number: int) -> Any:
-    """Train by noisy means of gradients, layer by layer, and give predictions of the test records."""
-    network = case.small.make(case.run)
-    rows = case.train.with_x(case.small_rows(case.train.x))
-    layers = len(list(network.parameters()))
-    mu = gdp_mu(budget, DELTA)
-    scale = math.sqrt(case.epochs * (1 if method == "LLAGP" else layers)) / mu
-    batches = math.ceil(len(rows) / BATCH)
-    steps = case.epochs * batches
-    by_layer = LLAGP(clip_norms=(1.0,) * layers, noise_multiplier=scale, steps=steps)
-    by_curvature = DPHSGD(
-        clip_norm=1.0, clip_range=(0.1, 2.0), noise_multiplier=scale, layers=layers, steps=steps
-    )  # fmt: skip
-    rng = np.random.default_rng([case.run, number])
-    parameters = [p.detach().numpy().astype(np.float64) for p in network.parameters()]
-    first: list[float] | None = None
-    now: list[float] = [1.0] * layers
-    step = 0
-    for _ in range(case.epochs):
-        for batch in np.array_split(rng.permutation(len(rows)), batches):
-            step += 1
-            found = record_gradients(network, rows.x[batch], rows.y[batch])
-            if method == "LLAGP":
-                means = by_layer.noisy_means(found, step, rng)
-            else:
-                clips = by_curvature.thresholds(first or now, now)
-                means = by_curvature.noisy_means(found, clips, rng)
-                # The squared gradient stands for the Hessian's diagonal (Gauss and Newton): released numbers only.
-                now = [float(np.mean(np.square(mean))) for mean in means]
-                first = first or now
-            parameters = [p - 0.5 * g for p, g in zip(parameters, means, strict=True)]
-            put_parameters(network, np.concatenate([p.reshape(-1) for p in parameters]))
-    return predict(network, case.small_rows(case.test.x))

@@ -106,8 +106,7 @@ def _gradients(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     return (
         '- "LLAGP outperforms all other rivals but not TLDP; DPHSGD performs poorly but on DarkNet": '
         f"{'against the paper, ' if ever else ''}{'; '.join(words)}. Their noise is for one record in a mean over "
-        "many, and at such a nominal epsilon there is next to none; that of TLDP is for all parameters of a user. They "
-        "train another model than the others here, see the settings."
+        "many, and at such a nominal epsilon there is next to none; that of TLDP is for all parameters of a user."
     )
 
 

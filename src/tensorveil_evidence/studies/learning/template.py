@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tensorveil_evidence.studies.learning import presentation
-from tensorveil_evidence.studies.learning.mobilenet import explain_missing
 from tensorveil_evidence.studies.learning.names import (
     AS_PRINTED,
     BASELINES,
@@ -23,11 +22,15 @@ from tensorveil_evidence.studies.learning.names import (
     PRIVUNIT,
     PUBLIC_ALONE,
     RECORD,
+    RELEASED,
     WEIGHTED,
 )
-from tensorveil_evidence.studies.study import NOT_PRIVATE, Cell, Results, Row, Settings, Study, seeds_of
+from tensorveil_evidence.studies.learning.sizes import PAPER_SIZES
+from tensorveil_evidence.studies.study import NOT_PRIVATE, PAPER_SIZE, Cell, Results, Row, Settings, Study, seeds_of
 
-COLOUR = ("cifar10-12k", "svhn-11k")  # data sets whose features are those of MobileNet
+COLOUR = ("cifar10-12k", "svhn-11k", "cifar10", "svhn")  # data sets whose features are those of MobileNet
+PAPER_HOURS = {"I": 40, "II": 6, "III": 100}  # of one core, roughly; texts take months
+ONE_TRAINING = ("imdb", "tor-vpn")  # data sets where noise falls on the last average only
 OWN, EQUAL, WHOLE = "lines and ours", "same", "all"  # cells that compute more than one published method
 PAPER = "Yuan, Tang, Huang, Wu and Wang, Local Differential Privacy for Tensors in Distributed Computing Systems"
 
@@ -69,11 +72,9 @@ class Facts:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """What cells compute, one each; texts take long to read, so that their cells are larger."""
-        if self.data == "imdb":
-            return (OWN, "+".join(BASELINES), "+".join(AS_PRINTED), f"{LAPLACE}+{GAUSSIAN}", "+".join(GRADIENTS),
-                    EQUAL)  # fmt: skip
-        return (OWN, *self.methods, EQUAL)
+        """What cells compute, one each; all of it for texts and flows, whose methods share one long training."""
+        pieces = (OWN, *self.methods, EQUAL)
+        return ("+".join(pieces),) if self.data in ONE_TRAINING else pieces
 
 
 def cells(facts: Facts, runs: int, sizes: Mapping[str, Any]) -> list[Cell]:
@@ -88,13 +89,13 @@ def compute(facts: Facts, settings: Settings, sizes: Mapping[str, Any]) -> Itera
     run, piece = settings["run"], settings["piece"]
     sizes = {**sizes, **{name: settings[name] for name in settings if name not in ("run", "piece")}}
     work = _rounds if facts.kind == "III" else _reports
-    if piece == WHOLE:
+    if piece == WHOLE:  # every second epsilon
         facts = replace(
             facts, epsilons=facts.epsilons[::2], budgets=facts.budgets[1::2], record_budgets=facts.record_budgets[1::2]
         )
-        yield from work(facts, run, facts.pieces, dict(sizes))
+        yield from work(facts, run, "+".join(facts.pieces).split("+"), dict(sizes))
     else:
-        yield from work(facts, run, (piece,), dict(sizes))
+        yield from work(facts, run, piece.split("+"), dict(sizes))
 
 
 def _reports(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]) -> Iterator[Row]:
@@ -121,7 +122,8 @@ def _reports(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any
 def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]) -> Iterator[Row]:
     from tensorveil_evidence.studies.learning import cases
 
-    kinds = {"imdb": cases.text_rounds, "tor-vpn": cases.flow_rounds}
+    flows = dict.fromkeys(("tor-vpn", "darknet"), cases.flow_rounds)
+    kinds = {"imdb": cases.text_rounds, **flows, **dict.fromkeys(COLOUR, cases.colour_rounds)}
     make = kinds.get(facts.data, cases.image_rounds)
     case = make(facts.data, run, sizes)
     for piece in pieces:
@@ -129,9 +131,9 @@ def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]
             yield from case.lines()
             yield from case.run_ours(CONTRASTS, facts.budgets)
             yield from case.run_ours(MOMENTS, facts.record_budgets)
-            # One record's gradient at a time takes long. Where moments are better anyway, two places show it.
-            descents = facts.record_budgets if facts.data == "imdb" else facts.record_budgets[1::3]
-            yield from case.run_ours(DESCENT, descents)
+            # One record's gradient at a time takes long; one or two places show what it comes to.
+            places = slice(1, 2) if "small_hidden" in sizes else slice(1, None, 3)
+            yield from case.run_ours(DESCENT, facts.record_budgets[places])
         elif piece == EQUAL:
             for family in FAMILIES:
                 yield from case.at_true(family, facts.budgets)
@@ -140,16 +142,39 @@ def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]
 
 
 def _published_rounds(case: Any, piece: str, facts: Facts) -> Iterator[Row]:
-    for method in piece.split("+"):
-        if method in GRADIENTS:
-            yield from case.gradients(method, facts.epsilons, NOMINAL)
-            yield from case.gradients(method, facts.record_budgets, RECORD)
-        else:
-            yield from case.run_published(method, facts.epsilons)
+    if piece in GRADIENTS:
+        yield from case.gradients(piece, facts.epsilons, NOMINAL)
+        yield from case.gradients(RELEASED if piece == "DPHSGD" else piece, facts.record_budgets, RECORD)
+    else:
+        yield from case.run_published(piece, facts.epsilons)
+
+
+def _explain_missing(facts: Facts) -> str | None:
+    """Say what is missing besides the records; None if nothing is."""
+    from tensorveil_evidence.studies.learning import mobilenet
+
+    if facts.data in COLOUR and facts.kind != "I":
+        return mobilenet.explain_missing()
+    if facts.data == "imdb":
+        from tensorveil_evidence.studies.learning import glove
+
+        return glove.explain_missing()
+    return None
+
+
+def _at_paper_size(
+    facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any], data: str, larger: dict[str, Any]
+) -> Study:
+    """Make the study with the paper's records, passes and, where it can be had, network."""
+    name, title = facts.name + PAPER_SIZE, f"{facts.title}, the paper's size"
+    hours = PAPER_HOURS[facts.kind]
+    named = replace(facts, name=name, title=title, data=data, minutes=(facts.minutes[0], 60.0 * hours))
+    return learning_study(named, {**sizes, **larger}, quick)
 
 
 def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]) -> Study:
-    """Make the study of these facts; a quick run has sizes of its own in place of some."""
+    """Make the study of these facts; a quick run has sizes of its own in place of some, and so has the paper's size."""
+    larger = PAPER_SIZES.get((facts.kind, facts.data))
 
     def used(results: Results) -> dict[str, Any]:
         return {**sizes, **quick} if results.quick else sizes
@@ -170,5 +195,6 @@ def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]
         settings={**asdict(facts), "minutes": None, "sizes": sizes},
         minutes=facts.minutes,
         dataset=facts.data if facts.data != "digits" else None,
-        lacks=explain_missing if facts.kind == "II" and facts.data in COLOUR else lambda: None,
+        lacks=lambda: _explain_missing(facts),
+        paper_size=None if larger is None else lambda: _at_paper_size(facts, sizes, quick, *larger),
     )

@@ -14,7 +14,7 @@ STUDY = learning_study(
         data="svhn-11k",
         epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
         budgets=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        minutes=(0.3, 7),
+        minutes=(0.3, 4),
     ),
     IMAGES["svhn-11k"],
     QUICK["svhn-11k"],

@@ -14,7 +14,7 @@ STUDY = learning_study(
         data="cifar10-12k",
         epsilons=(3.0, 30.0, 100.0, 300.0, 1000.0),
         budgets=(0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        minutes=(0.5, 15),
+        minutes=(0.5, 1.4),
     ),
     FEATURES["cifar10-12k"],
     QUICK["cifar10-12k"],

@@ -15,7 +15,7 @@ STUDY = learning_study(
         epsilons=(1e2, 1e3, 1e4, 1e5, 1e6, 1e7),
         budgets=(1.0, 4.0, 16.0, 64.0, 256.0),
         record_budgets=(0.5, 1.0, 2.0, 4.0, 8.0),
-        minutes=(0.4, 12),
+        minutes=(0.4, 1.7),
     ),
     ROUNDS["tor-vpn"],
     QUICK["tor-vpn"],

@@ -128,19 +128,31 @@ def test_ours_is_compared_with_the_best_published_method_at_each_epsilon() -> No
     assert second.lead == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(("clean", "said"), [(0.53, True), (0.7, False)])
+def test_a_network_that_has_not_learnt_is_called_so(made: Any, clean: float, said: bool) -> None:
+    facts, _, results = made["III"]
+    kept = [p for p in summarise(results.rows) if p.method not in (names.CLEAN, names.GUESS)]
+    lines = [point(names.CLEAN, clean, 0.0, panel=""), point(names.GUESS, 0.5, 0.0, panel="")]
+    assert ("has hardly learnt" in findings.findings(results, [*kept, *lines], facts)) == said
+
+
 DOCS = Path(__file__).parents[4] / "docs" / "studies"
 STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 
 
+# Features of flows are nearly functions of each other, and moments of them fit worse the less noise there is; the page
+# says what is lost there.
+LOST = {"yuan-figure-3-darknet": {4.0, 8.0}}
+
+
 @pytest.mark.parametrize("name", STORED)
-def test_in_the_stored_results_ours_loses_to_no_published_method(name: str) -> None:
+def test_in_the_stored_results_ours_loses_to_no_published_method_but_where_said(name: str) -> None:
     """On the mean over runs, at every true epsilon and for every unit; what is within two standard errors is a tie."""
     points = summarise(read_results(find_study(name), DOCS).rows)
     found = [each for panel in (names.SAME, names.USER, names.RECORD) for each in findings.compare(points, panel)]
     assert len(found) >= 5
     assert all(each.ours.runs >= 3 and each.theirs.runs >= 3 for each in found)
-    for each in found:
-        assert each.lead >= -each.band, (each.budget, each.ours, each.theirs)
+    assert {each.budget for each in found if each.lead < -each.band} == LOST.get(name, set())
 
 
 def test_worth_in_one_round_is_the_mechanism_s_truth() -> None:
