@@ -1,8 +1,11 @@
 """Classify by Gaussian classes whose means and covariances are known up to noise of a known size.
 
-What noise hides is shrunk: the common covariance towards a multiple of the identity, each class's own towards the
+What noise hides is shrunk: the common covariance towards a multiple of the identity, the classes' own towards the
 common one, by the share of the observed deviation that noise alone would explain (Ledoit and Wolf 2004, with the noise
 known rather than estimated). With much noise this is the nearest mean, with little a quadratic discriminant.
+
+All classes are shrunk by the same share and lifted to the same floor, whatever their numbers of records: a covariance
+that is broader because more noise hides it makes its class less likely everywhere, which says nothing of the class.
 """
 
 from __future__ import annotations
@@ -112,17 +115,25 @@ def fit_discriminant(moments: Moments, encode: Callable[[Any], Array] | None = N
     error = float((shares**2 @ moments.second_errors) / shares.sum() ** 2)
     level = _variance_within(shares / shares.sum(), means, moments.mean_errors) / k
     common = _lift(_shrink(common, level * np.eye(k), error), level, error)
-    covariances = [
-        _lift(_shrink(0.5 * (mine + mine.T), common, noise), level, noise)
-        for mine, noise in zip(own, moments.second_errors.tolist(), strict=True)
-    ]
-    return Discriminant(shares=shares, means=means, covariances=np.stack(covariances), encode=encode)
+    covariances = _shrink_alike(own, common, shares / shares.sum(), moments.second_errors, level)
+    return Discriminant(shares=shares, means=means, covariances=covariances, encode=encode)
 
 
 def _variance_within(shares: Array, means: Array, errors: Array) -> float:
     """Return the variance of rows within classes, summed over directions: 1 less the squared length of the means."""
     lengths = np.einsum("ci,ci->c", means, means) - means.shape[1] * errors
     return float(min(max(1 - shares @ np.maximum(lengths, 0.0), 0.02), 1.0))
+
+
+def _shrink_alike(own: Array, common: Array, shares: Array, errors: Array, level: float) -> Array:
+    """Move the classes' covariances towards the common one, all by the same share, and lift them to the same floor."""
+    away = 0.5 * (own + own.transpose(0, 2, 1)) - common
+    k, error = len(common), float(shares @ errors)
+    total = float(np.einsum("c,cij,cij->", shares, away, away))
+    if total <= error * k * k + SPREADS * 2 * k * float(np.linalg.norm(shares * errors)):
+        return np.stack([common] * len(own))
+    kept = 1 - error * k * k / total
+    return np.stack([_lift(common + kept * mine, level, error) for mine in away])
 
 
 def _shrink(seen: Array, target: Array, error: float) -> Array:

@@ -24,6 +24,7 @@ from tensorveil.learning import (
     train_extractor,
     weighted_f1,
 )
+from tensorveil.learning.discriminant import Moments
 from tensorveil.local import DTLDP, Basis, PrivUnit
 from tensorveil.noise import SecureSource, SeededSource
 from tests.chance import register
@@ -159,3 +160,20 @@ def test_shrinking_keeps_what_noise_could_not_have_made() -> None:
     blurred = fit_discriminant(replace(moments, second_errors=np.array([1e6, 1e6])))
     for covariance in blurred.covariances:
         np.testing.assert_allclose(covariance, covariance[0, 0] * np.eye(3), atol=1e-12)
+
+
+def test_classes_of_unequal_size_are_shrunk_alike() -> None:
+    """A rare class, of which noise hides more, gets no broader covariance than the others for that."""
+    k, noise = 12, np.random.default_rng(4).normal(size=(2, 12, 12))
+    errors = np.array([1e-5, 1e-3])
+    means = np.zeros((2, k))
+    means[:, 0] = [0.5, -0.5]
+    spread = np.diag(np.linspace(1.0, 0.01, k))
+    spread *= 0.75 / np.trace(spread)
+    noisy = spread + np.sqrt(errors)[:, None, None] * (noise + noise.transpose(0, 2, 1)) / np.sqrt(2)
+    moments = Moments(
+        shares=np.array([0.9, 0.1]), means=means, seconds=noisy + np.einsum("ci,cj->cij", means, means),
+        mean_errors=errors, second_errors=errors,
+    )  # fmt: skip
+    first, second = fit_discriminant(moments).covariances
+    np.testing.assert_array_equal(first, second)

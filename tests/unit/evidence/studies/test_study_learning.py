@@ -1,5 +1,6 @@
 """The studies of learning, on digits: every type from cell to page, and what noise is worth."""
 
+import itertools
 import math
 import re
 from pathlib import Path
@@ -142,6 +143,7 @@ STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 
 # The flows for tests are unlike those for training, and what moments tell finely does not hold there, as the page says.
 LOST = {"yuan-figure-3-darknet": {4.0, 8.0}}
+FALLS: dict[str, set[float]] = {"yuan-figure-3-darknet": {1.0, 2.0, 4.0, 8.0}}
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -152,6 +154,20 @@ def test_in_the_stored_results_ours_loses_to_no_published_method_but_where_said(
     assert len(found) >= 5
     assert all(each.ours.runs >= 3 and each.theirs.runs >= 3 for each in found)
     assert {each.budget for each in found if each.lead < -each.band} == LOST.get(name, set())
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_in_the_stored_results_no_larger_budget_makes_moments_or_reports_worse(name: str) -> None:
+    """On the mean over runs; what is within two standard errors is no loss."""
+    points = summarise(read_results(find_study(name), DOCS).rows)
+    for method, panel in ((names.MOMENTS, names.RECORD), (names.PRIVUNIT, names.SAME)):
+        own: list[Any] = sorted((p for p in points if (p.method, p.panel) == (method, panel)), key=lambda p: p.x or 0.0)
+        falls = {
+            more.x
+            for less, more in itertools.combinations(own, 2)
+            if less.mean - more.mean > 2 * math.hypot(less.error, more.error)
+        }
+        assert falls == (FALLS.get(name, set()) if own else set())
 
 
 def test_worth_in_one_round_is_the_mechanism_s_truth() -> None:
