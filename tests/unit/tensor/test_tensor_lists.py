@@ -117,7 +117,7 @@ def test_open_reading_leaves_out_what_is_not_on_the_list(tmp_path: Path) -> None
 
 def test_models_know_labels_as_they_were_read_and_as_lists_have_them() -> None:
     films = tv.Mode("film", ["Amélie", "Brazil", "Alien"])
-    listed = tv.CPModel(factors=([[0.0], [1.0], [2.0]], [[1.0]]), modes=(films, "one"))
+    listed = tv.CPModel(factors=(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0]])), modes=(films, tv.Mode("one")))
     written = ["Alien ", "Ame\u0301lie", "Brazil", " Alien"]
     asked = pa.table({"film": written, "one": [0] * 4})
     np.testing.assert_array_equal(listed.predict(asked), [2.0, 0.0, 1.0, 2.0])
