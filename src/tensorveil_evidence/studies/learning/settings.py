@@ -51,18 +51,20 @@ NETWORKS = {
     "cifar10-12k": FROZEN,
     "svhn-11k": FROZEN,
     "tor-vpn": """LLAGP and DPHSGD train the same network as the others: its five layers are what they adapt to.""",
-    "imdb": """The network is the paper's, a BiLSTM of two layers with 256 units each way and dropout 0.3 over GloVe's
-vectors of 100 numbers, which stay as they are: 2,311,170 parameters. It reads the first 40 words for 500, of 1,200
-reviews for 25,000, in 4 passes for 50 at a rate of 0.005 for 0.001, and the mean over a text's words goes to the last
-layer; words are those of a plain pattern, not spaCy's, and the 25,000 most common ones for 400,000 (Delta, 400001, is
-the size of that vocabulary and not a range of parameters). What it scores without noise is lower than in the paper for
-that. Noise falls on the last average alone, though what epsilon is worth is counted for every round: one training then
-serves all methods, where each point would take its own. That flatters every published method, least those whose noise
-is small. LLAGP and DPHSGD need gradients record by record, which no recurrent layer gives at once; they train a
-network with a hidden layer of 32. They, and ours, see how often groups of words occur in the whole text, groups being
-made by a public hash; contrasts see fewer groups where epsilon is small. One test score of contrasts, at epsilon 256,
-was seen while they were made: it was low, which showed that offsets were cut too short; how long they may be was then
-chosen on held-out training records.""",
+    "imdb": """The network is the paper's at half its width, a BiLSTM of two layers with 128 units each way for 256 and
+dropout 0.3 over GloVe's vectors of 100 numbers, which stay as they are: 631,298 parameters for 2,311,170. It reads the
+first 50 words for 500, of 6,000 reviews for 25,000, in 5 passes for 50 at a rate of 0.003 for 0.001, and the mean over
+a text's words goes to the last layer; words are those of a plain pattern, not spaCy's, and the 25,000 most common ones
+for 400,000 (Delta, 400001, is the size of that vocabulary and not a range of parameters). What it scores without noise
+is lower than in the paper for that. These sizes were tried once before, without noise, on another draw of training
+reviews, of which 400 were held out: 0.715 after 4 passes. Noise on a quarter of the parameters lets the curves of
+Laplace, Gaussian, MVG and IDN rise at a smaller epsilon than in the paper. Noise falls on the last average alone,
+though what epsilon is worth is counted for every round: one training then serves all methods, where each point would
+take its own. That flatters every published method, least those whose noise is small. LLAGP and DPHSGD need gradients
+record by record, which no recurrent layer gives at once; they train a network with a hidden layer of 32. They, and
+ours, see how often groups of words occur in the whole text, groups being made by a public hash; contrasts see fewer
+groups where epsilon is small. One test score of contrasts, at epsilon 256, was seen while they were made: it was low,
+which showed that offsets were cut too short; how long they may be was then chosen on held-out training records.""",
 }
 EXTRACTORS = {
     "mnist": f"""The public network is a small MobileNet-like one with tanh, trained on scikit-learn's digits, enlarged;
@@ -89,7 +91,10 @@ for tests. Features are logarithms, scaled by public numbers. The network is the
 256, 256 and 128 with dropout 0.3, on 4,000 flows for the paper's 25 passes, at a rate of 0.003 for 0.001, which was
 chosen on training records held out. Noise falls on the last average alone, though what epsilon is worth is counted for
 every round: one training then serves all methods. That flatters every published method, least those whose noise is
-small. LLAGP and DPHSGD, whose noise falls on every step, make 5 passes.""",
+small. LLAGP and DPHSGD, whose noise falls on every step, make 5 passes. The last fifth is unlike the rest: within a
+class, means of features have moved by up to 1.5 deviations. What moments tell finely of the rest does not hold there:
+with next to no noise ours scores below 0.1 on the last fifth, and above 0.4 on flows of the rest held out at random. So
+a larger budget makes ours worse on this page, and not where records are of one kind.""",
     "cifar10-subset": """Records are a subset of 10,000 + 2,000 images that were stored as JPEG, whose losses smooth
 them a little.""",
 }

@@ -15,7 +15,7 @@ STUDY = learning_study(
         epsilons=(1e4, 1e6, 1e8, 1e10, 1e13),
         budgets=(1.0, 4.0, 16.0, 64.0, 256.0),
         record_budgets=(0.5, 1.0, 2.0, 4.0, 8.0),
-        minutes=(0.4, 2),
+        minutes=(0.4, 5),
     ),
     ROUNDS["imdb"],
     QUICK["imdb"],

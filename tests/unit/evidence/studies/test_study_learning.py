@@ -140,8 +140,7 @@ DOCS = Path(__file__).parents[4] / "docs" / "studies"
 STORED = sorted(path.stem for path in DOCS.glob("yuan-figure-*.parquet"))
 
 
-# Features of flows are nearly functions of each other, and moments of them fit worse the less noise there is; the page
-# says what is lost there.
+# The flows for tests are unlike those for training, and what moments tell finely does not hold there, as the page says.
 LOST = {"yuan-figure-3-darknet": {4.0, 8.0}}
 
 
