@@ -292,6 +292,20 @@ def test_arrays_are_as_long_as_they_say(tmp_path: Path, header: bytes) -> None:
         tv.load_model(tmp_path / "x.npz")
 
 
+@pytest.mark.parametrize("place", [60, 160, -60, -20], ids=["name", "data", "directory", "end"])
+def test_a_damaged_archive_is_not_perturbed(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: int) -> None:
+    """An archive was opened, and a member of it failed its checksum when it was read."""
+    np.savez(tmp_path / "x.npz", values=np.full((8, 3), 0.5))
+    content = bytearray((tmp_path / "x.npz").read_bytes())
+    promise = ["--owners", "--epsilon", "1", "--unit", "tensor", "--bounds", "0", "1"]
+    assert run(["perturb", str(tmp_path / "x.npz"), str(tmp_path / "good.npz"), *promise]) == 0
+    content[place] ^= 0x41
+    (tmp_path / "x.npz").write_bytes(content)
+    assert run(["perturb", str(tmp_path / "x.npz"), str(tmp_path / "out.npz"), *promise]) == 2
+    assert "damaged" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out*"))
+
+
 def test_compressed_files_are_not_read_beyond_the_limit(tmp_path: Path) -> None:
     lines = b"user,film,value\n" + b"a,b,1\n" * 4_000_000
     (tmp_path / "x.csv.gz").write_bytes(gzip.compress(lines, 1))

@@ -48,7 +48,9 @@ def new_ledger(place: Any, unit: Any) -> Any:
     return tv.Ledger.create(place / "ratings.ledger", budget=budget, unit=unit, name="ratings")
 
 
-def estimator_of(unit: Any) -> Any:
+def estimator_of(unit: Any, method: Any = "auto") -> Any:
+    if method == "records":
+        return tv.UserLevelCounts
     return tv.UserLevelCP if unit.startswith("slice") else tv.PrivateCP
 
 
@@ -67,7 +69,7 @@ def test_the_shell_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], u
         "--unit",
         unit,
         "--bounds",
-        "1",
+        "0" if method == "records" else "1",
         "5",
         "--method",
         method,
@@ -75,6 +77,8 @@ def test_the_shell_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], u
         "rating",
     ]
     shape = ["--indices", "--private-shape", ",".join(map(str, SHAPE)), "--rank", "2"]
+    if method == "records":
+        shape += ["--unlisted", "zero"]
     command = ["complete", str(path), *promise, *shape, "--ledger", str(ledger.path), "-o", str(tmp_path / "release")]
     assert run(command) == 1
     captured = capsys.readouterr()
@@ -90,11 +94,11 @@ def test_the_shell_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str], u
 @pytest.mark.usefixtures("failing")
 def test_python_is_told_by_a_note_on_the_error(tmp_path: Path, unit: Any, method: Any) -> None:
     path, ledger = write_table(tmp_path / "ratings.csv", indices=True), new_ledger(tmp_path, unit)
+    records = method == "records"  # of counts, where other cells hold 0
+    promise = {"epsilon": 2.0, "delta": DELTA, "unit": unit, "bounds": (0 if records else 1, 5), "shape": SHAPE}
     asked = PrivateRun(
-        reading=Reading(file=path, value="rating", indices=True),
-        estimator=estimator_of(unit)(
-            2, epsilon=2.0, delta=DELTA, unit=unit, bounds=(1, 5), shape=SHAPE, method=method, ledger=ledger
-        ),
+        reading=Reading(file=path, value="rating", indices=True, unlisted="zero" if records else None),
+        estimator=estimator_of(unit, method)(2, method=method, ledger=ledger, **promise),
         output=tmp_path / "release",
     )
     for charges in (1, 2):  # a second try is charged, and said to be, anew

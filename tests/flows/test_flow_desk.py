@@ -19,7 +19,9 @@ import pytest
 
 import tensorveil as tv
 from tensorveil.cli.main import run
+from tensorveil.desk import worker
 from tensorveil.desk.errors import describe_error
+from tensorveil.desk.places import Places
 from tensorveil.desk.running import Runner
 from tensorveil.errors import CHARGED, InputError
 from tests.flows.desk_cases import Visitor, served
@@ -372,6 +374,20 @@ def test_an_upload_and_public_lists_protect_whole_users(visitor: Visitor, folder
     assert mine["sentence"] == theirs["sentence"]
     assert names(folder / "persons") == names(tmp_path / "shell")
     assert_nothing_private(folder / "persons", json.dumps(found))
+
+
+def test_steps_and_rounds_are_said(visitor: Visitor, folder: Path) -> None:
+    made = {"name": "followed", "epsilon": "5", "delta": "1e-4", "unit": "slice", "protect": "user"}
+    ledger = visitor.ask("new-ledger", made).json["path"]
+    lists = {"film": {"file": "films.csv", "column": "film"}, "user": {"file": "", "column": ""}}
+    asked = {"unit": "slice", "protect": "user", "delta": "1e-6", "ledger": ledger, "output": "followed", "fill": ""}
+    said: list[dict[str, Any]] = []
+    places = Places(root=folder, uploads=folder, limit=0)
+    form = PROMISE | SPENDING | asked | {"lists": lists, "sizes": {"user": "14", "film": ""}}
+    worker.run_asked(form, places, lambda **facts: said.append(facts))
+    rounds = [fact["rounds"] for fact in said if "rounds" in fact]
+    assert rounds == [[k + 1, len(rounds)] for k in range(len(rounds))] != []
+    assert [fact for fact in said if "step" in fact] == [{"step": "reading"}, {"step": "fitting"}, {"step": "writing"}]
 
 
 def test_tensors_that_name_their_modes_need_no_columns(visitor: Visitor, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -243,13 +242,12 @@ def _check_store(
 
 
 def _complete_privately(run: PrivateRun, *, as_json: bool) -> None:
-    from tensorveil.runs.private import release_privately
-    from tensorveil.runs.progress import count_progress
+    from tensorveil.runs.private import STEPS, release_privately
+    from tensorveil.runs.progress import step_progress
 
     mark_private()
-    with tell_compiling(), contextlib.ExitStack() as shown:
-        progress = shown.enter_context(count_progress("rounds")) if Path(run.reading.file).is_dir() else None
-        released = release_privately(run, progress=progress)
+    with tell_compiling(), step_progress(STEPS) as (tell, progress):
+        released = release_privately(run, tell=tell, progress=progress)
     with telling(released.output, released.ledger, released.release_id):
         if as_json:
             print_json(released.to_json())

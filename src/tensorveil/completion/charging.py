@@ -46,11 +46,11 @@ def warn_without_ledger(ledger: AnyLedger, epsilon: float) -> None:
             "fit of the same data the guarantees add up. Try ledger='data.ledger', made once by "
             "tensorveil.Ledger.create; or ignore tensorveil.NoLedgerWarning if you keep count yourself.",
             NoLedgerWarning,
-            stacklevel=_count_own_frames(),
+            stacklevel=count_own_frames(),
         )
 
 
-def _count_own_frames() -> int:
+def count_own_frames() -> int:
     """Return the stack level, for a warning of the caller, of the first line that is not ours."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tensorveil":
@@ -66,7 +66,7 @@ def warn_of_copies(ledger: AnyLedger) -> None:
             "spends the budget anew, and a model that is chosen by held-out private data keeps no guarantee. Try "
             "tensorveil.choose_privately, which compares under noise and is charged as a whole.",
             NoLedgerWarning,
-            stacklevel=_count_own_frames(),
+            stacklevel=count_own_frames(),
         )
 
 

@@ -61,8 +61,10 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         Every call spends the budget anew, and without a ledger a `tensorveil.NoLedgerWarning` says so. If the method
         fails after the charge, ``release_id_`` names the charge, and so does a note on the error.
         """
-        observed = as_tensor(tensor, values, reading_rules(self._unit(), self.bounds, self.shape))
-        return self._fit(observed, begin_at_once)
+        return self._fit(self._observe(tensor, values), begin_at_once)
+
+    def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
+        return as_tensor(tensor, values, reading_rules(self._unit(), self.bounds, self.shape))
 
     def _fit(self, observed: ObservedTensor | StoredTensor, begin: Begin[ReleasedModel]) -> Self:
         """Fit by the one road; ``begin`` prepares the job, and can still refuse it before the charge."""

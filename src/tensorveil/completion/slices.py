@@ -56,7 +56,10 @@ ROUNDS: Final[Mapping[str, Rounds]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsJob:
-    """One run of a recipe over all users; ``modes`` name the released rows where their labels are public."""
+    """One run of a recipe over all users; ``modes`` name the released rows where their labels are public.
+
+    ``progress`` is told after each round how many are done, and how many there are.
+    """
 
     recipe: Recipe
     source: NoiseSource
@@ -64,6 +67,7 @@ class RoundsJob:
     modes: tuple[Mode, ...]
     tables: Mapping[int, Features] = field(default_factory=dict)
     conditions: tuple[str, ...] = (JOINT,)
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def method(self) -> Rounds:
@@ -88,15 +92,12 @@ class RoundsJob:
 
         Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
         """
-        return self._release(self.recipe, run_recipe(self.recipe, [tensor], self.source, threads=self.threads))
+        state = run_recipe(self.recipe, [tensor], self.source, threads=self.threads, progress=self.progress)
+        return self._release(self.recipe, state)
 
     @contextlib.contextmanager
     def begin_stored(
-        self,
-        stored: StoredTensor,
-        engine: Engine,
-        checkpoint: str | os.PathLike[str] | None,
-        progress: Callable[[int, int], None] | None = None,
+        self, stored: StoredTensor, engine: Engine, checkpoint: str | os.PathLike[str] | None
     ) -> Iterator[Begun[SharedModel]]:
         """Run the same rounds on a store: sums wherever the engine computes them, noise here, once per round.
 
@@ -119,7 +120,8 @@ class RoundsJob:
 
             def run() -> Released[SharedModel]:
                 total = partial(sum_over_parts, engine, stored, protect, recipe)
-                return self._release(recipe, run_rounds(recipe, total, self.source, keeper=kept, progress=progress))
+                state = run_rounds(recipe, total, self.source, keeper=kept, progress=self.progress)
+                return self._release(recipe, state)
 
             name = str(uuid.uuid4()) if kept is None else kept.release_id
             yield Begun(run=run, release_id=name, again=kept is not None and kept.begun)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from tensorveil.completion.charging import count_own_frames
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
-from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_matrix import plan_ranks
 from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.records import RECORDS
@@ -59,19 +60,21 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         trust_network
             Allow clusters beyond this machine whose connections are not encrypted.
         progress
-            For a store: is called after each round with the number of rounds that are done, and of all.
+            Is called after each round with the number of rounds that are done, and of all.
         """
         if not isinstance(tensor, StoredTensor) or values is not None:
-            if engine is not None or checkpoint is not None or progress is not None:
+            if engine is not None or checkpoint is not None:
                 raise InputError(
-                    "engine, checkpoint and progress are for a StoredTensor: tensorveil.write_store makes one from "
-                    "files."
+                    "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
                 )
-            return super().fit(tensor, values)
+            observed = self._observe(tensor, values)
+            return self._fit(observed, lambda job, seen: begin_at_once(replace(job, progress=progress), seen))
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
         try:
-            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found, checkpoint, progress))
+            return self._fit(
+                tensor, lambda job, stored: replace(job, progress=progress).begin_stored(stored, found, checkpoint)
+            )
         finally:
             found.close()
 
@@ -98,7 +101,7 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         rank = self._recipe_rank(promise.declared.shape)
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
         if recipe.sweeps is None and not has_latent(recipe):  # by public facts, and before anything is charged
-            warnings.warn(describe_release(recipe), LowerRankWarning, stacklevel=3)
+            warnings.warn(describe_release(recipe), LowerRankWarning, stacklevel=count_own_frames())
         declared = promise.declared
         tables = read_public_tables(self.side, declared.modes, declared.shape, recipe.protected)
         return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=declared.modes, tables=tables)

@@ -107,6 +107,8 @@ class Runner:
                     self._welcome(process)
                 elif "step" in said:
                     self._advance(said["step"])
+                elif "rounds" in said:
+                    self._count(said["rounds"])
                 else:
                     final = said
         process.stdout.close()
@@ -125,6 +127,10 @@ class Runner:
         with self._lock:
             if self._state["step"] != "cancelling":
                 self._state["step"] = step
+
+    def _count(self, rounds: list[int]) -> None:
+        with self._lock:
+            self._state["rounds"] = rounds
 
     def _conclude(self, final: dict[str, Any] | None, ledger: Path, before: set[str]) -> dict[str, Any]:
         if final is None:

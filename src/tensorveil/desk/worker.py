@@ -22,15 +22,17 @@ from tensorveil.desk.places import Places
 __all__ = ["main", "run_asked"]
 
 
-def run_asked(form: dict[str, Any], places: Places, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Make the run that a form asks for; return what it has released, all of it public.
+def run_asked(form: dict[str, Any], places: Places, say: Callable[..., None]) -> dict[str, Any]:
+    """Make the run that a form asks for, and say how far it is; return what it has released, all of it public.
 
     Guarantee: that of `release_privately` (docs/guarantees.md#post-processing).
     """
     from tensorveil.runs.private import release_privately
 
     run = read_spending(form, places).make_run(read_asked(form, places))
-    released = release_privately(run, tell=tell)
+    released = release_privately(
+        run, tell=lambda step: say(step=step), progress=lambda done, total: say(rounds=[done, total])
+    )
     facts = released.to_json()
     return {
         "folder": str(released.output),
@@ -63,7 +65,7 @@ def main() -> int:
         asked = json.loads(sys.stdin.readline())
         names = {key: Path(path) for key, path in asked["names"].items()}
         places = Places(root=Path(asked["root"]), uploads=Path(asked["uploads"]), limit=0, names=names)
-        done = run_asked(asked["form"], places, lambda step: say(step=step))
+        done = run_asked(asked["form"], places, say)
         for number in (signal.SIGINT, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)  # too late: it is released
         say(done=done)

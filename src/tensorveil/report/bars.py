@@ -37,10 +37,10 @@ def bar_plots(bars: Sequence[Bar], summary: str) -> tuple[Markup, Markup]:
 
 
 def _draw(bars: Sequence[Bar], summary: str, width: float) -> Markup:
-    """Draw names above the bars on narrow screens, and beside them on wide ones."""
-    beside = width > 500
+    """Draw names above the bars on narrow screens and where they are long, and beside them else."""
+    beside = width > 500 and all(len(bar.name) <= 44 for bar in bars)
     row = ROW if beside else ROW + 14
-    letters = 34 if beside else 40
+    letters = 80 if width > 500 else 40
     names = [shorten(bar.name, letters) for bar in bars]
     left = max((text_width(name, SMALL + 1) for name in names), default=0.0) + 14 if beside else 0.0
     right = width - max((text_width(_write_value(bar), SMALL + 1) for bar in bars), default=0.0) - 12

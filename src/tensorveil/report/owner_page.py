@@ -29,7 +29,7 @@ from tensorveil.report.model_parts import (
     slice_section,
 )
 from tensorveil.report.page import DO_NOT_PUBLISH, NOT_PRIVATE, Page, Section, data_table, figure
-from tensorveil.report.release_page import key_list
+from tensorveil.report.release_page import key_list, show_budget
 from tensorveil.report.residuals import residual_section
 from tensorveil.report.scales import number
 from tensorveil.tensor import ObservedTensor
@@ -110,13 +110,12 @@ def owner_page(
 
 
 def _owner_keys(error: float, constant: float, which: str, guarantee: Guarantee) -> Markup:
-    pair = f"ε = {show_at_least(guarantee.epsilon)}, δ = {show_at_least(guarantee.delta)}"
     share = f"{error / constant:.0%}" if constant else "–"
     return key_list(
         [
             ("error measured", number(error), f"RMSE on the {which}"),
             ("of a constant's", share, f"which has {number(constant)}"),
-            ("budget", pair, f"unit {guarantee.unit}, {guarantee.mechanism}"),
+            ("budget", show_budget(guarantee), f"unit {guarantee.unit}, {guarantee.mechanism}"),
         ]
     )
 

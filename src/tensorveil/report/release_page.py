@@ -48,7 +48,7 @@ from tensorveil.report.proofs import proof_items
 from tensorveil.report.scales import number
 from tensorveil.rounds import SharedModel
 
-__all__ = ["explore_release", "key_list", "release_page", "save_release_page"]
+__all__ = ["explore_release", "key_list", "release_page", "save_release_page", "show_budget"]
 
 ASSUMED = (
     "Before anything was spent: guesses for a typical tensor, from public numbers alone. Assumed were {spread}, a "
@@ -123,12 +123,12 @@ def _keys(model: AnyModel, guarantee: Guarantee, explorer: Explorer | None) -> M
     bounds = "" if guarantee.bounds is None else f"values {' to '.join(map(show_exactly, guarantee.bounds))}, declared"
     protected = "; ".join(filter(None, (guarantee.about, f"neighbours {guarantee.neighbours}", bounds)))
     public = f"; public: {', '.join(guarantee.known)}" if guarantee.known else ""
-    facts = [
+    facts: list[tuple[str, str | Markup, str | Markup]] = [
         ("released", kind_of(model), f"{', '.join(guarantee.released)}; {sizes(model)}"),
         ("protected", f"unit {guarantee.unit}", f"{protected}{public}"),
         (
             "budget",
-            f"ε = {show_at_least(guarantee.epsilon)}, δ = {show_at_least(guarantee.delta)}",
+            show_budget(guarantee),
             join(f"{guarantee.mechanism}, ", status_badge(guarantee.status)),
         ),
     ]
@@ -160,7 +160,13 @@ def _guess(explorer: Explorer) -> float:
     return explorer.errors[explorer.used][explorer.at]
 
 
-def key_list(facts: Sequence[tuple[str, str, str | Markup]]) -> Markup:
+def show_budget(guarantee: Guarantee) -> Markup:
+    """Return epsilon and delta, neither of which is broken at the end of a line."""
+    pair = f"ε = {show_at_least(guarantee.epsilon)}", f"δ = {show_at_least(guarantee.delta)}"
+    return join(tag("span", f"{pair[0]},", class_="whole"), " ", tag("span", pair[1], class_="whole"))
+
+
+def key_list(facts: Sequence[tuple[str, str | Markup, str | Markup]]) -> Markup:
     """Return the few facts that a reader sees first: name, value, what it means."""
     items = (tag("div", tag("dt", name), tag("dd", value, tag("small", small))) for name, value, small in facts)
     return tag("dl", *items, class_="keys")

@@ -80,7 +80,7 @@ class RecordsRecipe:
     (docs/guarantees.md#records).
 
     >>> facts = {"shape": (900, 9, 7), "modes": ("patient", "diagnosis", "drug"), "protect": "patient"}
-    >>> recipe = RecordsRecipe(**facts, bounds=(0, 9), epsilon=1.0, delta=1e-6, rank=3)
+    >>> recipe = RecordsRecipe(**facts, bounds=(0, 9), epsilon=1.0, delta=1e-6, rank=3, refinements=0)
     >>> [(each.name, each.size) for each in recipe.rounds]
     [('records', 89)]
     """

@@ -35,7 +35,12 @@ class Keeper(Protocol):
 
 
 def run_recipe(
-    recipe: AnyRecipe, groups: Iterable[ObservedTensor], source: NoiseSource | None, *, threads: int | None = None
+    recipe: AnyRecipe,
+    groups: Iterable[ObservedTensor],
+    source: NoiseSource | None,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> State:
     """Run every round over groups of whole users and return the last state.
 
@@ -49,6 +54,8 @@ def run_recipe(
         Where the noise comes from. With None no noise is added: for tests, and for sums that carry noise already.
     threads
         How many threads to use; this does not change the result.
+    progress
+        Is told after each round how many are done, and how many there are.
 
     Guarantee: with a secure source, the recipe's (docs/guarantees.md#slice).
     """
@@ -60,7 +67,7 @@ def run_recipe(
             found += recipe.contribute(state, group, threads=threads)
         return found
 
-    return run_rounds(recipe, total, source)
+    return run_rounds(recipe, total, source, progress=progress)
 
 
 def run_rounds(

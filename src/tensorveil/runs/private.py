@@ -121,9 +121,10 @@ def release_privately(
     tell: Callable[[str], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Released:
-    """Check, read, fit (which charges the ledger first), release; ``progress`` follows the rounds on a store.
+    """Check, read, fit (which charges the ledger first), release.
 
-    ``tell`` is called with the step that begins, one of `STEPS`: how far a run has come, and nothing of its data.
+    ``tell`` is called with the step that begins, one of `STEPS`; ``progress`` after each round of a fit for whole users
+    with the number of rounds that are done, and of all. Both say how far a run has come, and nothing of its data.
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
@@ -162,7 +163,8 @@ def release_privately(
                 tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
                 fill = choose_cells(filling, tensor, private=unit, bins=run.reading.bins)
                 step("fitting")
-                charged = estimator.fit(tensor).release_id_
+                followed = {"progress": progress} if isinstance(estimator, UserLevelCompletion) else {}
+                charged = estimator.fit(tensor, **followed).release_id_
             else:
                 assert isinstance(estimator, UserLevelCompletion)
                 fill = None

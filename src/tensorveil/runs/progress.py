@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,6 +60,36 @@ def count_progress(description: str) -> Iterator[Callable[[int, int], None] | No
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as display:
         task = display.add_task(description, total=None)
         yield lambda done, total: display.update(task, completed=done, total=total)
+
+
+@contextlib.contextmanager
+def step_progress(
+    steps: Sequence[str],
+) -> Iterator[tuple[Callable[[str], None] | None, Callable[[int, int], None] | None]]:
+    """Yield what takes the step that begins, and what takes its rounds that are done and all its rounds.
+
+    Both are None when stderr is not a terminal.
+    """
+    if not sys.stderr.isatty():
+        yield None, None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TimeElapsedColumn())
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as display:
+        task = display.add_task("starting", total=None)
+        now = ""
+
+        def begin(step: str) -> None:
+            nonlocal now
+            now = f"step {steps.index(step) + 1} of {len(steps)}, {step}"
+            display.update(task, description=now)
+
+        def advance(done: int, total: int) -> None:
+            display.update(task, description=f"{now}: {done} of {total} rounds", completed=done, total=total)
+
+        yield begin, advance
 
 
 def describe_record(record: Record) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor.checks import MAX_SIZE, IntArray
+from tensorveil.tensor.modes import trim_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -208,7 +209,10 @@ def to_arrow_labels(labels: NDArray[Any]) -> pa.Array:
 
 
 def _known_ranks(dictionary: pa.Array, known: NDArray[Any], where: str) -> IntArray:
-    """Return the position of every dictionary item among the known labels, -1 if unknown."""
+    """Return the position of every dictionary item among the known labels, -1 if unknown.
+
+    Text that is not known as it is written may be so as public lists are: trimmed and composed.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -226,6 +230,9 @@ def _known_ranks(dictionary: pa.Array, known: NDArray[Any], where: str) -> IntAr
     try:
         choices = to_arrow_labels(known)
         found = pc.index_in(to_arrow_labels(items).cast(choices.type), value_set=choices)
+        if items.dtype.kind == "T" and found.null_count:
+            trimmed = pa.array([trim_label(item) for item in items.tolist()], choices.type)
+            found = pc.coalesce(found, pc.index_in(trimmed, value_set=choices))
     except pa.ArrowInvalid:
         return np.full(len(items), -1, np.int32)
     return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)

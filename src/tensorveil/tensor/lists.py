@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-import unicodedata
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.modes import Mode, trim_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,11 +93,7 @@ def _compose(labels: Any) -> Any:
     array = np.asarray(labels)
     if array.dtype.kind not in "UTO" or array.ndim != 1:
         return array
-    return [_plain(label) if isinstance(label, str) else label for label in array.ravel().tolist()]
-
-
-def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text).strip()
+    return [trim_label(label) if isinstance(label, str) else label for label in array.ravel().tolist()]
 
 
 def label_key(label: Any) -> Hashable | None:
@@ -116,7 +111,7 @@ def label_key(label: Any) -> Hashable | None:
         except UnicodeDecodeError:
             return None
     if isinstance(label, str):
-        return _text_key(_plain(label))
+        return _text_key(trim_label(label))
     if isinstance(label, bool | np.bool_):
         return ("truth", bool(label))
     if isinstance(label, int | np.integer):
@@ -180,7 +175,7 @@ def number_owners(column: pa.ChunkedArray, name: str) -> tuple[Array, Mode]:
     names: dict[Hashable, str] = {}
     for key, item in zip(keys, items, strict=True):
         if key is not None:
-            text = _plain(item.decode() if isinstance(item, bytes) else str(item))
+            text = trim_label(item.decode() if isinstance(item, bytes) else str(item))
             names[key] = min(names.get(key, text), text)
     numbers = {key: number for number, key in enumerate(sorted(names, key=lambda key: names[key]))}
     found = np.array([*(-1 if key is None else numbers[key] for key in keys), -1], np.int64)

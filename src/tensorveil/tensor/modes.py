@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -142,13 +143,22 @@ def _check_text(text: str, what: str) -> None:
         raise InputError(f"{what} must be text in UTF-8. Replace halves of characters in it.") from None
 
 
+def trim_label(text: str) -> str:
+    """Return a label of text as public lists have it: trimmed and composed."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
 def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:
     """Return the position of every wanted label, -1 where it is unknown, None where the kinds do not match."""
     if labels.dtype.kind == "T":
         if wanted.size and wanted.dtype.kind not in "UTO":
             return None
         index = {label: place for place, label in enumerate(labels.tolist())}
-        return np.fromiter((index.get(label, -1) for label in wanted.tolist()), np.int32, len(wanted))
+        places = np.fromiter((index.get(label, -1) for label in wanted.tolist()), np.int32, len(wanted))
+        for row in np.flatnonzero(places < 0):  # public lists have their labels trimmed
+            if isinstance(wanted[row], str):
+                places[row] = index.get(trim_label(wanted[row]), -1)
+        return places
     if labels.dtype.kind == "M" and wanted.dtype.kind in "OUT":
         from tensorveil.tensor.instants import to_instants
 

@@ -199,9 +199,11 @@ def test_engines_are_for_stores_and_have_names(tmp_path: Path) -> None:
 
 
 def test_progress_is_told_after_every_round(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    estimator(method="biases").fit(make_store(tmp_path, ratings()), progress=lambda *done: seen.append(done))
-    assert seen == [(k, 4) for k in (1, 2, 3, 4)]
+    stored = make_store(tmp_path, ratings())
+    for data in (in_memory(tmp_path), stored):
+        seen: list[tuple[int, int]] = []
+        estimator(method="biases").fit(data, progress=lambda *done, seen=seen: seen.append(done))
+        assert seen == [(k, 4) for k in (1, 2, 3, 4)]
 
 
 def test_a_fit_that_nobody_counts_warns_the_line_that_fits(tmp_path: Path) -> None:

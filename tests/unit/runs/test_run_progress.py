@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tensorveil.runs.progress import describe_record, fit_progress
+from tensorveil.runs.progress import describe_record, fit_progress, step_progress
 from tensorveil.solvers.task import Record
 
 
@@ -32,6 +32,27 @@ def test_on_a_terminal_the_bar_goes_to_stderr(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "fitting" in captured.err
+
+
+def test_steps_and_rounds_are_named_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with step_progress(("reading", "fitting")) as told:
+        assert told == (None, None)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    for rounds in (False, True):
+        with step_progress(("reading", "fitting")) as (begin, advance):
+            assert begin is not None
+            assert advance is not None
+            begin("fitting")
+            if rounds:
+                advance(3, 13)
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "step 2 of 2, fitting" in captured.err
+        assert ("3 of 13 rounds" in captured.err) is rounds
 
 
 def test_the_state_names_the_errors() -> None:

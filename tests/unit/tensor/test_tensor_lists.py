@@ -113,3 +113,19 @@ def test_open_reading_leaves_out_what_is_not_on_the_list(tmp_path: Path) -> None
         tv.read(path, value="rating", labels={"film": ["none"]})
     with pytest.raises(tv.InputError, match="no mode 'flim'"):
         tv.read(path, value="rating", labels={"flim": ["none"]})
+
+
+def test_models_know_labels_as_they_were_read_and_as_lists_have_them() -> None:
+    films = tv.Mode("film", ["Amélie", "Brazil", "Alien"])
+    listed = tv.CPModel(factors=(np.array([[0.0], [1.0], [2.0]]), np.array([[1.0]])), modes=(films, tv.Mode("one")))
+    written = ["Alien ", "Ame\u0301lie", "Brazil", " Alien"]
+    asked = pa.table({"film": written, "one": [0] * 4})
+    np.testing.assert_array_equal(listed.predict(asked), [2.0, 0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(listed.modes[0].encode(written), [2, 0, 1, 2])
+    for wrong in ("alien", " "):
+        with pytest.raises(tv.InputError, match="has not seen"):
+            listed.predict(pa.table({"film": [wrong], "one": [0]}))
+        with pytest.raises(tv.InputError, match="does not know"):
+            listed.modes[0].encode([wrong])
+    exact = tv.Mode("film", ["Alien", "Alien "])
+    np.testing.assert_array_equal(exact.encode(["Alien ", "Alien"]), [1, 0])

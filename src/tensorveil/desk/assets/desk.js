@@ -366,8 +366,9 @@ async function follow() {
     const words = WORDS[found.step] || found.step;
     if (at("step").textContent !== words) at("step").textContent = words;
     const done = ["starting", "reading", "fitting", "writing"].indexOf(found.step);
-    if (done >= 0) at("bar").value = done + 0.5;
-    at("seconds").textContent = `${found.seconds} s`;
+    const rounds = found.step === "fitting" && found.rounds;
+    if (done >= 0) at("bar").value = done + (rounds ? rounds[0] / rounds[1] : 0.5);
+    at("seconds").textContent = (rounds ? `${rounds[0]} of ${rounds[1]} rounds, ` : "") + `${found.seconds} s`;
     state.wait = setTimeout(follow, 400);
     return;
   }

@@ -316,11 +316,12 @@ def text_rounds(name: str, run: int, sizes: dict[str, Any]) -> rounds.Case:
         return uneven_groups(groups), lambda x: bag_of_words(np.asarray(x)[:, 0], groups)
 
     linear = {"inputs": told.dimension, "classes": 2}
+    glove: Any = GloveNetwork(vectors=read_vectors()[1], hidden=sizes["hidden"], layers=sizes["layers"])
     return rounds.Case(
         run=run,
         train=private,
         test=test,
-        network=GloveNetwork(vectors=read_vectors()[1], hidden=sizes["hidden"], layers=sizes["layers"]),
+        network=glove,
         rows=lambda x: np.asarray(x)[:, 1, :length],
         small=Network(kind="mlp", sizes=linear),
         small_rows=rows,

@@ -64,7 +64,7 @@ def extract_features(images: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Return the features (n, 1280) in [-1, 1] of colour images (n, 3, 32, 32); every pixel becomes 7 x 7."""
     codes = np.stack([_run_network(image.tobytes(), image.shape) for image in images])
     scale, zero = _find_pooled()["quantization"]
-    return np.clip(2.0 * (codes.astype(np.float64) - zero) * scale / LARGEST - 1.0, -1.0, 1.0)
+    return np.asarray(np.clip(2.0 * (codes.astype(np.float64) - zero) * scale / LARGEST - 1.0, -1.0, 1.0))
 
 
 @cache
