@@ -94,7 +94,7 @@ every round: one training then serves all methods. That flatters every published
 small. LLAGP and DPHSGD, whose noise falls on every step, make 5 passes. The last fifth is unlike the rest: within a
 class, means of features have moved by up to 1.5 deviations. What moments tell finely of the rest does not hold there:
 with next to no noise ours scores below 0.1 on the last fifth, and above 0.4 on flows of the rest held out at random. So
-a larger budget makes ours worse on this page, and not where records are of one kind.""",
+a larger budget makes ours worse on this page; on held-out training flows it does so a little too.""",
     "cifar10-subset": """Records are a subset of 10,000 + 2,000 images that were stored as JPEG, whose losses smooth
 them a little.""",
 }
