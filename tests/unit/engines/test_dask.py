@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,19 @@ class Killing(DaskEngine):
 
     killed = 0
 
+    def find_two(self) -> list[int]:
+        """Wait until two workers answer: one that was killed may still be listed, and its heir not yet there."""
+        end = time.monotonic() + 20
+        while True:
+            pids = list(self._client.run(os.getpid, on_error="ignore").values())
+            if len(pids) == 2 or time.monotonic() > end:
+                return pids
+            time.sleep(0.1)
+
     def run(self, tasks: Any, public: bytes) -> bytes:
         from threading import Timer
 
-        pids = list(self._client.run(os.getpid, on_error="ignore").values())  # one may not be known to be gone
+        pids = self.find_two()
         if len(pids) < 2:  # whoever is killed while it starts again may stay away
             return super().run(tasks, public)
         timer = Timer(0.03, lambda: os.kill(pids[0], signal.SIGKILL))
