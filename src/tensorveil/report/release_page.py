@@ -163,7 +163,7 @@ def _guess(explorer: Explorer) -> float:
 def show_budget(guarantee: Guarantee) -> Markup:
     """Return epsilon and delta, neither of which is broken at the end of a line."""
     pair = f"ε = {show_at_least(guarantee.epsilon)}", f"δ = {show_at_least(guarantee.delta)}"
-    return join(tag("span", f"{pair[0]},", class_="whole"), " ", tag("span", pair[1], class_="whole"))
+    return join(tag("span", f"{pair[0]},", class_="unbroken"), " ", tag("span", pair[1], class_="unbroken"))
 
 
 def key_list(facts: Sequence[tuple[str, str | Markup, str | Markup]]) -> Markup:
