@@ -12,6 +12,7 @@ from tensorveil.completion.job import Promise, Released
 from tensorveil.completion.methods import check_method
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.private_settings import CentralSettings
+from tensorveil.completion.smoothness import read_smoothness
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form, Outcome
@@ -109,7 +110,10 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         return unit
 
     def _choose(self, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
-        form = self._form(promise.declared.shape)
+        form = replace(
+            self._form(promise.declared.shape),
+            smooth=read_smoothness(self.smooth, promise.declared.modes, promise.declared.shape).priors,
+        )
         chosen = self._plan(form, promise)
         return CentralJob(
             method=METHODS[chosen.method],

@@ -78,6 +78,7 @@ class CentralSettings(PrivateSettings):
     spread: float | None = None
     sweeps: int = 100
     restarts: int = 3
+    smooth: Mapping[Any, str] | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

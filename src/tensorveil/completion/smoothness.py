@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,8 @@ from tensorveil.solvers.priors.series import Series, solve_with_series
 from tensorveil.solvers.priors.walk import Walk
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
-from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.modes import ordered_indices
+from tensorveil.tensor import Mode
+from tensorveil.tensor.modes import find_axis, ordered_indices
 
 KINDS = ("walk", "cycle")
 _EXAMPLE = 'Try smooth={"day": "walk", "hour": "cycle"}.'
@@ -30,8 +30,8 @@ class Smoothness:
     series: Series | None = None
 
 
-def read_smoothness(smooth: Any, tensor: ObservedTensor) -> Smoothness:
-    """Check the parameter against a tensor."""
+def read_smoothness(smooth: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Smoothness:
+    """Check the parameter against the modes of a tensor."""
     if smooth is None:
         return Smoothness(priors={})
     if not isinstance(smooth, Mapping):
@@ -44,12 +44,12 @@ def read_smoothness(smooth: Any, tensor: ObservedTensor) -> Smoothness:
         if isinstance(key, tuple):
             if series is not None:
                 raise InputError("smooth takes one pair of modes at most, which make one time. Leave out the other.")
-            series = _read_pair(key, kind, tensor)
+            series = _read_pair(key, kind, modes, shape)
             continue
-        mode = tensor.axis(key)
+        mode = find_axis(modes, key)
         if mode in priors:
             raise InputError("smooth names a mode twice. Name it once.")
-        order = ordered_indices(tensor.modes[mode], tensor.shape[mode])
+        order = ordered_indices(modes[mode], shape[mode])
         priors[mode] = partial(Walk.start, order=order, cycle=kind == "cycle")
     return Smoothness(priors=priors, series=series)
 
@@ -68,15 +68,15 @@ def with_priors(settings: Any, smoothness: Smoothness, side: Mapping[int, PriorF
     return replace(settings, priors={**smoothness.priors, **side})
 
 
-def _read_pair(key: tuple[Any, ...], kind: str, tensor: ObservedTensor) -> Series:
+def _read_pair(key: tuple[Any, ...], kind: str, modes: tuple[Mode, ...], shape: Sequence[int]) -> Series:
     if len(key) != 2 or kind != "walk":
         raise InputError(
             'smooth takes pairs of modes, the slower one first, as a "walk". Try smooth={("day", "hour"): "walk"}.'
         )
-    slow, fast = (tensor.axis(mode) for mode in key)
+    slow, fast = (find_axis(modes, mode) for mode in key)
     if slow == fast:
         raise InputError("smooth: a pair must name two modes, such as the day and the hour within it.")
-    orders = tuple(ordered_indices(tensor.modes[m], tensor.shape[m]) for m in (slow, fast))
+    orders = tuple(ordered_indices(modes[m], shape[m]) for m in (slow, fast))
     return Series(modes=(slow, fast), orders=(orders[0], orders[1]))
 
 

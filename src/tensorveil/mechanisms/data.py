@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.models.errors import Errors
 from tensorveil.privacy import Part
+from tensorveil.solvers.priors.row_prior import PriorFactory
 from tensorveil.solvers.task import Solution
 
 Array = NDArray[Any]
@@ -30,6 +31,8 @@ class Form:
     # be left to find the rank.
     solver: str = "bayes"
     estimate_rank: bool = False
+    # By mode: how the prior of its rows is made, where neighbours are said to be alike.
+    smooth: Mapping[int, PriorFactory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,6 +85,7 @@ def _fit_noise_aware(task: Task, perturbed: Perturbed, form: Form, *, once: bool
             scatter=perturbed.scatter,
             estimate_rank=form.estimate_rank,
             start=start,
+            priors=form.smooth,
         )
         watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
         turn = replace(task, baseline=baseline, seed=task.seed + restart)

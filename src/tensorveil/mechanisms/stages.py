@@ -509,7 +509,7 @@ class _Run:
             )
         self.effects = fit_effects(
             self.columns, list(self.tables.values()), self.effects, self.residuals.variance, max(self.form.ranks),
-            center=self.known + missing,
+            center=self.known + missing, smooth=self.form.smooth,
         )  # fmt: skip
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
 
@@ -518,8 +518,9 @@ class _Run:
         tables, rank, before = list(self.tables.values()), max(self.form.ranks), self.effects
         if self.effects.products is not None:  # they were of fewer tables
             self.effects = fit_effects(
-                self.columns, tables, replace(self.effects, products=None), self.effects.rest, rank
-            )
+                self.columns, tables, replace(self.effects, products=None), self.effects.rest, rank,
+                smooth=self.form.smooth,
+            )  # fmt: skip
         effects, bounds = self.effects, self.data.bounds
         factors, beyond = find_products(effects, self.columns, bounds, self.form)
         beyond = beyond - float(np.mean(beyond))
@@ -546,7 +547,7 @@ class _Run:
         first, *others = factors
         added = replace(effects, products=(true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
-        self.effects = fit_effects(self.columns, tables, added, rest, rank)
+        self.effects = fit_effects(self.columns, tables, added, rest, rank, smooth=self.form.smooth)
         self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
         self.notes.append(
             f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
@@ -600,7 +601,9 @@ class _Run:
         rest = max(float(np.mean((values - base - found) ** 2)) - noise, _LEAST_LEFT * before)
         tables = [table.less(found) for table in self.tables.values()]
         tables += gather_values([self.cells[modes] for modes in self.twos or self.ones], values - found, noise)
-        self.effects = fit_effects(self.columns, tables, self.effects, rest, max(self.form.ranks))
+        self.effects = fit_effects(
+            self.columns, tables, self.effects, rest, max(self.form.ranks), smooth=self.form.smooth
+        )
         solution = fit_values(perturbed, values - self.effects.at(self.columns), self.form, once=True).solution
         found = predict_solution(solution, self.columns, self.form.threads)
         explained = float(np.var(found)) / max(before, 1e-300)
