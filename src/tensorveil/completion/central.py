@@ -110,10 +110,8 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         return unit
 
     def _choose(self, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
-        form = replace(
-            self._form(promise.declared.shape),
-            smooth=read_smoothness(self.smooth, promise.declared.modes, promise.declared.shape).priors,
-        )
+        smoothness = read_smoothness(self.smooth, promise.declared.modes, promise.declared.shape)
+        form = replace(self._form(promise.declared.shape), smooth=smoothness.priors, times=smoothness.times)
         chosen = self._plan(form, promise)
         return CentralJob(
             method=METHODS[chosen.method],

@@ -54,5 +54,5 @@ class PrivateTucker(CentralCompletion[TuckerModel]):
             offset=solution.offset,
             biases=solution.biases,
             modes=tuple(modes),
-            bounds=bounds,
+            bounds=bounds, remainder=solution.remainder,
         )

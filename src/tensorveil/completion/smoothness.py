@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,14 @@ class Smoothness:
 
     priors: Mapping[int, PriorFactory]
     series: Series | None = None
+    orders: Mapping[int, Any] = field(default_factory=dict)
+
+    @property
+    def times(self) -> tuple[Series, ...]:
+        """Along what neighbours may be alike: the time that a pair makes, or each smooth mode by itself."""
+        if self.series is not None:
+            return (self.series,)
+        return tuple(Series(modes=(mode,), orders=(order,)) for mode, order in self.orders.items())
 
 
 def read_smoothness(smooth: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Smoothness:
@@ -37,6 +45,7 @@ def read_smoothness(smooth: Any, modes: tuple[Mode, ...], shape: Sequence[int]) 
     if not isinstance(smooth, Mapping):
         raise InputError(f"smooth must map modes to how they are smooth. {_EXAMPLE}")
     priors: dict[int, PriorFactory] = {}
+    orders: dict[int, Any] = {}
     series = None
     for key, kind in smooth.items():
         if kind not in KINDS:
@@ -49,9 +58,9 @@ def read_smoothness(smooth: Any, modes: tuple[Mode, ...], shape: Sequence[int]) 
         mode = find_axis(modes, key)
         if mode in priors:
             raise InputError("smooth names a mode twice. Name it once.")
-        order = ordered_indices(modes[mode], shape[mode])
-        priors[mode] = partial(Walk.start, order=order, cycle=kind == "cycle")
-    return Smoothness(priors=priors, series=series)
+        orders[mode] = ordered_indices(modes[mode], shape[mode])
+        priors[mode] = partial(Walk.start, order=orders[mode], cycle=kind == "cycle")
+    return Smoothness(priors=priors, series=series, orders=orders)
 
 
 def with_priors(settings: Any, smoothness: Smoothness, side: Mapping[int, PriorFactory], solver: str) -> Any:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tensorveil.models.errors import Errors
 from tensorveil.privacy import Part
 from tensorveil.solvers.priors.row_prior import PriorFactory
+from tensorveil.solvers.priors.series import Series
 from tensorveil.solvers.task import Solution
 
 Array = NDArray[Any]
@@ -31,8 +32,10 @@ class Form:
     # be left to find the rank.
     solver: str = "bayes"
     estimate_rank: bool = False
-    # By mode: how the prior of its rows is made, where neighbours are said to be alike.
+    # By mode: how the prior of its rows is made, where neighbours are said to be alike. And the times along which
+    # neighbouring values may be alike beyond that.
     smooth: Mapping[int, PriorFactory] = field(default_factory=dict)
+    times: tuple[Series, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -227,11 +227,13 @@ def join(shape: tuple[int, ...], form: Form, effects: Effects, components: Solut
 def scale_solution(solution: Solution, center: float, stretch: float) -> Solution:
     """Multiply all that a model says beside ``center``."""
     biases = None if solution.biases is None else tuple(bias * stretch for bias in solution.biases)
+    remainder = None if solution.remainder is None else solution.remainder * stretch
+    solution = replace(solution, biases=biases, remainder=remainder)
     offset = center + stretch * (solution.offset - center)
     if solution.core is not None:
-        return replace(solution, offset=offset, biases=biases, core=solution.core * stretch)
+        return replace(solution, offset=offset, core=solution.core * stretch)
     first, *others = solution.factors
-    return replace(solution, offset=offset, biases=biases, factors=(first * stretch, *others))
+    return replace(solution, offset=offset, factors=(first * stretch, *others))
 
 
 # Some modes, and a column for each.

@@ -58,7 +58,7 @@ def predict_solution(solution: Solution, columns: Array, threads: int | None) ->
     total = solution.offset + predict_entries(columns, solution.core, solution.factors, threads)
     for bias, column in zip(solution.biases or (), columns, strict=False):
         total = total + bias[column]
-    return total
+    return total if solution.remainder is None else total + solution.remainder[tuple(columns)]
 
 
 def _fit_by_solver(task: Task, form: Form) -> Solution:

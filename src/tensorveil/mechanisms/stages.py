@@ -24,9 +24,10 @@ from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level, scale_solution
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
-from tensorveil.mechanisms.leverage import find_leverages, inflate
+from tensorveil.mechanisms.leverage import combine, find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
+from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import TYPICAL_SQUARE, parameters, side_share
@@ -144,6 +145,7 @@ class _Run:
         self.effects = Effects.constant(data.shape, data.middle)
         self.two_valued = False
         self.perturbed: tuple[Array, float] | None = None  # values and the variance of their noise
+        self.remainder: Remainder | None = None
 
     # The budget
 
@@ -232,6 +234,8 @@ class _Run:
         least = max(_LEAST_LEFT * self.residuals.variance, (_FLAT * self.data.width) ** 2)
         rest = max(float(np.mean(left**2)) - noise, least)
         leverages = find_leverages(self.columns, solution, noise + rest)
+        if self.remainder is not None:
+            leverages = combine(leverages, self.remainder.leverages)
         return inflate(leverages, noise, max(float(np.mean((left / (1.0 - leverages)) ** 2)) - noise, rest))
 
     def look(self, share: float) -> None:
@@ -606,6 +610,10 @@ class _Run:
         )
         solution = fit_values(perturbed, values - self.effects.at(self.columns), self.form, once=True).solution
         found = predict_solution(solution, self.columns, self.form.threads)
+        left = values - self.effects.at(self.columns) - found
+        self.remainder = find_remainder(perturbed, left, self.form.times)
+        if self.remainder is not None:
+            solution = replace(solution, remainder=self.remainder.table)
         explained = float(np.var(found)) / max(before, 1e-300)
         self.notes.append(
             f"spent {share:.0%} on perturbed values: components explain about {min(explained, 1.0):.0%} of the rest"

@@ -38,10 +38,10 @@ _STEPS = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Two modes that make one time, the slower first, and the order of their indices."""
+    """Modes that make one time, the slowest first, and the order of their indices."""
 
-    modes: tuple[int, int]
-    orders: tuple[Array, Array]
+    modes: tuple[int, ...]
+    orders: tuple[Array, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +107,7 @@ def solve_with_series(task: Task, series: Series, sweeps: int, fit: Fit) -> Solu
         second = _undo(second, scales, offset)
     rest = task.values - _values(second, task.columns, task.threads)
     process = fit_process(lines, rest / factor)
-    table = smooth_cells(lines, rest / factor, process, shape, series)
+    table, _ = smooth_cells(lines, rest / factor, process, shape, series)
     for mode, scale in scales.items():
         table *= scale.reshape([-1 if m == mode else 1 for m in range(len(shape))])
     return replace(second, remainder=table, noise_variance=float(process.noise * np.mean(factor**2)))
@@ -115,19 +115,19 @@ def solve_with_series(task: Task, series: Series, sweeps: int, fit: Fit) -> Solu
 
 def find_lines(columns: Array, shape: tuple[int, ...], series: Series) -> Lines:
     """Sort the entries into lines."""
-    slow, fast = series.modes
-    places = [np.argsort(order) for order in series.orders]
-    times = places[0][columns[slow]] * shape[fast] + places[1][columns[fast]]
+    times = np.zeros(columns.shape[1], dtype=np.int64)
+    for mode, order in zip(series.modes, series.orders, strict=True):
+        times = times * shape[mode] + np.argsort(order)[columns[mode]]
     others = [m for m in range(len(shape)) if m not in series.modes]
     line = np.zeros(columns.shape[1], dtype=np.int64)
     for mode in others:
         line = line * shape[mode] + columns[mode]
-    count, length = int(np.prod([shape[m] for m in others], dtype=np.int64)), shape[slow] * shape[fast]
+    count, length = (int(np.prod([shape[m] for m in each], dtype=np.int64)) for each in (others, series.modes))
     order = np.lexsort((times, line))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(line, minlength=count))]).astype(np.int64)
     seen = np.zeros((count, length), dtype=bool)
     seen[line, times] = True
-    return Lines(order=order, pointers=pointers, times=times[order].astype(np.int64), length=length, seen=seen)
+    return Lines(order=order, pointers=pointers, times=times[order], length=length, seen=seen)
 
 
 def fit_process(lines: Lines, rest: Array) -> Process:
@@ -148,16 +148,24 @@ def fit_process(lines: Lines, rest: Array) -> Process:
     return Process(phi=phi, variance=variance, noise=noise)
 
 
-def smooth_cells(lines: Lines, rest: Array, process: Process, shape: tuple[int, ...], series: Series) -> Array:
-    """Return the means of the process at every cell, as an array of the tensor's shape."""
-    out = np.empty((lines.count, lines.length))
+def smooth_cells(
+    lines: Lines, rest: Array, process: Process, shape: tuple[int, ...], series: Series, noise: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the means of the process at every cell, as an array of the tensor's shape, and variances at the entries.
+
+    ``noise`` is the variance of each entry's noise; by default the process'.
+    """
+    out, spread = np.empty((lines.count, lines.length)), np.empty(len(rest))
     values = np.ascontiguousarray(rest[lines.order])
-    smooth_lines(lines.pointers, lines.times, values, process.phi, process.variance, process.noise, out)
-    slow, fast = series.modes
+    each = np.full(len(rest), process.noise) if noise is None else np.ascontiguousarray(noise[lines.order])
+    smooth_lines(lines.pointers, lines.times, values, each, process.phi, process.variance, out, spread)
     others = [m for m in range(len(shape)) if m not in series.modes]
-    table = out.reshape([shape[m] for m in others] + [shape[slow], shape[fast]])
-    table = table[..., np.argsort(series.orders[0]), :][..., np.argsort(series.orders[1])]
-    return np.ascontiguousarray(np.transpose(table, np.argsort([*others, slow, fast])))
+    table = np.transpose(out.reshape([shape[m] for m in (*others, *series.modes)]), np.argsort([*others, *series.modes]))
+    for mode, order in zip(series.modes, series.orders, strict=True):
+        table = np.take(table, np.argsort(order), axis=mode)
+    back = np.empty(len(rest))
+    back[lines.order] = spread
+    return np.ascontiguousarray(table), back
 
 
 def _process(z: Array, square: float) -> tuple[float, float, float]:
