@@ -54,5 +54,6 @@ class PrivateTucker(CentralCompletion[TuckerModel]):
             offset=solution.offset,
             biases=solution.biases,
             modes=tuple(modes),
-            bounds=bounds, remainder=solution.remainder,
+            bounds=bounds,
+            remainder=solution.remainder,
         )

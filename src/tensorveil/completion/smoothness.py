@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 from tensorveil.errors import InputError
+from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.solvers.bayes import Bayes
 from tensorveil.solvers.catalogue import Solve
 from tensorveil.solvers.priors.row_prior import PriorFactory
@@ -24,11 +26,22 @@ _EXAMPLE = 'Try smooth={"day": "walk", "hour": "cycle"}.'
 
 @dataclass(frozen=True, kw_only=True)
 class Smoothness:
-    """What is smooth: priors by mode; a pair of modes that make one time, or None."""
+    """What is smooth: priors by mode; a pair of modes that make one time, or None; by mode the order of its indices."""
 
     priors: Mapping[int, PriorFactory]
     series: Series | None = None
     orders: Mapping[int, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.priors) or self.series is not None
+
+    def describe(self, modes: Sequence[Mode]) -> tuple[str, ...]:
+        """Say what is taken to be smooth."""
+        said = [f"that neighbours in mode {modes[mode].name!r} may be alike" for mode in self.priors]
+        if self.series is not None:
+            names = " and ".join(repr(modes[mode].name) for mode in self.series.modes)
+            said.append(f"that neighbours along the time of {names} may be alike")
+        return tuple(said)
 
     @property
     def times(self) -> tuple[Series, ...]:
@@ -63,9 +76,25 @@ def read_smoothness(smooth: Any, modes: tuple[Mode, ...], shape: Sequence[int]) 
     return Smoothness(priors=priors, series=series, orders=orders)
 
 
+def check_smooth_release(smoothness: Smoothness, unit: str, method: str, solver: str) -> None:
+    """Refuse smooth modes where a private fit would not heed them."""
+    if not smoothness:
+        return
+    if unit != "value":
+        raise InputError(
+            f'smooth is for unit="value", not unit="{unit}": where positions are private, tables show noisy counts as '
+            "well, for which no smooth prior is there. Leave it out."
+        )
+    if not METHODS[method].smooths:
+        words = ", ".join(f'"{name}"' for name in BY_UNIT["value"] if METHODS[name].smooths)
+        raise InputError(f'smooth has no meaning for method="{method}". Leave it out, or try "auto" or one of {words}.')
+    if solver != "bayes":
+        raise InputError(f'smooth has no meaning for solver="{solver}". Leave it out, or try solver="bayes".')
+
+
 def with_priors(settings: Any, smoothness: Smoothness, side: Mapping[int, PriorFactory], solver: str) -> Any:
     """Return the solver's settings with the priors; refuse where they would be ignored."""
-    if not smoothness.priors and smoothness.series is None and not side:
+    if not smoothness and not side:
         return settings
     name = "side (or implicit)" if side else "smooth"
     if set(side) & set(smoothness.priors):

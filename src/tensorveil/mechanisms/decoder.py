@@ -94,8 +94,9 @@ def fit_effects(
         for mode, bias in enumerate(effects.biases):
             pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
             pull = pull + precision * bias  # as if there were no bias yet
-            fit, learn = partial(fit_biases, walks[mode]) if walks[mode] else _fit_biases, turn >= _SETTLED
-            moved, priors[mode] = fit(pull, precision, priors[mode], rest, learn=learn)
+            walk = walks[mode]
+            fit = _fit_biases if walk is None else partial(fit_biases, walk)
+            moved, priors[mode] = fit(pull, precision, priors[mode], rest, learn=turn >= _SETTLED)
             fitted += (moved - bias)[columns[mode]]
             effects.biases[mode] = moved
         if center is not None:

@@ -17,11 +17,12 @@ Legend
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
 from tensorveil.mechanisms.data import Array
-from tensorveil.mechanisms.smooth import OF_PAIRS, learn_prior, solve_rows
+from tensorveil.mechanisms.smooth import OF_PAIRS, learn_prior, list_waves, solve_rows
 from tensorveil.solvers.priors.walk import Walk
 
 _HELD = 2
@@ -99,20 +100,19 @@ def fit_pairs(
 def _start(precision: Array, score: Array, rank: int, walks: Walks) -> PairEffect:
     """Start from leading singular vectors, scaled so that noise is about even.
 
-    Where neighbours are alike, components that noise would hide show in slow waves alone: several numbers of them are
-    tried, and the one is taken with which most stands out.
+    Where neighbours are alike, slow waves show components that noise would hide: several numbers of waves are tried,
+    and those are taken in which most stands out.
     """
     average = max(float(precision.mean()), 1e-300)
     by_row = np.sqrt(np.maximum(precision.mean(axis=1), _LEAST_WEIGHT * average))
     by_column = np.sqrt(np.maximum(precision.mean(axis=0) / average, _LEAST_WEIGHT))
     even = score / np.outer(by_row, by_column)
-    tried = [
-        _lead(even, rank, one, other) for one in _list_waves(walks[0], len(even)) for other in _list_waves(walks[1], even.shape[1])
-    ]
-    one, strength, other = max(tried, key=lambda found: float(np.sum(found[1]**2)))
+    bases = product(*(list_waves(walk, size) for walk, size in zip(walks, even.shape, strict=True)))
+    tried = [_find_standing(even, rank, *pair) for pair in bases]
+    one, strength, other = max(tried, key=lambda found: float(np.sum(found[1] ** 2)))
     left, right = one * strength / by_row[:, None], other * strength / by_column[:, None]
-    even = (np.mean(right**2, axis=0) / np.maximum(np.mean(left**2, axis=0), 1e-300)) ** 0.25
-    left, right = left * even, right / even
+    scale = (np.mean(right**2, axis=0) / np.maximum(np.mean(left**2, axis=0), 1e-300)) ** 0.25
+    left, right = left * scale, right / scale
     return PairEffect(
         left=left,
         right=right,
@@ -122,40 +122,16 @@ def _start(precision: Array, score: Array, rank: int, walks: Walks) -> PairEffec
     )
 
 
-def _list_waves(walk: Walk | None, size: int) -> list[Array | None]:
-    """Return bases of slow waves to look at; None for all."""
-    if walk is None:
-        return [None]
-    from scipy.fft import idct
-    out: list[Array | None] = [None]
-    for part in _PARTS:
-        count = int(np.ceil(size / part))
-        if count < 2: break
-        basis = idct(np.eye(size), norm="ortho", axis=0)[:, :count]
-        if walk.cycle:
-            t = 2*np.pi*np.arange(size)/size
-            basis = np.column_stack([np.ones(size), *[f(k*t) for k in range(1, count//2+1) for f in (np.cos, np.sin)]])[:, :count]
-            basis = basis / np.linalg.norm(basis, axis=0)
-        back = np.empty_like(basis); back[walk.order] = basis
-        out.append(back)
-    return out
-
-_PARTS = (2, 4, 8, 16)
-
-def _lead(even: Array, rank: int, one: Array | None, other: Array | None) -> tuple[Array, Array, Array]:
-    part = even if one is None else one.T @ even
-    part = part if other is None else part @ other
-    left, values, right = _leading(part, rank)
+def _find_standing(even: Array, rank: int, rows: Array | None, columns: Array | None) -> tuple[Array, Array, Array]:
+    """Return leading singular vectors within bases of rows and columns, and how far their strength is above noise."""
+    part = even if rows is None else rows.T @ even
+    part = part if columns is None else part @ columns
+    one, values, other = _leading(part, rank)
+    if len(values) < rank:  # bases are not that wide: the others are those of the whole
+        return _find_standing(even, rank, None, None)
     edge = np.sqrt(part.shape[0]) + np.sqrt(part.shape[1])  # of the singular values of noise alone
     strength = np.sqrt(np.where(values > edge, 0.9 * np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.02 * edge))
-    left = left if one is None else one @ left
-    right = right if other is None else other @ right
-    k = len(strength)
-    if k < rank:
-        l, v, r = _leading(even, rank)
-        left = np.concatenate([left, l[:, k:]], axis=1); right = np.concatenate([right, r[:, k:]], axis=1)
-        strength = np.concatenate([strength, np.full(rank - k, np.sqrt(0.02 * edge))])
-    return left, strength, right
+    return one if rows is None else rows @ one, strength, other if columns is None else columns @ other
 
 
 def _leading(matrix: Array, rank: int) -> tuple[Array, Array, Array]:

@@ -28,7 +28,7 @@ _LEAST = 0.02
 # Which answers are near follows from the remainder, and the other way round.
 _TURNS = 4
 # A remainder is a number per cell: larger tensors have none.
-_MOST_CELLS = 1 << 25
+_MOST_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,4 +88,3 @@ def _smooth(
 ) -> Remainder:
     table, spread = smooth_cells(lines, left, process, perturbed.shape, series, noise)
     return Remainder(table=table, leverages=spread / noise)
-

@@ -27,6 +27,10 @@ from tensorveil.solvers.priors.walk import Walk
 Smooth = Mapping[int, PriorFactory]
 NOTHING_SMOOTH: Smooth = MappingProxyType({})
 
+# Bases of slow waves: so many, with at least so many waves.
+_BASES, _FEWEST_WAVES = 4, 2
+# Components that are alike make Gram matrices singular; so much is added to diagonals, relatively.
+_ROUNDING = 1e-9
 # How many times the prior of biases is learnt anew from their posterior before other effects move.
 _STEPS = 10
 # Precisions of biases, in units of the rest, and of components of two-way effects.
@@ -46,6 +50,9 @@ def start_walk(smooth: Smooth, mode: int, rank: int, limits: tuple[float, float]
 
 def solve_rows(walk: Walk, gram: Array, target: Array, alpha: Array) -> tuple[Array, Array, float]:
     """Return means and covariances, and the evidence beyond that of no effect."""
+    own = np.arange(target.shape[1])
+    gram = gram.copy()
+    gram[:, own, own] *= 1.0 + _ROUNDING
     nothing, center, zeros = np.zeros(target.shape), np.zeros(target.shape[1]), np.zeros(len(target))
     sums = RowSums(gram=gram, target=target, design=nothing, value=zeros, count=zeros)
     means, second, _, _, logdet = walk.solve(sums, center, alpha, 1.0, None, zeros)
@@ -58,6 +65,25 @@ def learn_prior(walk: Walk, means: Array, covariances: Array, alpha: Array) -> A
     """Learn from the posterior how alike neighbours are; return how precise their prior is."""
     second = covariances + means[:, :, None] * means[:, None, :]
     return walk.learn(hold_rows(means, second), 0, alpha)[1]
+
+
+def list_waves(walk: Walk | None, size: int) -> list[Array | None]:
+    """Return orthonormal bases of the slowest waves along a mode, the half of all, a quarter, ...; None is for all."""
+    bases: list[Array | None] = [None]
+    if walk is None:
+        return bases
+    place, number = np.argsort(walk.order)[:, None], np.arange(size)
+    if walk.cycle:
+        angles = 2.0 * np.pi * ((number + 1) // 2) * place / size
+        waves = np.where(number % 2, np.sin(angles), np.cos(angles))
+    else:
+        waves = np.cos(np.pi * number * (place + 0.5) / size)
+    waves = waves / np.maximum(np.linalg.norm(waves, axis=0), 1e-12)
+    count = size // 2
+    while count >= _FEWEST_WAVES and len(bases) <= _BASES:
+        bases.append(waves[:, :count])
+        count //= 2
+    return bases
 
 
 def fit_biases(

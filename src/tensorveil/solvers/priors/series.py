@@ -160,7 +160,9 @@ def smooth_cells(
     each = np.full(len(rest), process.noise) if noise is None else np.ascontiguousarray(noise[lines.order])
     smooth_lines(lines.pointers, lines.times, values, each, process.phi, process.variance, out, spread)
     others = [m for m in range(len(shape)) if m not in series.modes]
-    table = np.transpose(out.reshape([shape[m] for m in (*others, *series.modes)]), np.argsort([*others, *series.modes]))
+    table = np.transpose(
+        out.reshape([shape[m] for m in (*others, *series.modes)]), np.argsort([*others, *series.modes])
+    )
     for mode, order in zip(series.modes, series.orders, strict=True):
         table = np.take(table, np.argsort(order), axis=mode)
     back = np.empty(len(rest))
