@@ -32,11 +32,6 @@ def find_leverages(columns: Array, solution: Solution, noise: float) -> Array:
     return np.asarray(np.minimum(1.0 - left, _MOST))
 
 
-def combine(one: Array, other: Array) -> Array:
-    """Return the leverages of entries that two fits follow, the second being of what the first one leaves."""
-    return np.asarray(np.minimum(1.0 - (1.0 - one) * (1.0 - other), _MOST))
-
-
 def inflate(leverages: Array, noise: float, rest: float) -> Array:
     """Return what residuals are to be multiplied by to be as large as the errors at cells that were not seen.
 

@@ -25,18 +25,22 @@ _FAR = 3.0
 _WORTH = 10.0
 # What a process leaves of the residuals that is no noise has at least this share of its variance.
 _LEAST = 0.02
+# Answers are near with this chance at least.
+_NEVER = 1e-9
 # Which answers are near follows from the remainder, and the other way round.
 _TURNS = 4
+# Noise hides processes: so many entries decide on one.
+_ENOUGH = 200_000
 # A remainder is a number per cell: larger tensors have none.
 _MOST_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
 class Remainder:
-    """A number per cell, and how far each entry decides on its own."""
+    """A number per cell; and, by entry, how much the others alone would say beyond that: errors of cells not seen."""
 
     table: Array
-    leverages: Array
+    unseen: Array
 
 
 def find_remainder(perturbed: Perturbed, left: Array, times: Sequence[Series]) -> Remainder | None:
@@ -50,14 +54,14 @@ def find_remainder(perturbed: Perturbed, left: Array, times: Sequence[Series]) -
     if worth < _WORTH:
         return None
     if perturbed.scatter is None:
-        return _smooth(perturbed, clipped, np.full(len(left), process.noise), series, lines, process)
+        return _smooth(perturbed, clipped, np.full(len(left), process.noise), series, lines, process)[0]
     return _smooth_answers(perturbed, left, series, lines, process)
 
 
 def _fit(perturbed: Perturbed, left: Array, series: Series) -> tuple[Series, Lines, Process, float]:
     """Return the process of one time, and how much likelier it is than no process."""
     lines = find_lines(perturbed.columns, perturbed.shape, series)
-    process = fit_process(lines, left)
+    process = fit_process(lines, left, _ENOUGH)
     data = lines.pointers, lines.times, np.ascontiguousarray(left[lines.order])
     alone = line_evidence(*data, 0.0, 0.0, max(float(np.mean(left**2)), 1e-300))
     worth = line_evidence(*data, process.phi, process.variance, process.noise) - alone
@@ -68,23 +72,24 @@ def _smooth_answers(perturbed: Perturbed, left: Array, series: Series, lines: Li
     """Return the remainder of answers in windows."""
     scatter = perturbed.scatter
     assert scatter is not None
-    own = max(process.noise - perturbed.noise, _LEAST * process.variance)
-    near = scatter.near + own
-    left = left + scatter.shift
-    known, unknown = np.zeros(len(left)), np.full(len(left), process.variance)
+    # What no neighbour tells of a value counts as noise; so near answers have this variance.
+    near = scatter.near + max(process.noise - perturbed.noise, _LEAST * process.variance)
+    left, known, unknown = left + scatter.shift, np.zeros(len(left)), process.variance
     for _ in range(_TURNS):
-        law = scatter_precisions(scatter, near + float(np.mean(unknown)))
-        place = np.abs(left - known) / law.step
-        weights = np.interp(place, np.arange(len(law.table)), law.table) * (near + float(np.mean(unknown)))
-        noise = near / np.maximum(weights, 1e-9)
-        found = _smooth(perturbed, left, noise, series, lines, process)
+        law = scatter_precisions(scatter, near + unknown)
+        precisions = np.interp(np.abs(left - known) / law.step, np.arange(len(law.table)), law.table)
+        noise = near / np.maximum(precisions * (near + unknown), _NEVER)
+        found, leverages = _smooth(perturbed, left, noise, series, lines, process)
         known = found.table[tuple(perturbed.columns)]
-        unknown = found.leverages * noise
+        unknown = float(np.mean(leverages * noise))
     return found
 
 
 def _smooth(
     perturbed: Perturbed, left: Array, noise: Array, series: Series, lines: Lines, process: Process
-) -> Remainder:
+) -> tuple[Remainder, Array]:
+    """Return the remainder, and by entry how far it follows the entry's own value."""
     table, spread = smooth_cells(lines, left, process, perturbed.shape, series, noise)
-    return Remainder(table=table, leverages=spread / noise)
+    leverages = spread / noise
+    own = left - table[tuple(perturbed.columns)]
+    return Remainder(table=table, unseen=-own * leverages / (1.0 - leverages)), leverages

@@ -24,7 +24,7 @@ from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level, scale_solution
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
-from tensorveil.mechanisms.leverage import combine, find_leverages, inflate
+from tensorveil.mechanisms.leverage import find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.remainders import Remainder, find_remainder
@@ -196,7 +196,10 @@ class _Run:
         errors = None
         if self.for_errors is not None:
             inflation = self.inflate_errors(solution)
-            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors, inflation)
+            unseen = None if self.remainder is None else self.remainder.unseen
+            errors, part = private_errors(
+                self.data, solution, self.form.threads, self.for_errors, inflation, beside=unseen
+            )
             self.parts.append(part)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
@@ -231,11 +234,11 @@ class _Run:
             return None
         values, noise = self.perturbed
         left = values - predict_solution(solution, self.columns, self.form.threads)
+        if self.remainder is not None:
+            left -= self.remainder.unseen
         least = max(_LEAST_LEFT * self.residuals.variance, (_FLAT * self.data.width) ** 2)
         rest = max(float(np.mean(left**2)) - noise, least)
         leverages = find_leverages(self.columns, solution, noise + rest)
-        if self.remainder is not None:
-            leverages = combine(leverages, self.remainder.leverages)
         return inflate(leverages, noise, max(float(np.mean((left / (1.0 - leverages)) ** 2)) - noise, rest))
 
     def look(self, share: float) -> None:

@@ -30,8 +30,8 @@ Array = NDArray[Any]
 
 # A line's squared scale is drawn towards that of all lines as by this many entries.
 _LEAN = 5.0
-# Entries that decide on the process's three numbers: enough lines for these many.
-_ENOUGH = 200_000
+# About so many entries decide on the process's three numbers: those of evenly spaced lines.
+_ENOUGH = 30_000
 _LARGEST_LAG = 100
 _STEPS = 80
 
@@ -77,6 +77,15 @@ class Lines:
     def count(self) -> int:
         """Number of lines."""
         return len(self.pointers) - 1
+
+    def some(self, rest: Array, enough: int) -> tuple[Array, Array, Array]:
+        """Return pointers, times and remainders of evenly spaced lines that have about enough entries."""
+        chosen = np.zeros(self.count, dtype=bool)
+        chosen[:: max(len(rest) // enough, 1)] = True
+        counts = np.diff(self.pointers)
+        entries = np.repeat(chosen, counts)
+        pointers = np.concatenate([[0], np.cumsum(counts[chosen])])
+        return pointers, self.times[entries], rest[self.order[entries]]
 
     def density(self, lag: int) -> float:
         """Return the share of entries whose neighbour at this distance is observed."""
@@ -130,18 +139,16 @@ def find_lines(columns: Array, shape: tuple[int, ...], series: Series) -> Lines:
     return Lines(order=order, pointers=pointers, times=times[order], length=length, seen=seen)
 
 
-def fit_process(lines: Lines, rest: Array) -> Process:
-    """Choose correlation and variances by evidence; many lines speak for all."""
+def fit_process(lines: Lines, rest: Array, enough: int = _ENOUGH) -> Process:
+    """Choose correlation and variances by the evidence of lines that have about enough entries."""
     from scipy.optimize import minimize
 
-    values = np.ascontiguousarray(rest[lines.order])
-    enough = int(np.searchsorted(lines.pointers, _ENOUGH))
-    pointers = lines.pointers[: min(enough, lines.count) + 1]
+    pointers, times, values = lines.some(rest, enough)
     square = max(float(np.mean(values**2)), 1e-300)
 
     def badness(z: Array) -> float:
         phi, variance, noise = _process(z, square)
-        return -float(line_evidence(pointers, lines.times, values, phi, variance, noise))
+        return -float(line_evidence(pointers, times, values, phi, variance, noise))
 
     found = minimize(badness, [1.0, -0.7, -0.7], method="Nelder-Mead", options={"maxiter": _STEPS, "fatol": 1e-2})
     phi, variance, noise = _process(found.x, square)
