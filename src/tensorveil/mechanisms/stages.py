@@ -207,9 +207,11 @@ class _Run:
         """Stretch or shrink the model around the mean as the values suggest; then set its mean to the private one.
 
         What clipping takes off effects is put back by a slope that is known only about. A model that explains nothing
-        would be shrunk to the constant.
+        would be shrunk to the constant. An entry's own perturbed value has no say in what it is compared with.
         """
         raw = predict_solution(solution, self.columns, self.form.threads)
+        if self.remainder is not None:
+            raw += self.remainder.unseen
         effect = raw - float(np.mean(raw))
         spread = float(np.sqrt(np.mean(effect**2)))
         if spread < _FLAT * self.data.width:
@@ -225,6 +227,8 @@ class _Run:
         stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + noise), -1.0, 1.0))
         middle = float(np.mean(raw))
         solution = scale_solution(solution, middle, stretch)
+        if self.remainder is not None:
+            self.remainder = self.remainder.times(stretch)
         moved = level(middle + stretch * effect, self.center, self.data.bounds)
         return replace(solution, offset=solution.offset + moved)
 

@@ -89,7 +89,7 @@ def test_what_is_refused_is_not_charged(tmp_path: Path, more: Any, message: str)
     given = {"smooth": {"slot": "walk"}, "ledger": path} | more
     with pytest.raises(InputError, match=message):
         fit(tensor, **given)
-    assert tv.Ledger.open(path).entries == ()
+    assert tv.Ledger.open(path).entries() == ()
 
 
 def test_solvers_without_priors_are_refused() -> None:
