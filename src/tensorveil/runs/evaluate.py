@@ -11,8 +11,10 @@ from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.contract import Multilinear
 from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.runs.stores import check_same_modes
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.labels import UnknownLabelError
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["EvaluationRun", "evaluate_model"]
 
@@ -26,7 +28,7 @@ class EvaluationRun:
     model
         A model's file.
     at
-        The held-out cells with their values; ``modes`` are the model's and need not be given.
+        The held-out cells with their values; ``modes`` are the model's and need not be given. Or a store of them.
     exclude
         Files of cells that are known already, such as those that were fitted; read like ``at``.
     along, k
@@ -43,6 +45,15 @@ class EvaluationRun:
 def evaluate_model(run: EvaluationRun) -> Evaluation:
     """Read model and cells, and compare them."""
     model = load_model(run.model)
+    if is_store(run.at.file):
+        stored = StoredTensor.open(run.at.file)
+        check_same_modes(stored, model.modes)
+        if run.exclude or run.along is not None:
+            raise InputError(
+                "along and exclude need all entries in memory, and a store keeps them on disk. Leave them out, or give "
+                "the files that it was made of."
+            )
+        return evaluate(model, stored)
     held_out, left_out = _read_like(model, run.at)
     known = [_read_like(model, replace(run.at, file=path))[0] for path in run.exclude]
     return replace(evaluate(model, held_out, exclude=known, along=run.along, k=run.k), left_out=left_out)
