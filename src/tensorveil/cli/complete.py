@@ -226,10 +226,10 @@ def _check_store(
     """Refuse what a store cannot be asked; tell whether it has public lists of labels."""
     from tensorveil.tensor.stored import StoredTensor
 
-    if private.epsilon is not None and private.unit_kind != "slice":
+    if private.epsilon is not None and private.unit_kind == "value":
         raise click.UsageError(
-            "a store takes --unit slice:MODE: private fits for other units need all entries in memory. Give the files "
-            "themselves, if they fit."
+            "a store takes --unit entry or slice:MODE: fits for unit value come back to every entry, and need all of "
+            "them in memory. Give the files themselves, if they fit."
         )
     if private.epsilon is None and engines.given:
         raise click.UsageError(f"{', '.join(engines.given)}: for private fits. Others work on a store here, by als.")

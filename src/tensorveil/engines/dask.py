@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from dask.distributed import Client
 
 from tensorveil.engines.engine import is_loopback
-from tensorveil.engines.task import add_answers, run_task
+from tensorveil.engines.task import Public, add_answers, run_task
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoredTensor
 
@@ -59,7 +59,7 @@ class DaskEngine:
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:
         """Leave it to the workers, whose memory is theirs to limit."""
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run all tasks on the cluster and add their answers there."""
         submit, kept = self._client.submit, []
         # A task of its own rather than scattered data: what a lost worker held is made again.
@@ -89,7 +89,7 @@ class DaskEngine:
             self._client.close()
 
 
-def _hand_on(public: bytes) -> bytes:
+def _hand_on(public: Public) -> Public:
     return public
 
 

@@ -20,6 +20,7 @@ from tensorveil.engines.task import (
     UNLIKE,
     UNSOUND,
     VERSION,
+    Public,
     make_public,
     name_parts,
     read_answer,
@@ -48,7 +49,7 @@ class Engine(Protocol):
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:
         """Refuse a store whose parts, or sums of ``size`` integers, would not fit, where that is known beforehand."""
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run `run_task` for all tasks and add their answers.
 
         Tasks may be run again, elsewhere, and in any order; the answers of a task are added once.
@@ -142,13 +143,18 @@ def sum_over_parts(
 
     Any engine and any cut into parts gives the same integers, because every user's are computed alone.
     """
-    parts = stored.parts(mode)
     size = 1 if state is None else recipe.rounds[state.round].size
+    public = make_public(stored, mode, threads=engine.threads, recipe=recipe, state=state)
+    return add_over_parts(engine, stored, mode, public, size)
+
+
+def add_over_parts(engine: Engine, stored: StoredTensor, mode: str, public: Public, size: int) -> NDArray[np.int64]:
+    """Return the sum of so many integers over all parts of a mode's order."""
+    parts = stored.parts(mode)
     if not parts:
         return np.zeros(size, np.int64)
     # A few tasks per worker: enough to even out their lengths, and not a sum of its own for every part.
     tasks = [name_parts(stored, group) for group in group_parts(parts, 4 * engine.workers)]
-    public = make_public(stored, mode, threads=engine.threads, recipe=recipe, state=state)
     problem: TensorveilError | None = None
     try:
         answer = engine.run(tasks, public)

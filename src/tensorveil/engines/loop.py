@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from tensorveil.engines.task import add_answers, run_task
+from tensorveil.engines.task import Public, add_answers, run_task
 from tensorveil.memory import check_memory
 from tensorveil.tensor.stored import StoredTensor
 
@@ -36,7 +36,7 @@ class Loop:
         needed = estimate_part(stored, mode) + 8 * size * (_SUMS + 2 * thread_count(self.threads))
         check_memory(needed, "the largest part of the store", "Make the store again with a smaller part_rows.")
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run all tasks here and add their answers."""
         return reduce(add_answers, (run_task(task, public) for task in tasks))
 

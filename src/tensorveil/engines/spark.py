@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tensorveil.engines.engine import is_loopback
-from tensorveil.engines.task import FAILED, UNLIKE, add_answers, head_of, read_answer, run_task
+from tensorveil.engines.task import FAILED, UNLIKE, Public, add_answers, head_of, read_answer, run_task
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoredTensor
 
@@ -65,7 +65,7 @@ class SparkEngine:
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:
         """Leave it to Spark, whose executors' memory is its own to limit."""
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run all tasks on Spark and add their answers there, block by block."""
         session = self._session
         frame = session.range(0, len(tasks), 1, len(tasks))
@@ -85,7 +85,7 @@ class SparkEngine:
             self._session.stop()
 
 
-def _worker(tasks: list[str], public: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _worker(tasks: list[str], public: Public) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return what a Python worker of Spark runs: numbers of tasks in, blocks of sums out."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil import __version__
+from tensorveil.completion.central import ONLY_IN_MEMORY
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.user_level import UserLevelCompletion
@@ -26,7 +27,7 @@ from tensorveil.release.result import make_plain
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_privately
-from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor, is_store
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["STEPS", "PrivateRun", "Released", "release_privately"]
 
@@ -163,17 +164,17 @@ def release_privately(
                 tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
                 fill = choose_cells(filling, tensor, private=unit, bins=run.reading.bins)
                 step("fitting")
-                followed = {"progress": progress} if isinstance(estimator, UserLevelCompletion) else {}
+                followed: dict[str, Any] = {}
+                if isinstance(estimator, UserLevelCompletion):
+                    followed = {"progress": progress}
                 charged = estimator.fit(tensor, **followed).release_id_
             else:
-                assert isinstance(estimator, UserLevelCompletion)
                 fill = None
                 step("fitting")
-                fitted = estimator.fit(
-                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network,
-                    progress=progress,
-                )  # fmt: skip
-                charged = fitted.release_id_
+                followed = {"engine": run.engine, "trust_network": run.trust_network}
+                if isinstance(estimator, UserLevelCompletion):
+                    followed |= {"checkpoint": run.checkpoint, "progress": progress}
+                charged = estimator.fit(stored, **followed).release_id_
             step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
@@ -189,8 +190,18 @@ def _find_store(run: PrivateRun) -> StoredTensor | None:
         if run.engine is not None or run.checkpoint is not None:
             raise InputError("engine and checkpoint are for stores: `tensorveil store` makes one from files.")
         return None
-    if not isinstance(run.estimator, UserLevelCompletion):
-        raise InputError(NOT_IN_MEMORY)
+    kind = Unit.parse(run.estimator.unit).kind
+    if kind == "value":
+        raise InputError(ONLY_IN_MEMORY)
+    if kind == "entry" and run.checkpoint is not None:
+        raise InputError(
+            "checkpoint: it keeps the rounds of fits for whole users. A fit for single entries that dies is paid for "
+            "again. Leave it out."
+        )
+    if kind == "entry" and run.filling is not None:
+        raise InputError(
+            "a store's cells are too many to fill. Release the model alone with filling=None, and predict from it."
+        )
     if run.diagnostics is not None:
         raise InputError(
             "diagnostics are computed from all entries at once, which a store keeps on disk. Leave them out, or give "

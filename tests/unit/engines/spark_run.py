@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorveil as tv
-from tests.unit.engines.store_cases import digest, estimator
+from tests.unit.engines.store_cases import by_entry, digest, estimator
 
 
 def main(master: str, folder: str, method: str) -> None:
@@ -15,7 +15,11 @@ def main(master: str, folder: str, method: str) -> None:
         from pyspark.sql import SparkSession
 
         engine = SparkSession.builder.remote(master.removeprefix("connect:")).getOrCreate()
-    fitted = estimator(method=method).fit(tv.StoredTensor.open(place / "store"), engine=engine, checkpoint=place / "c")
+    stored = tv.StoredTensor.open(place / "store")
+    if method in ("crosstabs", "gram"):
+        fitted = by_entry(method=method).fit(stored, engine=engine)
+    else:
+        fitted = estimator(method=method).fit(stored, engine=engine, checkpoint=place / "c")
     print("digest", digest(fitted, place))
 
 

@@ -46,6 +46,12 @@ def estimator(kind: Any = tv.UserLevelCP, **changes: Any) -> Any:
     return kind(2, **(promise | more | changes))
 
 
+def by_entry(kind: Any = tv.PrivateCP, **changes: Any) -> Any:
+    promise: dict[str, Any] = {"epsilon": 3.0, "delta": 0.0, "unit": "entry", "bounds": BOUNDS, "shape": SHAPE}
+    more: dict[str, Any] = {"noise_seed": 7, "random_state": 1, "threads": 1}
+    return kind(2, **(promise | more | changes))
+
+
 def digest(fitted: Any, folder: Path) -> str:
     """A digest of all that a fit releases."""
     fitted.save(folder / "model.npz")

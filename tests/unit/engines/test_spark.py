@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.engines.store_cases import digest, estimator, in_memory, make_store, ratings
+from tests.unit.engines.store_cases import by_entry, digest, estimator, in_memory, make_store, ratings
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 if shutil.which("java") is None:
@@ -50,7 +50,9 @@ def finish(process: Any) -> str:
 def whole(tmp_path: Path) -> Any:
     """What a fit must give, by method, once the store is there."""
     make_store(tmp_path, ratings())
-    return lambda method: digest(estimator(method=method).fit(in_memory(tmp_path)), tmp_path)
+    return lambda method: digest(
+        (by_entry if method in ("crosstabs", "gram") else estimator)(method=method).fit(in_memory(tmp_path)), tmp_path
+    )
 
 
 @contextmanager
@@ -100,14 +102,16 @@ def kill_executors(worker: Any) -> int:
 
 
 @pytest.mark.slow
-def test_on_this_machine(tmp_path: Path, whole: Any) -> None:
-    assert finish(start("local[2]", tmp_path, "factors")) == whole("factors")
+@pytest.mark.parametrize("method", ["factors", "crosstabs", "gram"])
+def test_on_this_machine(tmp_path: Path, whole: Any, method: str) -> None:
+    assert finish(start("local[2]", tmp_path, method)) == whole(method)
 
 
 @pytest.mark.slow
-def test_through_spark_connect(tmp_path: Path, whole: Any) -> None:
+@pytest.mark.parametrize("method", ["biases", "crosstabs"])
+def test_through_spark_connect(tmp_path: Path, whole: Any, method: str) -> None:
     pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
-    assert finish(start("connect:local[2]", tmp_path)) == whole("biases")
+    assert finish(start("connect:local[2]", tmp_path, method)) == whole(method)
 
 
 @pytest.mark.slow
