@@ -71,7 +71,7 @@ def test_from_a_file_to_a_store_to_a_release(tmp_path: Path, capsys: pytest.Capt
         (["complete", "STORE", "-o", "r", "--no-report"], "--at FILE"),
         (["complete", "STORE", "-o", "r", "--no-report", "--no-fill"], "--solver als"),
         (["complete", "STORE", "-o", "r", "--no-report", "--no-fill", "--solver", "als"], "'film' is missing"),
-        (["complete", "STORE", "-o", "r", "--engine", "loop"], "for private fits"),
+        (["complete", "STORE", "-o", "r", "--checkpoint", "c"], "for private fits"),
         (["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--value", "x"], "how its files were"),
         (
             ["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--diagnostics", "d"],

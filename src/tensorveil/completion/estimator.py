@@ -33,7 +33,7 @@ from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import find_places
 from tensorveil.models.tables import check_container, frame_of
-from tensorveil.solvers.als_stored import check_stored_memory
+from tensorveil.solvers.als_stored import Elsewhere, check_stored_memory
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
@@ -204,14 +204,50 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         *,
         validation: ObservedTensor | None = None,
         progress: Progress | None = None,
+        engine: Any = None,
+        trust_network: bool = False,
     ) -> Self:
         """Fit the model to an observed tensor, to coordinates (n, order) and their values, or to a frame and a column.
 
         The columns of a frame are labels; where ``shape`` is declared, integers are indices.
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
         entries; ``progress`` is called with a `Record` after every sweep. A `StoredTensor` that is ordered by all of
-        its modes is fitted part by part by ``solver="als"`` (`CP` and `LowRankMatrix`).
+        its modes is fitted part by part by ``solver="als"`` (`CP` and `LowRankMatrix`): here, or where an ``engine``
+        is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that leave the
+        machine must be encrypted, or ``trust_network`` must say that nobody else is there.
         """
+        if engine is not None and (not isinstance(tensor, StoredTensor) or values is not None):
+            raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
+        if engine is None or engine == "loop":
+            return self._fit_here(tensor, values, validation, progress, None)
+        return self._fit_elsewhere(tensor, validation, progress, engine, trust_network)
+
+    def _fit_elsewhere(
+        self,
+        stored: StoredTensor,
+        validation: ObservedTensor | None,
+        progress: Progress | None,
+        engine: Any,
+        trust_network: bool,
+    ) -> Self:
+        """Fit a store on a cluster."""
+        from tensorveil.engines import find_engine
+        from tensorveil.engines.rows import EngineRows
+
+        found = find_engine(engine, trust_network=trust_network)
+        try:
+            return self._fit_here(stored, None, validation, progress, EngineRows(engine=found, stored=stored))
+        finally:
+            found.close()
+
+    def _fit_here(
+        self,
+        tensor: Any,
+        values: Any,
+        validation: ObservedTensor | None,
+        progress: Progress | None,
+        elsewhere: Elsewhere | None,
+    ) -> Self:
         if isinstance(tensor, StoredTensor) and values is None:
             observed: Any = self._check_stored(tensor)
         else:
@@ -235,7 +271,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             threads=self.threads, seed=0, loss=response.loss, zeros=response.zeros,
             excluded=np.empty((observed.order, 0), np.int32) if held is None else held.cells.columns,
             excluded_entries=0 if held is None else int(np.count_nonzero(held.cells.values)),
-            nonnegative=response.nonnegative, same=(response.same,) if response.same else (),
+            nonnegative=response.nonnegative, same=(response.same,) if response.same else (), elsewhere=elsewhere,
         )  # fmt: skip
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [

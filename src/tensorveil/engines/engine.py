@@ -5,21 +5,14 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import math
-from collections.abc import Sequence
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.engines.answers import CHANGED, FAILED, MEMORY, MISSING, OK, UNLIKE, UNSOUND, VERSION
 from tensorveil.engines.task import (
-    CHANGED,
-    FAILED,
-    MEMORY,
-    MISSING,
-    OK,
-    UNLIKE,
-    UNSOUND,
-    VERSION,
     Public,
     make_public,
     name_parts,
@@ -30,6 +23,9 @@ from tensorveil.rounds import Recipe, State
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError
 
 __all__ = ["Engine", "find_engine", "sum_over_parts"]
+
+Answer = TypeVar("Answer")
+Task = Callable[[str, Any], bytes]
 
 _PROBLEMS: Final = {MISSING: "missing", CHANGED: "changed", UNSOUND: "unsound"}
 
@@ -53,6 +49,12 @@ class Engine(Protocol):
         """Run `run_task` for all tasks and add their answers.
 
         Tasks may be run again, elsewhere, and in any order; the answers of a task are added once.
+        """
+
+    def gather(self, function: Task, tasks: Sequence[str], public: Any) -> Iterator[bytes]:
+        """Run a function for all tasks and return the answers, in the tasks' order.
+
+        It is found by name where it runs, and catches everything.
         """
 
     def close(self) -> None:
@@ -155,24 +157,27 @@ def add_over_parts(engine: Engine, stored: StoredTensor, mode: str, public: Publ
         return np.zeros(size, np.int64)
     # A few tasks per worker: enough to even out their lengths, and not a sum of its own for every part.
     tasks = [name_parts(stored, group) for group in group_parts(parts, 4 * engine.workers)]
-    problem: TensorveilError | None = None
-    try:
-        answer = engine.run(tasks, public)
-    except TensorveilError:
-        raise
-    except Exception as error:
-        problem = _explain(error)
-    if problem is not None:
-        raise problem  # without what led to it, whose text may come from anywhere
-    code, found = read_answer(answer)
-    _check(code)
+    code, found = read_answer(run_safely(lambda: engine.run(tasks, public)))
+    check_code(code)
     total = found.astype(np.int64)
     if total.shape != (size,):
         raise InputError("engine: it returned another number of integers than were asked for.")
     return total
 
 
-def _check(code: int) -> None:
+def run_safely(run: Callable[[], Answer]) -> Answer:
+    """Return what an engine gives; of its own errors only the kind is told."""
+    problem: TensorveilError | None = None
+    try:
+        return run()
+    except TensorveilError:
+        raise
+    except Exception as error:
+        problem = _explain(error)
+    raise problem  # without what led to it, whose text may come from anywhere
+
+
+def check_code(code: int) -> None:
     """Turn a code into an error that says what to do."""
     if code == OK:
         return

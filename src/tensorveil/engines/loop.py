@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from typing import Any
 
 from tensorveil.engines.task import Public, add_answers, run_task
 from tensorveil.memory import check_memory
@@ -39,6 +40,10 @@ class Loop:
     def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run all tasks here and add their answers."""
         return reduce(add_answers, (run_task(task, public) for task in tasks))
+
+    def gather(self, function: Callable[[str, Any], bytes], tasks: Sequence[str], public: Any) -> Iterator[bytes]:
+        """Run a function for all tasks, one after the other."""
+        return (function(task, public) for task in tasks)
 
     def close(self) -> None:
         """Nothing was opened."""

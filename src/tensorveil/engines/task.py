@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil import __version__
+from tensorveil.engines.answers import OK, UNLIKE, VERSION, catch_codes
 from tensorveil.mechanisms.deferred import Sums
 from tensorveil.privacy.gate import clip_values, keep_inside
 from tensorveil.rounds.contract import TASTE_COVARIANCE, State
@@ -28,12 +29,10 @@ from tensorveil.rounds.recipe import Recipe
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part
 
-__all__ = ["CODES", "EntryWork", "Public", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
+__all__ = ["EntryWork", "Public", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
 
-OK, MISSING, CHANGED, UNSOUND, MEMORY, FAILED, VERSION, UNLIKE = range(8)
 _AT_ONCE: Final = 1 << 17  # entries whose rows are in memory
 _MARK: Final = 8  # bytes that tell machines of different kinds apart
-CODES: Final = {"missing": MISSING, "changed": CHANGED, "unsound": UNSOUND}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,14 +95,9 @@ def name_parts(stored: StoredTensor, parts: Sequence[Part]) -> str:
 
 def run_task(parts: str, public: Public) -> bytes:
     """Return a code, and if it is `OK` the sum of the parts' contributions, or the number of their rows."""
-    try:
-        return (_run if isinstance(public, bytes) else _sum_entries)(json.loads(parts), public)  # type: ignore[operator]
-    except StoreError as error:
-        return _answer(CODES[error.problem])
-    except MemoryError:
-        return _answer(MEMORY)
-    except Exception:
-        return _answer(FAILED)
+    if isinstance(public, bytes):
+        return catch_codes(lambda: _run(json.loads(parts), public))
+    return catch_codes(lambda: _sum_entries(json.loads(parts), public))
 
 
 def _run(parts: Sequence[Any], public: bytes) -> bytes:

@@ -42,6 +42,7 @@ __all__ = [
     "digest_file",
     "is_store",
     "read_part",
+    "refuse_beyond",
 ]
 
 MANIFEST: Final = "manifest.json"
@@ -195,8 +196,7 @@ class StoredTensor:
     def read_columns(self, mode: str, part: Part) -> tuple[IntArray, FloatArray]:
         """Read one part's columns (order, n) and values, after its digest was compared; indices beyond are refused."""
         columns, values = read_part(self.folder / part.file, part, self.axis(mode), self.column_names)
-        if (columns < 0).any() or (columns.max(axis=1) >= self.shape).any() or not np.isfinite(values).all():
-            raise StoreError("unsound")
+        refuse_beyond(columns, values, self.shape)
         return columns, values
 
     @property
@@ -305,6 +305,12 @@ def read_part(path: Path, part: Part, axis: int, names: Sequence[str]) -> tuple[
     if part.rows < 1 or own[0] != part.first or own[-1] != part.last or (own[1:] < own[:-1]).any():
         raise StoreError("unsound")
     return columns, table.column(len(names) - 1).to_numpy().copy()
+
+
+def refuse_beyond(columns: IntArray, values: FloatArray, shape: Sequence[int]) -> None:
+    """Refuse a part with indices beyond the shape, or with values that are no numbers."""
+    if (columns < 0).any() or (columns.max(axis=1) >= shape).any() or not np.isfinite(values).all():
+        raise StoreError("unsound")
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

@@ -4,8 +4,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tensorveil as tv
-from tests.unit.engines.store_cases import by_entry, digest, estimator
+from tests.unit.engines.store_cases import by_entry, digest, estimator, open_fit, planted
 
 
 def main(master: str, folder: str, method: str) -> None:
@@ -16,6 +18,12 @@ def main(master: str, folder: str, method: str) -> None:
 
         engine = SparkSession.builder.remote(master.removeprefix("connect:")).getOrCreate()
     stored = tv.StoredTensor.open(place / "store")
+    if method == "als":
+        stored = tv.StoredTensor.open(place / "open")
+        fitted = open_fit(dtype="float64").fit(stored, engine=engine)
+        np.save(place / "als.npy", fitted.predict(planted().coords))
+        print("digest none")
+        return
     if method in ("crosstabs", "gram"):
         fitted = by_entry(method=method).fit(stored, engine=engine)
     else:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -26,6 +27,9 @@ from tests.unit.engines.store_cases import (
     in_memory,
     make_store,
     new_ledger,
+    open_fit,
+    open_store,
+    planted,
     ratings,
 )
 
@@ -91,6 +95,13 @@ def test_two_processes_give_the_bytes_of_one_for_single_entries(
     whole = digest(by_entry(**changes).fit(in_memory(tmp_path)), tmp_path)
     with Client(cluster) as client:
         assert digest(by_entry(**changes).fit(stored, engine=client), tmp_path) == whole
+
+
+def test_open_fits_agree_with_those_in_memory(tmp_path: Path, cluster: Any) -> None:
+    expected = open_fit(dtype="float64").fit(planted()).predict(planted().coords)
+    with Client(cluster) as client:
+        found = open_fit(dtype="float64").fit(open_store(tmp_path), engine=client).predict(planted().coords)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
 
 
 @pytest.mark.slow

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import tensorveil as tv
 from tensorveil.engines import Loop
+from tensorveil.engines.answers import CHANGED, FAILED, VERSION
 from tensorveil.engines.entries import open_entries
-from tensorveil.engines.task import CHANGED, FAILED, VERSION, EntryWork, name_parts, run_task
+from tensorveil.engines.task import EntryWork, name_parts, run_task
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.data import Form

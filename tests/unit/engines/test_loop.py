@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 import tensorveil as tv
 from tensorveil.engines import Loop, find_engine, task
+from tensorveil.engines.answers import CHANGED, FAILED, MISSING, UNSOUND, VERSION
 from tensorveil.engines.engine import group_parts, sum_over_parts
-from tensorveil.engines.task import CHANGED, FAILED, MISSING, UNSOUND, VERSION, add_answers, make_public, run_task
+from tensorveil.engines.task import add_answers, make_public, run_task
 from tensorveil.errors import InputError
 from tensorveil.memory import limit_memory
 from tensorveil.noise import SeededSource

@@ -13,9 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.unit.engines.store_cases import by_entry, digest, estimator, in_memory, make_store, ratings
+from tests.unit.engines.store_cases import (
+    by_entry,
+    digest,
+    estimator,
+    in_memory,
+    make_store,
+    open_fit,
+    open_store,
+    planted,
+    ratings,
+)
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 if shutil.which("java") is None:
@@ -108,6 +119,17 @@ def test_on_this_machine(tmp_path: Path, whole: Any, method: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("master", ["local[2]", "connect:local[2]"])
+def test_open_fits_agree_with_those_in_memory(tmp_path: Path, master: str) -> None:
+    if master.startswith("connect"):
+        pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
+    open_store(tmp_path)
+    finish(start(master, tmp_path, "als"))
+    expected = open_fit(dtype="float64").fit(planted()).predict(planted().coords)
+    np.testing.assert_allclose(np.load(tmp_path / "als.npy"), expected, atol=1e-7)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["biases", "crosstabs"])
 def test_through_spark_connect(tmp_path: Path, whole: Any, method: str) -> None:
     pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
@@ -186,7 +208,6 @@ def test_spark_connect_beyond_this_machine_needs_tls() -> None:
 
 
 def test_sums_are_cut_into_blocks_and_added() -> None:
-    import numpy as np
     import pyarrow as pa
 
     from tensorveil.engines import spark
