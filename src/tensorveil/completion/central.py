@@ -81,11 +81,11 @@ class CentralJob(Generic[Model]):
 
     def _largest_sum(self) -> int:
         """Return how many integers the largest sum has: of a table, three per cell; of rows, their Gram matrices."""
-        shape = self.promise.declared.shape
+        shape: tuple[int, ...] = self.promise.declared.shape
         if self.method.name == "gram":
-            rows = zip(shape, self.form.ranks, strict=True)
-            return max(size * rank * (rank + 3) // 2 for size, rank in rows)
-        tables = [math.prod(shape), *(one * other for one, other in combinations(shape, 2))]
+            grams = [size * rank * (rank + 3) // 2 for size, rank in zip(shape, self.form.ranks, strict=True)]
+            return max(grams)
+        tables: list[int] = [math.prod(shape), *(one * other for one, other in combinations(shape, 2))]
         return 3 * max([*shape, *(cells for cells in tables if cells <= MOST_CELLS)])
 
     def _run_on(self, data: PrivateValues | PrivateEntries) -> Released[Model]:
@@ -162,7 +162,7 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
         try:
-            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found))  # type: ignore[attr-defined]
+            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found))
         finally:
             found.close()
 

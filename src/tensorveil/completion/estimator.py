@@ -216,10 +216,12 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that leave the
         machine must be encrypted, or ``trust_network`` must say that nobody else is there.
         """
-        if engine is not None and (not isinstance(tensor, StoredTensor) or values is not None):
-            raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
-        if engine is None or engine == "loop":
+        if engine is None:
             return self._fit_here(tensor, values, validation, progress, None)
+        if not isinstance(tensor, StoredTensor) or values is not None:
+            raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
+        if engine == "loop":
+            return self._fit_here(tensor, None, validation, progress, None)
         return self._fit_elsewhere(tensor, validation, progress, engine, trust_network)
 
     def _fit_elsewhere(

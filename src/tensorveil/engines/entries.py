@@ -7,6 +7,7 @@ comes back is a sum of integers, and gets its noise here. So a mechanism runs on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,5 +57,7 @@ def open_entries(
     parts = _StoredParts(engine, stored, mode, shape, bounds)
     if int(parts.total(None)[0]) != stored.n_entries:
         raise StoreError("unsound")
+    columns: Any
+    values: Any  # they stand for arrays
     columns, values = defer_entries(parts, stored.order)
     return PrivateEntries(columns=Private(columns), values=Private(values), shape=shape, bounds=bounds)

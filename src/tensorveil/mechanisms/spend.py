@@ -139,7 +139,9 @@ class Spend:
         Guarantee: this spend, for neighbours that add or remove one row (docs/guarantees.md#entry).
         """
         if isinstance(rows, Deferred):
+            assert isinstance(groups, Deferred)
             return self._sum_of_parts(rows, groups, n_groups, longest=longest)
+        assert not isinstance(groups, Deferred)
         return self._sum(rows, np.ones(len(rows)), groups, n_groups, longest=longest, moves=1)
 
     def counts(self, groups: Array, n_groups: int) -> Noisy:
@@ -186,11 +188,14 @@ class Spend:
         self._spend_on("products of entries")
         per_unit, most = _PRODUCT_STEPS / limit, _PRODUCT_STEPS + 2
         if isinstance(values, Deferred):
+            assert isinstance(groups, Deferred)
             products = ProductSums(
                 numbers=values.expression, groups=groups.expression, n_groups=n_groups, per_unit=per_unit, limit=most
             )
-            total = combine_entry_products(*values.parts.total(products).reshape(3, n_groups), most)
+            sums, squares, counts = values.parts.total(products).reshape(3, n_groups)
+            total = combine_entry_products(sums, squares, counts, most)
         else:
+            assert not isinstance(groups, Deferred)
             total = add_entry_products(np.asarray(values, dtype=np.float64), groups, n_groups, per_unit, most)
         noisy = self._add(np.array([[total]], dtype=np.int64), Grid(1.0), Fraction(3 * most * most + 1))
         return replace(noisy, values=noisy.values[:, 0] / per_unit**2, variance=noisy.variance / per_unit**4)

@@ -290,7 +290,7 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
     )  # fmt: skip
 
 
-def keep_inside(columns: Array, values: Array, sizes: Sequence[int]) -> tuple[Array, Array]:
+def keep_inside(columns: Array, values: Array, sizes: Sequence[int] | Array) -> tuple[Array, Array]:
     """Return the entries that lie within a declared shape; each is looked at alone."""
     inside = (columns < np.array(sizes)[:, None]).all(axis=0)
     return columns[:, inside], values[inside]

@@ -160,6 +160,12 @@ class Scaling:
         out: Array = (values - values.dtype.type(self.offset)) / values.dtype.type(self.scale)
         return out.astype(dtype, copy=False)
 
+    def apply_in_place(self, values: Array) -> None:
+        """Do to values what `apply` does, to the last bit, without a copy."""
+        if self.offset != 0.0 or self.scale != 1.0:
+            values -= values.dtype.type(self.offset)
+            values /= values.dtype.type(self.scale)
+
     def undo(
         self,
         factors: tuple[Array, ...],

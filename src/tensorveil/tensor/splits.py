@@ -182,7 +182,7 @@ def _check_fraction(fraction: float) -> None:
         raise InputError(f"fraction must lie between 0 and 1; got {fraction!r}. Try fraction=0.2.")
 
 
-def _check_in_memory(tensor: ObservedTensor) -> None:
+def _check_in_memory(tensor: ObservedTensor | StoredTensor) -> None:
     """Refuse a store, which cannot be cut without being written."""
     if isinstance(tensor, StoredTensor):
         raise InputError(

@@ -110,7 +110,7 @@ def test_a_worker_that_is_killed_changes_nothing_for_single_entries(tmp_path: Pa
     with Client(cluster) as client:
         engine = Killing(client)
         assert digest(by_entry(method="gram").fit(stored, engine=engine), tmp_path) == whole
-        assert engine.killed >= 6
+        assert engine.killed >= 3  # a worker that was killed may stay away for a round
 
 
 def test_a_worker_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, stored: Any, cluster: Any) -> None:

@@ -65,6 +65,7 @@ def test_any_cut_and_order_of_parts_gives_the_same_bytes(
         budget = {"epsilon": 40.0} if pure else {"mu": 9.0}
         outcome = METHODS[method].run(data, form, Spend(source=SeededSource(3), **budget))
         solution = outcome.solution
+        assert outcome.errors is not None
         arrays = [*solution.factors, *(solution.biases or ()), outcome.errors.masses]
         found.append([solution.offset, outcome.notes, *(array.tobytes() for array in arrays)])
     assert found[0] == found[1]

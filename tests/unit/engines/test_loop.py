@@ -32,7 +32,7 @@ class Shuffled(Loop):
         self.workers = 5
         self._rng = np.random.default_rng(seed)
 
-    def run(self, tasks: Any, public: bytes) -> bytes:
+    def run(self, tasks: Any, public: Any) -> bytes:
         order = self._rng.permutation(len(tasks))
         run_task(tasks[order[0]], public)  # whose answer is lost
         return super().run([tasks[i] for i in order], public)
@@ -230,7 +230,7 @@ def test_one_engine_for_many_fits(tmp_path: Path) -> None:
 )
 def test_what_a_cluster_raises_is_told_by_its_kind(tmp_path: Path, error: Exception, words: str) -> None:
     class Broken(Loop):
-        def run(self, tasks: Any, public: bytes) -> bytes:
+        def run(self, tasks: Any, public: Any) -> bytes:
             raise error
 
     with pytest.raises(InputError, match=words) as caught:
