@@ -69,7 +69,7 @@ def test_from_a_file_to_a_store_to_a_release(tmp_path: Path, capsys: pytest.Capt
         (["complete", "STORE", "-o", "r", *BY_ENTRY[:-1], "--private-shape", SIZES], "--no-fill"),
         (["complete", "STORE", "-o", "r", "--no-fill"], "--no-report"),
         (["complete", "STORE", "-o", "r", "--no-report"], "--at FILE"),
-        (["complete", "STORE", "-o", "r", "--no-report", "--no-fill"], "--solver als"),
+        (["complete", "STORE", "-o", "r", "--no-report", "--no-fill"], "'film' is missing"),
         (["complete", "STORE", "-o", "r", "--no-report", "--no-fill", "--solver", "als"], "'film' is missing"),
         (["complete", "STORE", "-o", "r", "--checkpoint", "c"], "for private fits"),
         (["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--value", "x"], "how its files were"),

@@ -21,7 +21,8 @@ from tensorveil.engines.answers import FAILED, OK, VERSION, catch_codes
 from tensorveil.engines.engine import Engine, check_code, group_parts, run_safely
 from tensorveil.engines.task import name_parts
 from tensorveil.kernels.padded import Padded, pad
-from tensorveil.solvers.als_stored import Solved, group_rows, solve_rows
+from tensorveil.solvers.als_stored import Solved, solve_rows
+from tensorveil.solvers.stored_rows import group_rows
 from tensorveil.solvers.task import Scaling, Task
 from tensorveil.tensor.stored import Part, StoredTensor, read_part, refuse_beyond
 
@@ -63,7 +64,8 @@ class RowWork:
             apart = values.astype(np.float64) - self.center
             return {"sum": float(np.sum(apart)), "square": float(np.sum(apart**2))}, []
         scaling = Scaling(offset=self.center, scale=self.scale)
-        grouped = group_rows(self.shape, self.mode, part, columns, scaling.apply(values, np.dtype(self.dtype)))
+        scaled = scaling.apply(values, np.dtype(self.dtype))
+        grouped = group_rows(self.shape, self.mode, columns, scaled, part.first, part.last + 1)
         biases = list(self.biases)
         if biases:
             biases.insert(self.mode, np.empty(0, self.dtype))

@@ -8,23 +8,19 @@ factors and one part are in memory, and the next part while this one is worked o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
-from tensorveil.errors import InputError
 from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.padded import Padded, aligned_zeros, pad
-from tensorveil.kernels.rows import UINT16, Rows
-from tensorveil.memory import check_memory
+from tensorveil.kernels.rows import Rows
+from tensorveil.solvers.stored_rows import StoredRows
 from tensorveil.solvers.task import Array, Scaling, Task, standard_scaling, start_spread
-from tensorveil.tensor.stored import Part, StoredTensor
+from tensorveil.tensor.stored import StoredTensor
 
-__all__ = ["Elsewhere", "Solved", "StoredFit", "check_stored_memory", "group_rows", "solve_rows"]
-
-_COPIES = 4  # of a part: read, its rows, and those of the next one
+__all__ = ["Elsewhere", "Solved", "StoredFit", "solve_rows"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,9 +49,10 @@ class StoredFit:
     """What a fit on a store keeps in memory: factors, biases, and one part after the other."""
 
     def __init__(self, stored: StoredTensor, task: Task) -> None:
-        self._stored, self._task = stored, task
+        self._task = task
         self._elsewhere: Elsewhere | None = task.elsewhere
         self.scaling: Scaling = standard_scaling(task) if task.elsewhere is None else task.elsewhere.scale(task)
+        self._rows = StoredRows(stored, self.scaling, task.dtype)
         rng = np.random.default_rng(task.seed)
         spread = start_spread(task)
         shapes = zip(task.shape, task.ranks, strict=True)
@@ -89,44 +86,14 @@ class StoredFit:
         return residual
 
     def _solve_here(self, mode: int, ridge: float) -> Iterator[Solved]:
-        for part, grouped in self._read(mode):
-            yield solve_rows(grouped, self.factors, mode, self.biases, ridge, self._task.threads, first=part.first)
+        for first, grouped in self._rows.read(mode):
+            yield solve_rows(grouped, self.factors, mode, self.biases, ridge, self._task.threads, first=first)
 
     def _clear(self, mode: int, first: int, last: int) -> None:
         """Set rows without entries to zero, as their least-squares solutions are."""
         self.factors.arrays[mode][first:last] = 0
         if self.biases:
             self.biases[mode][first:last] = 0
-
-    def _read(self, mode: int) -> Iterator[tuple[Part, Rows]]:
-        """Yield the parts of a mode's order, each while the next one is being read."""
-        parts = self._stored.parts(self._stored.modes[mode].name)
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(self._group, mode, parts[0])
-            for number, part in enumerate(parts):
-                grouped = waiting.result()
-                if number + 1 < len(parts):
-                    waiting = pool.submit(self._group, mode, parts[number + 1])
-                yield part, grouped
-
-    def _group(self, mode: int, part: Part) -> Rows:
-        """Return a part's entries by row, which they are sorted by already."""
-        columns, values = self._stored.read_columns(self._stored.modes[mode].name, part)
-        return group_rows(self._task.shape, mode, part, columns, self.scaling.apply(values, self._task.dtype))
-
-
-def group_rows(shape: tuple[int, ...], mode: int, part: Part, columns: Array, values: Array) -> Rows:
-    """Return a part's entries, with values as the solver sees them, by row, which they are sorted by already."""
-    others = tuple(m for m in range(len(shape)) if m != mode)
-    small = all(shape[m] <= UINT16 for m in others)
-    coords = np.empty((len(others), part.rows), np.uint16 if small else np.int32)
-    for k, m in enumerate(others):
-        coords[k] = columns[m]
-    counts = np.bincount(columns[mode] - part.first, minlength=part.last + 1 - part.first)
-    return Rows(
-        shape=shape, mode=mode, others=others, sorted_by=others[0],
-        pointers=np.concatenate([[0], np.cumsum(counts)]), coords=coords, values=values,
-    )  # fmt: skip
 
 
 def solve_rows(
@@ -146,17 +113,3 @@ def solve_rows(
     residual = cp_als_mode(grouped, replace(factors, arrays=arrays), mode, own, ridge=ridge, threads=threads)
     found = rows[:, : factors.ranks[mode]]
     return Solved(first=first, rows=found, biases=(own[mode],) if own else (), residual=residual)
-
-
-def check_stored_memory(stored: StoredTensor, ranks: tuple[int, ...], dtype: np.dtype[np.floating]) -> None:
-    """Refuse a store that lacks a mode's order, or whose factors and parts would not fit."""
-    missing = [mode.name for mode in stored.modes if mode.name not in stored.orders]
-    if missing:
-        raise InputError(
-            f"store: this fit needs its entries ordered by every mode; {missing[0]!r} is missing. Make it again with "
-            f"order={[mode.name for mode in stored.modes]}."
-        )
-    largest = max((part.rows for parts in stored.orders.values() for part in parts), default=0)
-    factors = sum(size * (rank + 8) for size, rank in zip(stored.shape, ranks, strict=True)) * dtype.itemsize
-    needed = 2 * factors + _COPIES * largest * (4 * stored.order + 8)
-    check_memory(needed, "the fit", "Make the store again with a smaller part_rows, or try a smaller rank.")

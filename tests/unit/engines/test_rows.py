@@ -34,6 +34,32 @@ def test_fits_on_engines_agree_with_those_in_memory(tmp_path: Path, baseline: st
         assert found.n_iter_ == whole.n_iter_
 
 
+@pytest.mark.parametrize("changes", [{}, {"baseline": "biases"}, {"dtype": "float64"}])
+def test_bayes_on_a_store_agrees_with_bayes_in_memory(tmp_path: Path, changes: Any) -> None:
+    stored = open_store(tmp_path)
+    fits = [tv.CP(3, sweeps=25, random_state=0, threads=1, **changes).fit(data) for data in (planted(), stored)]
+    assert fits[0].n_iter_ == fits[1].n_iter_
+    assert np.max(np.abs(predictions(fits[0]) - predictions(fits[1]))) < 1e-7
+    assert fits[0].noise_variance_ == pytest.approx(fits[1].noise_variance_, rel=1e-9)
+    assert fits[0].history_[-1].bound == pytest.approx(fits[1].history_[-1].bound, rel=1e-9)
+
+
+def test_rows_without_entries_and_ranks_that_are_found(tmp_path: Path) -> None:
+    """Matrices, of which rows between the parts, and at both ends, have no entry."""
+    data = tv.synthetic_cp((60, 30), 2, random_state=1).train.with_modes(["user", "film"])
+    rare = np.isin(data.columns[0], [0, 1, 17, 18, 40, 59]) | np.isin(data.columns[1], [0, 29])
+    data = data.take(~rare)
+    data.write(tmp_path / "m.parquet")
+    order = ["user", "film"]
+    stored = tv.write_store(
+        tmp_path / "m.parquet", tmp_path / "m", order=order, indices=True, shape=(60, 30), part_rows=20
+    )
+    fits = [tv.LowRankMatrix(sweeps=40, random_state=0, threads=1).fit(each) for each in (data, stored)]
+    assert fits[0].rank_ == fits[1].rank_
+    everywhere = np.argwhere(np.ones((60, 30)))
+    assert np.max(np.abs(fits[0].predict(everywhere) - fits[1].predict(everywhere))) < 1e-6
+
+
 def test_matrices_too(tmp_path: Path) -> None:
     data = tv.synthetic_cp((60, 30), 2, random_state=1).train.with_modes(["user", "film"])
     data.write(tmp_path / "m.parquet")
@@ -76,8 +102,17 @@ def test_what_engines_are_not_for(tmp_path: Path, capsys: pytest.CaptureFixture[
     for engine in ("loop", Shuffled(0)):
         with pytest.raises(InputError, match="write_store"):
             open_fit().fit(planted(), engine=engine)
+    stored = open_store(tmp_path)
+    with pytest.raises(InputError, match="on clusters open fits run"):
+        tv.CP(2).fit(stored, engine=Shuffled(0))
+    with pytest.raises(InputError, match="restarts"):
+        tv.CP(2, restarts=2).fit(stored)
+    refused: list[dict[str, Any]] = [{"solver": "sgd"}, {"loss": "poisson"}, {"smooth": {"day": "walk"}}]
+    for changes in refused:
+        with pytest.raises(InputError, match="needs all entries in memory"):
+            tv.CP(2, **changes).fit(stored)
     with pytest.raises(InputError, match="needs all entries in memory"):
-        tv.CP(2).fit(open_store(tmp_path), engine=Shuffled(0))
+        tv.Tucker(2).fit(stored)
     wanted = tmp_path / "wanted.csv"
     wanted.write_text("user,film,day\n0,3,1\n")
     words = ["complete", tmp_path / "open", "--solver", "als", "--rank", "2", "--no-report", "--at", wanted, "-o"]
