@@ -22,7 +22,7 @@ import numpy as np
 
 USERS, FILMS, RANK = 70_000, 10_000, 16
 SHORT, LONG = 2, 8
-SPARK_GRID, OUR_GRID = (0.03, 0.06, 0.12), (3.0, 10.0, 30.0)
+SPARK_GRID, OUR_GRID = (0.015, 0.03, 0.06), (3.0, 10.0, 30.0)
 RESULTS = Path(__file__).parent / "results" / "spark-als.json"
 
 

@@ -186,3 +186,14 @@ def test_a_release_for_single_entries_of_a_store(tmp_path: Path, capsys: pytest.
     assert str(guarantee.unit) == "entry"
     assert_nothing_private(tmp_path / "release", captured.out, captured.err)
     assert [charge.status for charge in Ledger.open(ledger).entries()] == ["released"]
+
+
+@pytest.mark.parametrize("unit", ["entry", "slice:user"])
+def test_a_release_of_counts_of_a_store(tmp_path: Path, unit: str) -> None:
+    store = make_store(tmp_path)
+    asked = ["--epsilon", "9", "--delta", "1e-3", "--unit", unit, "--bounds", "0", "5", "--private-shape", SIZES]
+    zeros = ["--unlisted", "zero", "--rank", "2", "--no-fill", "--engine", "loop"]
+    assert run(["complete", str(store), "-o", str(tmp_path / "release"), *asked, *zeros]) == 0
+    model, guarantee = load_release(tmp_path / "release")
+    assert guarantee.private
+    assert model.shape[1:] == SHAPE[1:]

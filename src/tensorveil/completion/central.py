@@ -76,7 +76,7 @@ class CentralJob(Generic[Model]):
         Guarantee: that of the mechanism, for the promised budget and unit entry (docs/guarantees.md#entry).
         """
         declared = self.promise.declared
-        data = open_entries(stored, engine, declared.shape, declared.bounds, self._largest_sum())
+        data = open_entries(stored, engine, declared.shape, declared.bounds, self._largest_sum(), zeros=declared.zeros)
         yield Begun(run=lambda: self._run_on(data), release_id=str(uuid.uuid4()))
 
     def _largest_sum(self) -> int:
@@ -154,11 +154,6 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             return super().fit(tensor, values)
         if self._unit().kind == "value":
             raise InputError(ONLY_IN_MEMORY)
-        if tensor.unlisted == "zero":
-            raise InputError(
-                'unlisted="zero" needs all entries in memory in unit "entry": whole cells may be perturbed. Load them, '
-                'if they fit: stored.load(); or protect whole records, unit="slice:MODE".'
-            )
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
         try:

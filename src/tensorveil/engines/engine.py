@@ -19,7 +19,8 @@ from tensorveil.engines.task import (
     read_answer,
 )
 from tensorveil.errors import InputError, MemoryLimitError, MissingDependencyError, TensorveilError
-from tensorveil.rounds import Recipe, State
+from tensorveil.rounds import State
+from tensorveil.rounds.runner import AnyRecipe
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError
 
 __all__ = ["Engine", "find_engine", "sum_over_parts"]
@@ -139,7 +140,7 @@ def group_parts(parts: Sequence[Part], tasks: int) -> list[Sequence[Part]]:
 
 
 def sum_over_parts(
-    engine: Engine, stored: StoredTensor, mode: str, recipe: Recipe, state: State | None
+    engine: Engine, stored: StoredTensor, mode: str, recipe: AnyRecipe, state: State | None
 ) -> NDArray[np.int64]:
     """Return the sum of a round over all users of a store; without a state, the number of rows that were found.
 

@@ -44,7 +44,13 @@ class _StoredParts:
 
 
 def open_entries(
-    stored: StoredTensor, engine: Engine, shape: tuple[int, ...], bounds: tuple[float, float], size: int
+    stored: StoredTensor,
+    engine: Engine,
+    shape: tuple[int, ...],
+    bounds: tuple[float, float],
+    size: int,
+    *,
+    zeros: bool = False,
 ) -> PrivateEntries:
     """Return the entries of a store as private data, once every part was opened where it will be worked on.
 
@@ -60,4 +66,4 @@ def open_entries(
     columns: Any
     values: Any  # they stand for arrays
     columns, values = defer_entries(parts, stored.order)
-    return PrivateEntries(columns=Private(columns), values=Private(values), shape=shape, bounds=bounds)
+    return PrivateEntries(columns=Private(columns), values=Private(values), shape=shape, bounds=bounds, zeros=zeros)

@@ -26,11 +26,14 @@ from tensorveil.mechanisms.deferred import Sums
 from tensorveil.privacy.gate import clip_values, keep_inside
 from tensorveil.rounds.contract import TASTE_COVARIANCE, State
 from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.records import RecordsRecipe
+from tensorveil.rounds.runner import AnyRecipe
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part
 
 __all__ = ["EntryWork", "Public", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
 
+_KINDS: Final[dict[str, type[AnyRecipe]]] = {kind.__name__: kind for kind in (Recipe, RecordsRecipe)}
 _AT_ONCE: Final = 1 << 17  # entries whose rows are in memory
 _MARK: Final = 8  # bytes that tell machines of different kinds apart
 
@@ -71,7 +74,9 @@ class EntryWork:
 Public = bytes | EntryWork
 
 
-def make_public(stored: StoredTensor, mode: str, *, threads: int | None, recipe: Recipe, state: State | None) -> bytes:
+def make_public(
+    stored: StoredTensor, mode: str, *, threads: int | None, recipe: AnyRecipe, state: State | None
+) -> bytes:
     """Return all that a task needs besides the names of its parts; without a state it only looks at them.
 
     Nothing of it depends on private data but by way of earlier rounds, whose sums had noise.
@@ -81,6 +86,7 @@ def make_public(stored: StoredTensor, mode: str, *, threads: int | None, recipe:
         "names": stored.column_names,
         "axis": stored.axis(mode),
         "threads": threads,
+        "kind": type(recipe).__name__,
         "recipe": recipe.to_json(),
     }
     return json.dumps(facts).encode() + b"\n" + (b"" if state is None else state.to_bytes())
@@ -105,7 +111,7 @@ def _run(parts: Sequence[Any], public: bytes) -> bytes:
     facts = json.loads(header)
     if facts["version"] != __version__:
         return _answer(VERSION)
-    recipe = Recipe.from_json(facts["recipe"])
+    recipe = _KINDS[facts["kind"]].from_json(facts["recipe"])
     state = State.from_bytes(rest) if rest else None
     total = np.zeros(1 if state is None else recipe.rounds[state.round].size, np.int64)
     for file, rows, first, last, sha256 in parts:
@@ -138,7 +144,7 @@ def mark_machine(state: State) -> bytes:
     It stands for the processor, the libraries, and what these make of a state: compiled code is made for the processor
     at hand, and linear algebra chooses its own by it.
     """
-    covariance = state[TASTE_COVARIANCE]
+    covariance = state[TASTE_COVARIANCE] if TASTE_COVARIANCE in state else np.eye(1)
     numbers = np.concatenate([np.linalg.inv(covariance), np.linalg.cholesky(covariance)])
     return hashlib.sha256(_describe_machine() + numbers.tobytes()).digest()[:_MARK]
 
@@ -154,7 +160,7 @@ def _describe_machine() -> bytes:
     return json.dumps([binding.get_host_cpu_name(), features, versions]).encode()
 
 
-def _admit(columns: NDArray[Any], values: NDArray[Any], shape: Sequence[int], recipe: Recipe) -> ObservedTensor:
+def _admit(columns: NDArray[Any], values: NDArray[Any], shape: Sequence[int], recipe: AnyRecipe) -> ObservedTensor:
     """Return a part as a tensor; entries that are beyond the declared shape are left out, as everywhere."""
     return ObservedTensor.from_columns(
         columns, values, shape, modes=recipe.modes, duplicates="keep", out_of_range="drop"

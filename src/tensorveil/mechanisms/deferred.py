@@ -18,7 +18,18 @@ import numpy as np
 
 from tensorveil.mechanisms.data import Array
 
-__all__ = ["Deferred", "Expression", "Parts", "ProductSums", "RowSums", "Sums", "defer_entries", "each"]
+__all__ = [
+    "Deferred",
+    "Expression",
+    "Parts",
+    "ProductSums",
+    "RowSums",
+    "StepSums",
+    "Sums",
+    "add_steps",
+    "defer_entries",
+    "each",
+]
 
 
 class Sums(Protocol):
@@ -146,3 +157,34 @@ class ProductSums:
 
         numbers, groups = self.numbers.at(columns, values), self.groups.at(columns, values)
         return np.concatenate(gather_entry_products(numbers, groups, self.n_groups, self.per_unit, self.limit))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepSums:
+    """Sums of whole numbers by group."""
+
+    steps: Expression
+    groups: Expression
+    n_groups: int
+
+    @property
+    def size(self) -> int:
+        """How many integers there are."""
+        return self.n_groups
+
+    def contribute(self, columns: Array, values: Array) -> Array:
+        """Return the sums over some entries."""
+        return _add_steps(self.steps.at(columns, values), self.groups.at(columns, values), self.n_groups)
+
+
+def add_steps(steps: Any, groups: Any, n_groups: int) -> Array:
+    """Return sums of whole numbers by group, of arrays or of what stands for them: without noise, and private."""
+    if isinstance(steps, Deferred):
+        return steps.parts.total(StepSums(steps=steps.expression, groups=groups.expression, n_groups=n_groups))
+    return _add_steps(steps, groups, n_groups)
+
+
+def _add_steps(steps: Array, groups: Array, n_groups: int) -> Array:
+    total = np.zeros(n_groups, dtype=np.int64)
+    np.add.at(total, groups, steps)
+    return total

@@ -14,7 +14,7 @@ from tensorveil import __version__
 from tensorveil.completion.central import ONLY_IN_MEMORY
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
-from tensorveil.completion.user_level import UserLevelCompletion
+from tensorveil.completion.rounds_fit import RoundsCompletion
 from tensorveil.errors import STANDS, GuessWarning, InputError, LowerRankWarning, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
@@ -165,14 +165,14 @@ def release_privately(
                 fill = choose_cells(filling, tensor, private=unit, bins=run.reading.bins)
                 step("fitting")
                 followed: dict[str, Any] = {}
-                if isinstance(estimator, UserLevelCompletion):
+                if isinstance(estimator, RoundsCompletion):
                     followed = {"progress": progress}
                 charged = estimator.fit(tensor, **followed).release_id_
             else:
                 fill = None
                 step("fitting")
                 followed = {"engine": run.engine, "trust_network": run.trust_network}
-                if isinstance(estimator, UserLevelCompletion):
+                if isinstance(estimator, RoundsCompletion):
                     followed |= {"checkpoint": run.checkpoint, "progress": progress}
                 charged = estimator.fit(stored, **followed).release_id_
             step("writing")
@@ -207,7 +207,8 @@ def _find_store(run: PrivateRun) -> StoredTensor | None:
             "diagnostics are computed from all entries at once, which a store keeps on disk. Leave them out, or give "
             "the files themselves, if they fit into memory."
         )
-    return StoredTensor.open(run.reading.file)
+    stored = StoredTensor.open(run.reading.file)
+    return stored if run.reading.unlisted is None else stored.with_unlisted(run.reading.unlisted)
 
 
 def _check_folders(output: Path, diagnostics: Path | None) -> None:

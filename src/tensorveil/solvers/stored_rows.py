@@ -39,7 +39,8 @@ class StoredRows:
             for number, first in enumerate(starts):
                 grouped = waiting.result()
                 if number + 1 < len(parts):
-                    waiting = pool.submit(self._group, mode, *(each[number + 1] for each in (parts, starts, ends)))
+                    after = number + 1
+                    waiting = pool.submit(self._group, mode, parts[after], starts[after], ends[after])
                 yield first, grouped
 
     def _group(self, mode: int, part: Part, first: int, end: int) -> Rows:

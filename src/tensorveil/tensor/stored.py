@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.memory import check_memory
-from tensorveil.tensor import checks
+from tensorveil.tensor import checks, policies
 from tensorveil.tensor.checks import FloatArray, IntArray, Unlisted
 from tensorveil.tensor.entries import Block, MemoryEntries
 from tensorveil.tensor.labels import to_numpy_labels
@@ -203,6 +203,10 @@ class StoredTensor:
     def column_names(self) -> tuple[str, ...]:
         """The columns of every part: the modes, then the value."""
         return (*(mode.name for mode in self.modes), self.value_name)
+
+    def with_unlisted(self, unlisted: Unlisted) -> StoredTensor:
+        """Return the same store, where cells without an entry are "unknown" or "zero"."""
+        return replace(self, origin=policies.declare_unlisted(self.origin, unlisted))
 
     def load(self) -> ObservedTensor:
         """Return all entries in memory, if they fit."""

@@ -71,6 +71,30 @@ def test_any_cut_and_order_of_parts_gives_the_same_bytes(
     assert found[0] == found[1]
 
 
+@settings(max_examples=10)
+@given(
+    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 500), part_rows=st.integers(1, 200),
+    order=st.sampled_from(["user", "day"]), high=st.sampled_from([1.0, 6.0]), budget=st.sampled_from([0.5, 40.0]),
+)  # fmt: skip
+def test_counts_too(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, n: int, part_rows: int, order: str, high: float, budget: float
+) -> None:
+    """Cells without an entry are zero: tables, and with much budget every cell."""
+    folder, tensor = tmp_path_factory.mktemp("law"), ratings(n, seed)
+    tensor.write(folder / "rows.parquet")
+    rules: dict[str, Any] = {"unit": "entry", "bounds": (0, 6), "indices": True, "shape": SHAPE}
+    stored = tv.write_store(folder / "rows.parquet", folder / "s", order=order, part_rows=part_rows, **rules)
+    unit, bounds = Unit.parse("entry"), (0.0, high)
+    declared = declare(tensor.with_unlisted("zero"), unit=unit, bounds=bounds, shape=SHAPE)
+    form = Form(ranks=(2, 2, 2), core=False, sweeps=3, restarts=1, threads=1, seed=0)
+    parts = open_entries(stored, Shuffled(seed), SHAPE, bounds, 1000, zeros=True)
+    found = []
+    for data in (admit(tensor.with_unlisted("zero"), declared), parts):
+        outcome = METHODS["crosstabs"].run(data, form, Spend(source=SeededSource(3), epsilon=budget))
+        found.append([outcome.notes, *(factor.tobytes() for factor in outcome.solution.factors)])
+    assert found[0] == found[1]
+
+
 def test_noise_is_drawn_once_for_every_statistic(tmp_path: Path) -> None:
     """However often parts are computed: the source gives as many words for a store as for a tensor."""
 
@@ -172,6 +196,3 @@ def test_what_stays_in_memory_says_why(tmp_path: Path) -> None:
         by_entry(unit="value", shape=None).fit(stored)
     with pytest.raises(InputError, match="write_store"):
         by_entry().fit(in_memory(tmp_path), engine="loop")
-    counts = tv.StoredTensor(**{**vars(stored), "origin": in_memory(tmp_path).with_unlisted("zero").origin})
-    with pytest.raises(InputError, match="whole cells"):
-        by_entry(bounds=(0, 5)).fit(counts)
