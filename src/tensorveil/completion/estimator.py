@@ -221,9 +221,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             return self._fit_here(tensor, values, validation, progress, None)
         if not isinstance(tensor, StoredTensor) or values is not None:
             raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
-        if engine != "loop" and self.solver != "als":
+        if engine != "loop" and (self.solver != "als" or self._core()):
             raise InputError(
-                'engine: on clusters open fits run by solver="als". Others take parts here: engine="loop".'
+                'engine: on clusters open fits run by solver="als", for CP and LowRankMatrix. Others take parts here: '
+                'engine="loop".'
             )
         if engine == "loop":
             return self._fit_here(tensor, None, validation, progress, None)
@@ -354,11 +355,12 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         plain = self.loss == "gaussian" and not self.nonnegative and stored.unlisted == "unknown" and self.same is None
         laplace = getattr(self, "noise_law", "gaussian") == "laplace"
         known = self.solver in ("auto", "bayes", "als") and not laplace
-        if not known or self._core() or not plain or self._knows_more():
+        known = known and not (self._core() and self.solver != "als")
+        if not known or not plain or self._knows_more():
             raise InputError(
                 "this fit needs all entries in memory. On a StoredTensor CP and LowRankMatrix fit squared error with "
-                'solver="bayes" or "als", without smooth, side, implicit, same or noise_law="laplace"; or load it, if '
-                "it fits: stored.load()."
+                'solver="bayes" or "als", Tucker with "als", without smooth, side, implicit, same or '
+                'noise_law="laplace"; or load it, if it fits: stored.load().'
             )
         solver = "als" if self.solver == "als" else "bayes"
         if solver == "bayes" and self.restarts > 1 and stored.order > 2:

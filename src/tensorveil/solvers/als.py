@@ -86,13 +86,14 @@ def _group(task: Task, scaling: Scaling) -> tuple[Rows, ...]:
 
 
 def _solve_stored(fit: StoredFit, task: Task, settings: ALS, watch: Watch) -> Solution:
-    """Fit CP by the same sweeps on a store."""
+    """Fit by the same sweeps on a store."""
 
     def solution() -> Solution:
-        return _solution(fit.factors, None, fit.biases, fit.scaling)
+        return _solution(fit.factors, fit.core, fit.biases, fit.scaling)
 
     for _ in range(settings.sweeps):
-        error = task.error(fit.sweep(settings.regularization), fit.scaling)
+        residual = fit.sweep(settings.regularization, settings.core_regularization, _CORE_STEPS)
+        error = task.error(residual, fit.scaling)
         if watch.step(train_error=error, criterion=error, size=error, solution=solution):
             break
     return watch.result(solution)

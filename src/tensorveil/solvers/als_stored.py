@@ -16,6 +16,8 @@ import numpy as np
 from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.padded import Padded, aligned_zeros, pad
 from tensorveil.kernels.rows import Rows
+from tensorveil.kernels.tucker_als import tucker_als_mode
+from tensorveil.kernels.tucker_core import tucker_core_over
 from tensorveil.solvers.stored_rows import StoredRows
 from tensorveil.solvers.task import Array, Scaling, Task, standard_scaling, start_spread
 from tensorveil.tensor.stored import StoredTensor
@@ -57,16 +59,23 @@ class StoredFit:
         spread = start_spread(task)
         shapes = zip(task.shape, task.ranks, strict=True)
         self.factors: Padded = pad([spread * rng.standard_normal(size) for size in shapes], task.dtype)
+        self.core = rng.standard_normal(task.ranks).astype(task.dtype) if task.core else None
         self.biases: tuple[Array, ...] = ()
         if task.baseline == "biases":
             self.biases = tuple(np.zeros(size, task.dtype) for size in task.shape)
 
-    def sweep(self, ridge: float) -> float:
-        """Solve the rows of every mode; return the residual sum of squares."""
+    def sweep(self, ridge: float, core_ridge: float, core_steps: int) -> float:
+        """Solve the rows of every mode, then the core; return the residual sum of squares."""
         residual = 0.0
         for mode in range(len(self._task.shape)):
             residual = self._solve(mode, ridge)
-        return residual
+        if self.core is None:
+            return residual
+        fewest = int(np.argmin(self._task.shape))
+        return tucker_core_over(
+            lambda: self._rows.read(fewest), fewest, self.core, self.factors, self.biases, ridge=core_ridge,
+            threads=self._task.threads, max_iterations=core_steps,
+        )  # fmt: skip
 
     def _solve(self, mode: int, ridge: float) -> float:
         rows, residual, reached = self.factors.arrays[mode], 0.0, 0
@@ -87,7 +96,9 @@ class StoredFit:
 
     def _solve_here(self, mode: int, ridge: float) -> Iterator[Solved]:
         for first, grouped in self._rows.read(mode):
-            yield solve_rows(grouped, self.factors, mode, self.biases, ridge, self._task.threads, first=first)
+            yield solve_rows(
+                grouped, self.factors, mode, self.biases, ridge, self._task.threads, first=first, core=self.core
+            )
 
     def _clear(self, mode: int, first: int, last: int) -> None:
         """Set rows without entries to zero, as their least-squares solutions are."""
@@ -104,12 +115,17 @@ def solve_rows(
     ridge: float,
     threads: int | None,
     first: int = 0,
+    core: Array | None = None,
 ) -> Solved:
     """Solve the rows of a part, given the factors and biases of the other modes; its own are not looked at."""
     count = len(grouped.pointers) - 1
     rows = aligned_zeros((count, factors.arrays[mode].shape[1]), factors.dtype)
     own = tuple(np.zeros(count, factors.dtype) if m == mode else each for m, each in enumerate(biases))
     arrays = tuple(rows if m == mode else each for m, each in enumerate(factors.arrays))
-    residual = cp_als_mode(grouped, replace(factors, arrays=arrays), mode, own, ridge=ridge, threads=threads)
+    part = replace(factors, arrays=arrays)
+    if core is None:
+        residual = cp_als_mode(grouped, part, mode, own, ridge=ridge, threads=threads)
+    else:
+        residual = tucker_als_mode(grouped, core, part, mode, own, ridge=ridge, threads=threads)
     found = rows[:, : factors.ranks[mode]]
     return Solved(first=first, rows=found, biases=(own[mode],) if own else (), residual=residual)

@@ -44,6 +44,18 @@ def test_bayes_on_a_store_agrees_with_bayes_in_memory(tmp_path: Path, changes: A
     assert fits[0].history_[-1].bound == pytest.approx(fits[1].history_[-1].bound, rel=1e-9)
 
 
+@pytest.mark.parametrize(("rank", "changes"), [((3, 2, 2), {}), (9, {"baseline": "biases", "sweeps": 4})])
+def test_tucker_on_a_store_agrees_with_tucker_in_memory(tmp_path: Path, rank: Any, changes: Any) -> None:
+    """Small cores are solved, large ones improved by steps that pass over all parts."""
+    settings = {"solver": "als", "sweeps": 10, "random_state": 0, "threads": 1, "dtype": "float64"} | changes
+    if rank == 9:
+        rank = (12, 10, 5)
+    stored = open_store(tmp_path)
+    fits = [tv.Tucker(rank, **settings).fit(data) for data in (planted(), stored)]
+    assert fits[0].n_iter_ == fits[1].n_iter_
+    assert np.max(np.abs(predictions(fits[0]) - predictions(fits[1]))) < 1e-7
+
+
 def test_rows_without_entries_and_ranks_that_are_found(tmp_path: Path) -> None:
     """Matrices, of which rows between the parts, and at both ends, have no entry."""
     data = tv.synthetic_cp((60, 30), 2, random_state=1).train.with_modes(["user", "film"])
@@ -113,6 +125,8 @@ def test_what_engines_are_not_for(tmp_path: Path, capsys: pytest.CaptureFixture[
             tv.CP(2, **changes).fit(stored)
     with pytest.raises(InputError, match="needs all entries in memory"):
         tv.Tucker(2).fit(stored)
+    with pytest.raises(InputError, match="on clusters open fits run"):
+        tv.Tucker(2, solver="als").fit(stored, engine=Shuffled(0))
     wanted = tmp_path / "wanted.csv"
     wanted.write_text("user,film,day\n0,3,1\n")
     words = ["complete", tmp_path / "open", "--solver", "als", "--rank", "2", "--no-report", "--at", wanted, "-o"]
