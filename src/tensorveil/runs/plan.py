@@ -17,7 +17,7 @@ from tensorveil.mechanisms.planner import check_spread, plan
 from tensorveil.mechanisms.tradeoffs import SIGNAL
 from tensorveil.privacy import Budget, Unit
 from tensorveil.privacy.delta import check_delta
-from tensorveil.privacy.gate import Declared, declare
+from tensorveil.privacy.gate import declare
 from tensorveil.release.result import make_plain
 from tensorveil.rounds import Recipe
 from tensorveil.rounds.guess import describe_release, guess_error
@@ -300,8 +300,7 @@ def _find_facts(run: PlanRun, unit: Unit) -> tuple[tuple[int, ...], int]:
                 f"reading: positions are private in unit {unit.kind!r}, so a plan reads no file. Declare the shape and "
                 "about how many entries there are."
             )
-        declared = _declare(run.reading, unit, run.bounds)
-        shape, entries = declared.shape, int(declared.n_entries or 0)
+        shape, entries = _count_positions(run.reading, unit, run.bounds)
     elif run.shape is None or run.entries is None:
         raise InputError("shape and entries must be given where there is no file. Try shape=(943, 1682).")
     else:
@@ -315,11 +314,14 @@ def _find_facts(run: PlanRun, unit: Unit) -> tuple[tuple[int, ...], int]:
     return shape, entries
 
 
-def _declare(reading: Reading, unit: Unit, bounds: tuple[float, float]) -> Declared:
-    """Return what is public of a file, or of a store, of which the manifest alone is read."""
+def _count_positions(reading: Reading, unit: Unit, bounds: tuple[float, float]) -> tuple[tuple[int, ...], int]:
+    """Return shape and number of entries of a file, or of a store, of which the manifest alone is read."""
     if is_store(reading.file):
-        return declare(StoredTensor.open(reading.file), unit=unit, bounds=bounds, shape=None)
-    return declare(read_privately(reading, unit, bounds, None), unit=unit, bounds=bounds, shape=None)
+        stored = StoredTensor.open(reading.file)
+        declare(stored, unit=unit, bounds=bounds, shape=None)  # refuses what no fit for this unit would take
+        return stored.shape, stored.n_entries
+    tensor = read_privately(reading, unit, bounds, None)
+    return tensor.shape, tensor.n_entries
 
 
 def _count_units(unit: Unit, run: PlanRun, shape: tuple[int, ...], entries: int) -> int:
