@@ -1,4 +1,4 @@
-"""Timestamps from file to answer: a model remembers its bins, and whatever is asked of it afterwards is binned alike."""
+"""Timestamps from file to answer: a model remembers its bins, and and what is asked of it is binned alike."""
 
 import datetime
 import json

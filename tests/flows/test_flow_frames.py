@@ -279,7 +279,7 @@ def test_an_index_is_as_good_as_its_frame() -> None:
     assert [mode.name for mode in nameless.model_.modes] == ["level_0", "level_1", "level_2"]
     for asked in (plain, plain.index, plain.index.to_frame()):
         np.testing.assert_array_equal(nameless.predict(asked), expected)
-    with pytest.raises(tv.InputError, match="that differ. Drop the index"):
+    with pytest.raises(tv.InputError, match=r"that differ. Drop the index"):
         fit(series.index.to_frame().assign(user="someone"), series)
 
 
@@ -289,11 +289,11 @@ def test_what_is_no_frame_names_one_and_names_that_are_nearly_right_are_suggeste
     for wrong in (frame["user"], frame["film"].to_numpy(), ["u1", 101], pd.Index(frame["user"])):
         with pytest.raises(tv.InputError, match=r"in a frame with a column for every mode, such as frame\[\['user'"):
             fitted.predict(wrong)
-    with pytest.raises(tv.InputError, match="missing \\['film'\\]. Did you mean 'flim'?"):
+    with pytest.raises(tv.InputError, match=r"missing \['film'\]. Did you mean 'flim'?"):
         fitted.predict(frame[MODES].rename(columns={"film": "flim"}))
-    with pytest.raises(tv.InputError, match="no mode 'flim'. Did you mean 'film'?"):
+    with pytest.raises(tv.InputError, match=r"no mode 'flim'. Did you mean 'film'?"):
         tv.ObservedTensor.from_frame(frame, MODES, "rating", labels={"flim": list(range(100, 110))})
-    with pytest.raises(tv.InputError, match="no mode 'dya'. Did you mean 'day'?"):
+    with pytest.raises(tv.InputError, match=r"no mode 'dya'. Did you mean 'day'?"):
         tv.ObservedTensor.from_frame(frame, MODES, "rating", bins={"dya": "week"})
 
 
