@@ -67,7 +67,7 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     people = Mode.from_trusted(owner, names, modes[protect].bins)
     listed = {mode.name: mode for m, mode in enumerate(modes) if mode.labels is not None and m != protect}
     columns = [people if m == protect else listed.get(mode.name, Mode(mode.name)) for m, mode in enumerate(modes)]
-    found = table_to_tensor(table, columns, value, labels=True, lists=listed, duplicates="keep")
+    found = table_to_tensor(table, columns, value, labels=True, lists=listed, quiet=True, duplicates="keep")
     _tell(table.num_rows - found.n_entries, table.num_rows)
     sizes = tuple(found.shape[m] if m == protect else size for m, size in enumerate(model.shape))
     tensor = ObservedTensor.from_columns(

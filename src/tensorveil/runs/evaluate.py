@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,5 +73,7 @@ def _read_like(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, in
         bins = {mode.name: mode.bins for mode in modes if mode.bins is not None}
         whole = read_tensor(replace(reading, modes=names, bins={**bins, **(reading.bins or {})}))
     labels = {mode.name: mode for mode in modes if mode.labels is not None}
-    part = read_tensor(replace(reading, modes=names, labels=labels, shape=model.shape))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)  # they are counted here
+        part = read_tensor(replace(reading, modes=names, labels=labels, shape=model.shape))
     return part, whole.n_entries - part.n_entries

@@ -185,7 +185,7 @@ def _number_labels(
             bins = known_bins(layout.modes or (), layout.bins)
             table, ranges = bin_columns(table, bins, lenient=False)
             lists = {**layout.lists, **ranges}
-            table = keep_listed(table, names, lists)  # rows that are left out number nobody
+            table = keep_listed(table, names, lists, quiet=True)  # rows that are left out number nobody
             given = {mode.name for mode in layout.modes or () if isinstance(mode, Mode)}
             for each in names if table.num_rows else ():
                 if each in lists or each in given:

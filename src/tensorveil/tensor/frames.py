@@ -169,6 +169,7 @@ def table_to_tensor(
     owners: str | None = None,
     number: NumberOwners = number_owners,
     bins: Mapping[str, Bins] | None = None,
+    quiet: bool = False,
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor.
@@ -176,7 +177,8 @@ def table_to_tensor(
     ``sealed`` compares a table with the digest in its description, if there is one. ``lists`` are public lists of
     labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows, and
     ``number`` numbers them: tables that are blocks of one another must share it. ``bins`` are the modes whose moments
-    are to be binned; a declared range of bins is a public list.
+    are to be binned; a declared range of bins is a public list. ``quiet`` leaves it to the caller to tell of rows that
+    are left out.
     """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
@@ -223,7 +225,7 @@ def table_to_tensor(
             columns, numbers, given, owners=owners, number=number, index_base=index_base, options=options
         )
         return tensor.with_origin(earlier.then(tensor.origin))
-    table = keep_listed(table, names, lists)
+    table = keep_listed(table, names, lists, quiet=quiet or not is_open(options))
     table = _without_nulls(table, names, value, options, shown)
     packed = np.empty((len(names), table.num_rows), np.int32)
 

@@ -372,8 +372,9 @@ async function follow() {
     if (at("step").textContent !== words) at("step").textContent = words;
     const done = ["starting", "reading", "fitting", "writing"].indexOf(found.step);
     const rounds = found.step === "fitting" && found.rounds;
-    if (done >= 0) at("bar").value = done + (rounds ? rounds[0] / rounds[1] : 0.5);
-    at("seconds").textContent = (rounds ? `${rounds[0]} of ${rounds[1]} rounds, ` : "") + `${found.seconds} s`;
+    // Only rounds are all of the step; other counts begin anew with every part of it.
+    if (done >= 0) at("bar").value = done + (rounds && found.counted === "rounds" ? rounds[0] / rounds[1] : 0.5);
+    at("seconds").textContent = (rounds ? `${rounds[0]} of ${rounds[1]} ${found.counted}, ` : "") + `${found.seconds} s`;
     state.wait = setTimeout(follow, 400);
     return;
   }
