@@ -142,7 +142,7 @@ def like_model(tensor: ObservedTensor, modes: tuple[Mode, ...], shape: tuple[int
 def find_columns(labels: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
     """Turn a frame, a mapping or one sequence per mode into checked (order, n) columns."""
     if is_frame(labels) or frame_of_levels(labels) is not None:
-        return find_places(labels, modes, shape)
+        return find_places(labels, modes, tuple(shape))
     per_mode = [label_positions(column, modes[m], shape[m]) for m, column in enumerate(_by_mode(labels, modes))]
     if len({len(column) for column in per_mode}) > 1:
         raise InputError("labels must have the same length in every mode.")

@@ -120,7 +120,7 @@ def _align(entries: ObservedTensor, model: SharedModel) -> OwnEntries:
     kept = (columns >= 0).all(axis=0)
     if not kept.any():
         raise InputError("entries: the model knows none of their labels. Check how they are written.")
-    _tell(int(np.count_nonzero(~kept)), len(kept))
+    _tell(int(np.count_nonzero(~kept)), entries.n_entries)
     tensor = ObservedTensor.from_columns(
         np.ascontiguousarray(columns[:, kept], np.int32), entries.values[kept], sizes, modes=aligned, duplicates="keep"
     )

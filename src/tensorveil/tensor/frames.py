@@ -471,7 +471,7 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool 
         else:
             coded = pa.DictionaryArray.from_arrays(pa.array(column), to_arrow_labels(mode.labels))
             arrays.append(coded if mode.labels.dtype.kind == "T" else coded.dictionary_decode())
-    facts = {
+    facts: dict[str, Any] = {
         "value": value,
         "modes": names,
         "labels": [None if mode.labels is None else _pack_labels(mode.labels) for mode in tensor.modes],

@@ -212,7 +212,7 @@ def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monk
     private = RULES | {"shape": {"user": 30}, "labels": None}
     bins = {"time": ("day", "2024-01-01", "2024-01-20")}
     stored = tv.write_store(tmp_path / "spread.csv", tmp_path / "private", order="user", bins=bins, **signs, **private)
-    assert stored.modes[1].labels.tolist() == whole.modes[1].labels[:20].tolist()
+    assert stored.modes[1].decode(range(20)).tolist() == whole.modes[1].decode(range(20)).tolist()
     assert stored.modes[1].bins == "day"
     assert stored.n_entries == sum(when < "2024-01-21" for when in days)
 
