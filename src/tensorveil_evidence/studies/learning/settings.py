@@ -111,10 +111,10 @@ def settings_text(facts: Facts, sizes: dict[str, Any]) -> str:
     networks = NETWORKS.get(facts.data, "") if facts.kind == "III" else ""
     if facts.kind == "II":
         networks = EXTRACTORS.get(facts.data.replace("digits", "mnist"), EXTRACTORS[""])
-    networks = f"{networks} {DATA_NOTES.get(facts.data, '')}"
     if facts.name.endswith(PAPER_SIZE):
         told += f". {AT_PAPER_SIZE}"
-    return (
-        f"## Settings\n\nSizes: {told}. {TOLD[facts.kind]} {networks} The paper's text does not give the range of its "
-        "axes.\n"
-    )
+    paragraphs = (
+        f"Sizes: {told}.", TOLD[facts.kind], networks, DATA_NOTES.get(facts.data, ""),
+        "The paper's text does not give the range of its axes.",
+    )  # fmt: skip
+    return "## Settings\n\n" + "\n\n".join(part for part in paragraphs if part) + "\n"
