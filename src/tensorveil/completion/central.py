@@ -14,7 +14,7 @@ from tensorveil.completion import settings as rules
 from tensorveil.completion.estimator import Model, Predictor
 from tensorveil.completion.job import Begun, Promise, Released
 from tensorveil.completion.methods import check_method
-from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_settings import CentralSettings
 from tensorveil.engines import Engine, Loop, find_engine
 from tensorveil.engines.entries import open_entries
@@ -136,6 +136,7 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         *,
         engine: Any = None,
         trust_network: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> Self:
         """Fit privately, as all private estimators do, in memory or, in unit "entry", on a store.
 
@@ -147,17 +148,24 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         engine, trust_network
             For a store: where its parts are worked on, as for `UserLevelCP.fit`. A process that dies after the charge
             has to be paid for again: nothing keeps what it had released by then.
+        progress
+            Is called while what was measured under noise is worked on: with what is counted, such as "sweeps for
+            components", how many are done, and how many there are at most.
         """
+
+        def follow(job: CentralJob[Model]) -> CentralJob[Model]:
+            return replace(job, form=replace(job.form, progress=progress))
+
         if not isinstance(tensor, StoredTensor) or values is not None:
             if engine is not None:
                 raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
-            return super().fit(tensor, values)
+            return self._fit(self._read(tensor, values), lambda job, seen: begin_at_once(follow(job), seen))
         if self._unit().kind == "value":
             raise InputError(ONLY_IN_MEMORY)
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
         try:
-            return self._fit(tensor, lambda job, stored: job.begin_stored(stored, found))
+            return self._fit(tensor, lambda job, stored: follow(job).begin_stored(stored, found))
         finally:
             found.close()
 

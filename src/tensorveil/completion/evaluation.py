@@ -13,6 +13,7 @@ from tensorveil.errors import InputError
 from tensorveil.memory import check_memory
 from tensorveil.models import CPModel, TuckerModel, measures
 from tensorveil.models.evaluate import baseline_at
+from tensorveil.models.indexing import like_model
 from tensorveil.solvers.losses import LOSSES, deviance_explained
 from tensorveil.solvers.task import Array
 from tensorveil.tensor import ObservedTensor, StoredTensor
@@ -127,6 +128,7 @@ def evaluate(
     """
     whole_number("k", k, 1, 20)
     fitted: CPModel | TuckerModel = getattr(model, "model_", model)
+    held_out = like_model(held_out, fitted.modes, fitted.shape)
     if held_out.shape != fitted.shape:
         raise InputError(
             "held_out must have the shape of the model. Read it with the model's labels: modes=model.modes."
@@ -134,7 +136,10 @@ def evaluate(
     loss = LOSSES.get(fitted.loss)
     if loss is not None:
         loss.check(held_out.entries)
-    known = (exclude,) if isinstance(exclude, ObservedTensor) else tuple(exclude)
+    known = [
+        like_model(each, fitted.modes, fitted.shape)
+        for each in ((exclude,) if isinstance(exclude, ObservedTensor) else exclude)
+    ]
     if isinstance(held_out, StoredTensor):
         _check_passed_over(held_out, known, along)
         truth, predicted = _pass_over(fitted, held_out)

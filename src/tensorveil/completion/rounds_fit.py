@@ -114,7 +114,7 @@ class RoundsCompletion(PrivateCompletion[ReleasedModel], UserLevelSettings, Gene
                 raise InputError(
                     "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
                 )
-            observed = self._observe(tensor, values)
+            observed = self._read(tensor, values)
             return self._fit(observed, lambda job, seen: begin_at_once(replace(job, progress=progress), seen))
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)

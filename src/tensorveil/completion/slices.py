@@ -15,6 +15,7 @@ from tensorveil.rounds import Recipe, SharedModel, State, describe_parts, run_re
 from tensorveil.rounds.features import add_features
 from tensorveil.rounds.guess import describe_release
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.given import VALUE
 
 JOINT = (
     "joint differential privacy: what one person is shown is computed from the release and this person's own entries, "
@@ -48,8 +49,9 @@ ROUNDS: Final[Mapping[str, Rounds]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsJob:
-    """One run of a recipe over all users; ``modes`` name the released rows where their labels are public.
+    """One run of a recipe over all users.
 
+    ``modes`` name the released rows where their labels are public, ``value`` is what the values are called.
     ``progress`` is told after each round how many are done, and how many there are.
     """
 
@@ -57,6 +59,7 @@ class RoundsJob:
     source: NoiseSource
     threads: int | None
     modes: tuple[Mode, ...]
+    value: str | None = None
     tables: Mapping[int, Features] = field(default_factory=dict)
     conditions: tuple[str, ...] = (JOINT,)
     progress: Callable[[int, int], None] | None = None
@@ -89,7 +92,7 @@ class RoundsJob:
 
     def release(self, recipe: Recipe, state: State) -> Released[SharedModel]:
         """Return the model of the last state, and what is said of it."""
-        model = replace(recipe.finish(state), modes=self.modes)
+        model = replace(recipe.finish(state), modes=self.modes, value_name=self.value or VALUE)
         others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
         holds = (
             f"factors and biases of {others}",
