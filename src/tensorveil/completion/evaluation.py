@@ -128,7 +128,10 @@ def evaluate(
     """
     whole_number("k", k, 1, 20)
     fitted: CPModel | TuckerModel = getattr(model, "model_", model)
-    held_out = like_model(held_out, fitted.modes, fitted.shape)
+    if isinstance(held_out, StoredTensor):
+        _check_numbered_alike(held_out, fitted)
+    else:
+        held_out = like_model(held_out, fitted.modes, fitted.shape)
     if held_out.shape != fitted.shape:
         raise InputError(
             "held_out must have the shape of the model. Read it with the model's labels: modes=model.modes."
@@ -171,6 +174,16 @@ def evaluate(
         if along is None or isinstance(held_out, StoredTensor)
         else _rank(fitted, held_out, known, find_axis(fitted.modes, along), k),
     )
+
+
+def _check_numbered_alike(stored: StoredTensor, model: CPModel | TuckerModel) -> None:
+    """Refuse a store whose labels are others than the model's: its entries are compared as they are numbered."""
+    for own, known in zip(stored.modes, model.modes, strict=False):
+        if own.labels is not None and known.labels is not None and not np.array_equal(own.labels, known.labels):
+            raise InputError(
+                "held_out: the store has other labels than the model. Give the files that it was made of, or load it, "
+                "if it fits: stored.load()."
+            )
 
 
 def _check_passed_over(stored: StoredTensor, known: Sequence[ObservedTensor], along: str | int | None) -> None:

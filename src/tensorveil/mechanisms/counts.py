@@ -100,7 +100,7 @@ def _find_sizes(edges: Array, values: Array) -> Array:
 
 
 def _make_rows(limit: float, values: Array) -> Array:
-    return np.clip(values / limit, 0.0, 1.0).reshape(-1, 1)
+    return np.asarray(np.clip(values / limit, 0.0, 1.0)).reshape(-1, 1)
 
 
 def _to_steps(values: Array) -> Array:
