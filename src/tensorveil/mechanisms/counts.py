@@ -96,7 +96,7 @@ def _cut(high: float, values: Array) -> Array:
 
 
 def _find_sizes(edges: Array, values: Array) -> Array:
-    return np.minimum(np.searchsorted(edges, values), _HALVINGS)
+    return np.asarray(np.minimum(np.searchsorted(edges, values), _HALVINGS))
 
 
 def _make_rows(limit: float, values: Array) -> Array:
@@ -104,7 +104,7 @@ def _make_rows(limit: float, values: Array) -> Array:
 
 
 def _to_steps(values: Array) -> Array:
-    return np.rint(np.clip(values, 0.0, 1.0) * _CELL_STEPS).astype(np.int64)
+    return np.asarray(np.rint(np.clip(values, 0.0, 1.0) * _CELL_STEPS), dtype=np.int64)
 
 
 def run_counts(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:

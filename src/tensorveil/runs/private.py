@@ -169,10 +169,10 @@ def release_privately(
             else:
                 fill = None
                 step("fitting")
-                places = {"engine": run.engine, "trust_network": run.trust_network}
+                at: dict[str, Any] = {"engine": run.engine, "trust_network": run.trust_network}
                 if isinstance(estimator, RoundsCompletion):
-                    places |= {"checkpoint": run.checkpoint}
-                charged = estimator.fit(stored, **places, **_follow(estimator, progress)).release_id_
+                    at["checkpoint"] = run.checkpoint
+                charged = estimator.fit(stored, **at, **_follow(estimator, progress)).release_id_
             step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
