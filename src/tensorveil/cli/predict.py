@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from tensorveil.cli.common import bin_option, common_options, console, escape, print_json, safe_csv_option
+from tensorveil.cli.common import (
+    bin_option,
+    common_options,
+    console,
+    dialect_options,
+    escape,
+    print_json,
+    safe_csv_option,
+)
 
 
 @click.command()
@@ -40,6 +48,7 @@ from tensorveil.cli.common import bin_option, common_options, console, escape, p
 )
 @safe_csv_option
 @click.option("--force", is_flag=True, help="Replace OUTPUT if it exists.")
+@dialect_options
 @common_options
 def predict(
     model: Path,
@@ -51,6 +60,9 @@ def predict(
     interval: float | None,
     safe_csv: bool,
     force: bool,
+    delimiter: str | None,
+    decimal: str | None,
+    encoding: str | None,
     as_json: bool,
 ) -> None:
     """Predict the cells listed in a table with a model that `complete` saved.
@@ -65,10 +77,11 @@ def predict(
       tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
     """
     from tensorveil.runs.predict import PredictionRun, predict_cells
+    from tensorveil.tensor.files.dialect import Dialect
 
     run = PredictionRun(
         model=model, at=at, output=output, entries=entries, bins=bins, value_name=value, interval=interval,
-        safe_csv=safe_csv, force=force,
+        safe_csv=safe_csv, force=force, dialect=Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding),
     )  # fmt: skip
     found = predict_cells(run)
     if as_json:

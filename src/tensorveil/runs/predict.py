@@ -14,6 +14,7 @@ from tensorveil.models.evaluate import predict_columns, predict_intervals
 from tensorveil.release.cells import cells_table, find_cells, read_cells
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_people
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import write_table
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class PredictionRun:
         Whether texts of a CSV or TSV file that a spreadsheet would take for formulas get an apostrophe before them.
     force
         Whether an existing output may be replaced.
+    dialect
+        How CSV and TSV files are written, where that is not to be detected.
     """
 
     model: Path
@@ -59,6 +62,7 @@ class PredictionRun:
     interval: float | None = None
     safe_csv: bool = False
     force: bool = False
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +90,7 @@ def _predict(run: PredictionRun) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
     fitted = load_model(run.model)
-    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins)
+    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
     name = run.value_name or fitted.value_name
     if run.interval is None:
         return cells_table(columns, predict_columns(fitted, columns), fitted.modes, name)
@@ -104,7 +108,7 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
             "Add entries=FILE."
         )
     shared = SharedModel.load(run.model)
-    people = read_people(run.entries, run.at, shared, run.bins)
+    people = read_people(run.entries, run.at, shared, run.bins, run.dialect)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
     predictions = shared.predict_for(people.entries, columns.T)
     table = cells_table(columns, predictions, people.modes, run.value_name or shared.value_name)

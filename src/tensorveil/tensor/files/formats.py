@@ -311,7 +311,7 @@ def table_format(path: Path) -> Format:
     return found
 
 
-def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
+def read_table(path: Path, *, text: Collection[str] = (), dialect: Dialect = PLAIN) -> pa.Table:
     """Read a table of cells.
 
     Parameters
@@ -320,11 +320,17 @@ def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
         The file; its ending decides the format.
     text
         Names of columns that are text even if they look like numbers: the label "007" must not turn into 7.
+    dialect
+        How a CSV or TSV file is written; other files know that.
     """
     found = table_format(path)
     reader = found.read_table
     assert reader is not None  # or it would be no table
     check_content(path, found)
+    if found.is_text and dialect != PLAIN:
+        from tensorveil.tensor.files.text import read_text_table
+
+        return read_guarded(lambda: read_text_table(path, found.name, text, dialect), found.name, path.name)
     return read_guarded(lambda: reader(path, text=text), found.name, path.name)
 
 
