@@ -59,12 +59,8 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     modes, protect = model.modes, model.protect
     owner = modes[protect].name
     table = table_of_own(entries, owner)
-    missing = [mode.name for mode in modes if mode.name not in table.column_names]
-    if missing:
-        raise missing_columns("entries", missing, table.column_names)
     value = value or _find_value(table.column_names, model)
-    if table.column(owner).null_count:
-        raise InputError(f"entries: column {owner!r} has empty cells. Fill them in, or drop those rows.")
+    _check_cells(table, [*(mode.name for mode in modes), value])
     table, _ = bin_columns(table, known_bins([modes[protect]], {}), lenient=False)
     owners = np.empty(table.num_rows, np.int32)
     names = encode_column(table.column(owner), f"column {owner!r}", None, owners)
@@ -79,6 +75,23 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
         found.columns, found.values, sizes, modes=found.modes, duplicates="keep", value=model.value_name
     )
     return OwnEntries(tensor=tensor, source=table, owners=owners, modes=found.modes)
+
+
+def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
+    """Refuse entries without a column, a row or a cell that they must have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise missing_columns("entries", missing, table.column_names)
+    if not table.num_rows:
+        raise InputError("entries must hold at least one row; there is none.")
+    for name in names:
+        column = table.column(name)
+        nan = pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()
+        if nan or column.null_count:
+            raise InputError(f"entries: column {name!r} has empty cells. Fill them in, or drop those rows.")
 
 
 def _check_known(table: pa.Table, modes: Iterable[Mode]) -> None:

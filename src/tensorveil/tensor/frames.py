@@ -44,15 +44,15 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
         return fetch_table(frame, lenient=lenient)
     frame = plain_frame(frame)
     if isinstance(frame, pa.Table):
-        return frame
+        return _without_views(frame)
     if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
+        return _without_views(pa.Table.from_batches([frame]))
     failed = False
     try:
         if type(frame).__module__.split(".")[0] == "pandas":
             return pa.Table.from_pandas(_without_mixtures(frame) if lenient else frame, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
-            return pa.table(frame)
+            return _without_views(pa.table(frame))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         failed = True  # Arrow's own message quotes the data
     if failed:
@@ -61,6 +61,16 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
             "Convert the mixed column first."
         )
     raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Return a table whose texts Arrow can take rows of: not as polars lays them out."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if _is_string_view(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.large_string()))
+    return table
 
 
 def _without_mixtures(frame: Any) -> Any:
