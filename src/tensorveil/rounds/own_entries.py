@@ -67,7 +67,7 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     people = Mode.from_trusted(owner, names, modes[protect].bins)
     listed = {mode.name: mode for m, mode in enumerate(modes) if mode.labels is not None and m != protect}
     columns = [people if m == protect else listed.get(mode.name, Mode(mode.name)) for m, mode in enumerate(modes)]
-    _check_known(table, listed.values())
+    _check_known(table, [mode for m, mode in enumerate(modes) if m != protect])
     found = table_to_tensor(table, columns, value, labels=True, lists=listed, quiet=True, duplicates="keep")
     _tell(table.num_rows - found.n_entries, table.num_rows)
     sizes = tuple(found.shape[m] if m == protect else size for m, size in enumerate(model.shape))
@@ -95,9 +95,17 @@ def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
 
 
 def _check_known(table: pa.Table, modes: Iterable[Mode]) -> None:
-    """Refuse entries none of which can be matched, and say by which column."""
+    """Refuse entries none of which can be matched, or that are not indices where they must be; say which column."""
+    import pyarrow as pa
+
     for mode in modes:
-        if table.num_rows and not (find_listed(table.column(mode.name), mode) >= 0).any():
+        kind = table.column(mode.name).type
+        if mode.labels is None:
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+                raise InputError(
+                    f"entries: the model has no labels of mode {mode.name!r}, so its column must hold 0-based indices."
+                )
+        elif not (find_listed(table.column(mode.name), mode) >= 0).any():
             raise InputError(
                 f"entries: the model knows nothing of what stands in column {mode.name!r}. Check how it is written."
             )
