@@ -292,3 +292,19 @@ def test_tables_that_are_asked_about_may_say_how_they_are_written(
     (tmp_path / "ask.csv").write_text(ask, encoding="utf-16")
     asked = ["predict", str(folder / "open" / "model.npz"), "--at", str(tmp_path / "ask.csv"), "--encoding", "utf-16"]
     assert run([*asked, "-o", str(tmp_path / "answers.csv")]) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_info_says_what_a_model_knows(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert run(["info", str(folder / kind)]) == 0
+    shown = capsys.readouterr().out
+    assert "predicts rating, bounds 1 to 5" in shown
+    assert ("protects all entries of one user" in shown) is (kind == "whole")
+    assert run(["info", str(folder / kind / "model.npz"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [mode["bins"] for mode in found["modes"]] == [None, None, "day"]
+    assert found["modes"][1]["examples"] == FILMS[:3]
+    assert (found["protects"], found["predicts"]) == ("user" if kind == "whole" else None, "rating")
+    assert run(["info", str(folder / kind), "--value", "rating"]) == 2
+    assert "a model knows its labels" in capsys.readouterr().err
