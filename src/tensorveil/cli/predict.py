@@ -19,7 +19,7 @@ from tensorveil.cli.common import (
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--at",
     required=True,
@@ -65,16 +65,15 @@ def predict(
     encoding: str | None,
     as_json: bool,
 ) -> None:
-    """Predict the cells listed in a table with a model that `complete` saved.
+    """Predict the cells listed in a table with a model that `complete` saved. MODEL is its file or its folder.
 
     A release of unit slice holds nobody's own part: --entries brings it, and the answers are for its owner alone.
 
     \b
     Example:
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
-      tensorveil predict result/model.npz --at clicks.csv --bin time=day --output answers.csv
-      tensorveil predict release/model.npz --interval 0.9 --at questions.csv --output answers.csv
-      tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
+      tensorveil predict release --interval 0.9 --at questions.csv --output answers.csv
+      tensorveil predict release --entries mine.csv --at questions.csv --output answers.csv
     """
     from tensorveil.runs.predict import PredictionRun, predict_cells
     from tensorveil.tensor.files.dialect import Dialect

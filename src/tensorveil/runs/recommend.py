@@ -14,7 +14,7 @@ from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.recommending import find_places, settle_question
 from tensorveil.release.cells import read_model_table
-from tensorveil.release.names import MODEL
+from tensorveil.release.names import model_file
 from tensorveil.rounds.own_entries import read_own
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_own_table
@@ -94,7 +94,7 @@ def recommend_items(run: Recommendation) -> Recommended:
     """Recommend, and write the table if that is asked for, whole or not at all."""
     if run.output is not None and run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
-    path = run.model / MODEL if run.model.is_dir() else run.model
+    path = model_file(run.model)
     model: Any = SharedModel.load(path) if is_shared(path) else load_model(path)
     at = {name: _find_labels(_mode(model, name), [text])[0] for name, text in (run.at or {}).items()}
     owner, target, fixed = settle_question(model.modes, model.shape, run.wanted, run.along, at)
