@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
-from tensorveil.completion.charging import count_own_frames
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
-from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_matrix import plan_ranks
-from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.records import RECORDS
+from tensorveil.completion.rounds_fit import RoundsCompletion
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.side_table import read_public_tables
 from tensorveil.completion.slices import RoundsJob, make_recipe
-from tensorveil.engines import Loop, find_engine
-from tensorveil.errors import InputError, LowerRankWarning
+from tensorveil.errors import InputError, LowerRankWarning, warn
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
@@ -27,56 +22,11 @@ from tensorveil.rounds import SharedModel
 from tensorveil.rounds.guess import describe_release, has_latent
 from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.task import Array
-from tensorveil.tensor import ObservedTensor, StoredTensor
+from tensorveil.tensor import ObservedTensor
 
 
-class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
+class UserLevelCompletion(RoundsCompletion[SharedModel]):
     """What the estimators for whole users have in common: a released `SharedModel`, from which people are served."""
-
-    def fit(
-        self,
-        tensor: ObservedTensor | StoredTensor | Any,
-        values: Any = None,
-        *,
-        engine: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        trust_network: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Self:
-        """Fit privately, as all private estimators do, in memory or on a store.
-
-        Parameters
-        ----------
-        tensor, values
-            An `ObservedTensor`, coordinates and values, or a `StoredTensor` that is ordered by the protected mode. The
-            same entries give the same model, to the last bit, wherever they are.
-        engine
-            For a store: where its parts are worked on. "loop" (default) takes one after the other here, in memory that
-            does not depend on their number; "dask:ADDRESS", "spark", "spark:MASTER", a Dask client or a Spark session
-            use a cluster.
-        checkpoint
-            For a store: a folder that keeps the state of every round. If the process dies, the same call goes on from
-            there: nothing is charged, and no noise drawn, twice.
-        trust_network
-            Allow clusters beyond this machine whose connections are not encrypted.
-        progress
-            Is called after each round with the number of rounds that are done, and of all.
-        """
-        if not isinstance(tensor, StoredTensor) or values is not None:
-            if engine is not None or checkpoint is not None:
-                raise InputError(
-                    "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
-                )
-            observed = self._observe(tensor, values)
-            return self._fit(observed, lambda job, seen: begin_at_once(replace(job, progress=progress), seen))
-        name = "loop" if engine is None else engine
-        found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
-        try:
-            return self._fit(
-                tensor, lambda job, stored: replace(job, progress=progress).begin_stored(stored, found, checkpoint)
-            )
-        finally:
-            found.close()
 
     def _recipe_rank(self, shape: Sequence[int]) -> int | tuple[int, ...]:
         """Return one number for CP, one per mode for Tucker."""
@@ -101,10 +51,13 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         rank = self._recipe_rank(promise.declared.shape)
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
         if recipe.sweeps is None and not has_latent(recipe):  # by public facts, and before anything is charged
-            warnings.warn(describe_release(recipe), LowerRankWarning, stacklevel=count_own_frames())
+            warn(describe_release(recipe), LowerRankWarning)
         declared = promise.declared
         tables = read_public_tables(self.side, declared.modes, declared.shape, recipe.protected)
-        return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=declared.modes, tables=tables)
+        return RoundsJob(
+            recipe=recipe, source=source, threads=self.threads, modes=declared.modes, value=declared.value,
+            tables=tables,
+        )  # fmt: skip
 
     def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:
         """Compute people's own parts from their entries; see `SharedModel.personalise`. The result is not private."""
@@ -114,7 +67,14 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         """Return a table of the n best candidates for people; see `SharedModel.recommend`. It is for them alone."""
         return self._fitted().recommend(None, n, entries=entries, **options)
 
-    def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
+    def predict(self, *_: Any, **__: Any) -> NoReturn:
+        """Not for a release that holds nobody's own part: say from whose entries to predict."""
+        raise InputError(
+            "a release of whole users holds nobody's own part, so it predicts from a person's entries: "
+            "predict_for(entries, frame), or personalise(entries).predict(frame)."
+        )
+
+    def predict_for(self, entries: ObservedTensor | Any, coords: ObservedTensor | Any) -> Array:
         """Predict for people from their own entries; see `SharedModel.predict_for`."""
         return self._fitted().predict_for(entries, coords)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from tensorveil.solvers.priors.series import Series
 from tensorveil.solvers.task import Solution
 
 Array = NDArray[Any]
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,14 @@ class Form:
     # neighbouring values may be alike beyond that.
     smooth: Mapping[int, PriorFactory] = field(default_factory=dict)
     times: tuple[Series, ...] = ()
+    # Is told what is computed for long, how much of it is done, and how much there is. Only post-processing may tell:
+    # how many sweeps a fit of private values takes would be a release.
+    progress: Progress | None = field(default=None, compare=False)
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Say how far a computation from noisy numbers has come, if anybody listens."""
+        if self.progress is not None:
+            self.progress(what, done, total)
 
 
 @dataclass(frozen=True, kw_only=True)

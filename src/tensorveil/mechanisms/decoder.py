@@ -17,7 +17,7 @@ import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.cells import Cells, Table
-from tensorveil.mechanisms.data import Array, Form, make_constant
+from tensorveil.mechanisms.data import Array, Form, Progress, make_constant
 from tensorveil.mechanisms.design import predict_entries
 from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
 from tensorveil.mechanisms.smooth import NOTHING_SMOOTH, OF_BIASES, OF_PAIRS, Smooth, fit_biases, start_walk
@@ -79,6 +79,7 @@ def fit_effects(
     rank: int,
     center: Array | None = None,
     smooth: Smooth = NOTHING_SMOOTH,
+    tell: Progress | None = None,
 ) -> Effects:
     """Return effects fitted to tables. Post-processing only.
 
@@ -91,6 +92,8 @@ def fit_effects(
     walks = [start_walk(smooth, mode, 1, OF_BIASES) for mode in range(len(start.biases))]
     twos = sorted({table.cells.modes for table in tables if len(table.cells.modes) == 2})
     for turn in range(_ROUNDS):
+        if tell is not None:
+            tell("rounds for effects", turn, _ROUNDS)
         for mode, bias in enumerate(effects.biases):
             pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
             pull = pull + precision * bias  # as if there were no bias yet

@@ -78,7 +78,7 @@ def _helps(perturbed: Perturbed, left: Array, series: Series, process: Process) 
         rest = replace(perturbed, columns=perturbed.columns[:, ~hidden], scatter=None)
         others = _smooth_even(rest, left[~hidden], series, process).table[tuple(perturbed.columns[:, hidden])]
         gains[hidden] = others * (2.0 * left[hidden] - others)
-    return float(np.mean(gains)) > _CLEAR * float(np.std(gains)) / len(gains) ** 0.5
+    return bool(np.mean(gains) > _CLEAR * np.std(gains) / len(gains) ** 0.5)
 
 
 def _fit(perturbed: Perturbed, left: Array, series: Series) -> tuple[Series, Process, float]:

@@ -121,6 +121,7 @@ class _Run:
         self, data: PrivateValues, form: Form, spend: Spend, allowed: tuple[str, ...], for_errors: float
     ) -> None:
         self.data, self.form, self.allowed = data, form, allowed
+        self.rank = max(form.ranks)  # of two-way effects
         self.columns, self.shape, self.n = data.columns, data.shape, data.n_entries
         self.cells = {modes: Cells.of(self.columns, self.shape, modes) for modes in list_tables(self.shape, self.n)}
         self.layout = Layout(
@@ -518,20 +519,22 @@ class _Run:
             self.tables[cells.modes] = Table(
                 cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2
             )
-        self.effects = fit_effects(
-            self.columns, list(self.tables.values()), self.effects, self.residuals.variance, max(self.form.ranks),
-            center=self.known + missing, smooth=self.form.smooth,
-        )  # fmt: skip
+        self.effects = self.fit_tables(list(self.tables.values()), self.residuals.variance, self.known + missing)
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
+
+    def fit_tables(self, tables: Sequence[Table], rest: float, center: Array | None = None) -> Effects:
+        """Fit effects to tables, from those that there are."""
+        form = self.form
+        return fit_effects(
+            self.columns, tables, self.effects, rest, self.rank, center, smooth=form.smooth, tell=form.tell
+        )
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
-        tables, rank, before = list(self.tables.values()), max(self.form.ranks), self.effects
+        tables, before = list(self.tables.values()), self.effects
         if self.effects.products is not None:  # they were of fewer tables
-            self.effects = fit_effects(
-                self.columns, tables, replace(self.effects, products=None), self.effects.rest, rank,
-                smooth=self.form.smooth,
-            )  # fmt: skip
+            self.effects = replace(self.effects, products=None)
+            self.effects = self.fit_tables(tables, self.effects.rest)
         effects, bounds = self.effects, self.data.bounds
         factors, beyond = find_products(effects, self.columns, bounds, self.form)
         beyond = beyond - float(np.mean(beyond))
@@ -556,9 +559,9 @@ class _Run:
             self.effects = before
             return
         first, *others = factors
-        added = replace(effects, products=(true * first, *others))
+        self.effects = replace(effects, products=(true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
-        self.effects = fit_effects(self.columns, tables, added, rest, rank, smooth=self.form.smooth)
+        self.effects = self.fit_tables(tables, rest)
         self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
         self.notes.append(
             f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
@@ -612,9 +615,7 @@ class _Run:
         rest = max(float(np.mean((values - base - found) ** 2)) - noise, _LEAST_LEFT * before)
         tables = [table.less(found) for table in self.tables.values()]
         tables += gather_values([self.cells[modes] for modes in self.twos or self.ones], values - found, noise)
-        self.effects = fit_effects(
-            self.columns, tables, self.effects, rest, max(self.form.ranks), smooth=self.form.smooth
-        )
+        self.effects = self.fit_tables(tables, rest)
         solution = fit_values(perturbed, values - self.effects.at(self.columns), self.form, once=True).solution
         found = predict_solution(solution, self.columns, self.form.threads)
         left = values - self.effects.at(self.columns) - found

@@ -202,7 +202,7 @@ def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monk
     (tmp_path / "spread.csv").write_text(spread, encoding="utf-16")
     monkeypatch.setattr(text, "BLOCK", 300)
     signs: dict[str, Any] = {"delimiter": ";", "decimal": ",", "encoding": "utf-16"}
-    for bins in ({"time": "week"}, {"time": ("day", "2024-01-01", "2024-01-20")}):
+    for bins in ({"time": "week"}, {"time": ("day", "2024-01-01", "2024-01-28")}):
         whole = tv.read(tmp_path / "plain.csv", bins=bins, duplicates="sum")
         folder = tmp_path / f"store {len(bins['time'])}"
         rules: dict[str, Any] = {"order": "user", "bins": bins, "duplicates": "sum", **signs}
@@ -210,8 +210,10 @@ def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monk
         assert stored.modes == whole.modes
         assert rows_of(stored.load()) == rows_of(whole)
     private = RULES | {"shape": {"user": 30}, "labels": None}
+    bins = {"time": ("day", "2024-01-01", "2024-01-20")}
     stored = tv.write_store(tmp_path / "spread.csv", tmp_path / "private", order="user", bins=bins, **signs, **private)
-    assert stored.modes[1] == whole.modes[1]
+    assert stored.modes[1].decode(range(20)).tolist() == whole.modes[1].decode(range(20)).tolist()
+    assert stored.modes[1].bins == "day"
     assert stored.n_entries == sum(when < "2024-01-21" for when in days)
 
 
@@ -228,7 +230,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def fail(*_: Any, **__: Any) -> Iterator[Any]:
         raise OSError("disk is full")
 
-    monkeypatch.setattr("tensorveil.tensor.storing._write_part", fail)
+    monkeypatch.setattr("tensorveil.tensor.storing.write_part", fail)
     with pytest.raises(OSError, match="full"):
         tv.write_store(path, tmp_path / "store", order="user", indices=True, shape=(5, 5), **RULES)
     assert [each.name for each in tmp_path.iterdir()] == ["rows.parquet"]
@@ -346,3 +348,18 @@ def test_lines_without_end_do_not_fill_memory(tmp_path: Path, monkeypatch: pytes
     stored = tv.write_store(path, tmp_path / "store", order="user", indices=True, shape=(5, 5), **RULES)
     assert rows_of(stored.load()) == [(1, 1, 3), (2, 2, 4)]
     assert path.stat().st_size > 50_000
+
+
+def test_rows_outside_a_declared_range_are_counted_over_all_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [f"2024-{month:02}-{day:02}" for month in (1, 2) for day in range(1, 29)]
+    rows = [f"user {k % 9},{when}T12:00,{k % 7}" for k, when in enumerate(days)]
+    (tmp_path / "days.csv").write_text("\n".join(["user,time,value", *rows]))
+    monkeypatch.setattr(text, "BLOCK", 200)  # whole blocks are outside
+    inside, outside = ({"time": ("day", f"{year}-02-01", f"{year}-02-20")} for year in (2024, 2034))
+    with pytest.warns(tv.LeftOutWarning, match="labels: 36 of 56 rows are left out, whose 'time' is not") as told:
+        stored = tv.write_store(tmp_path / "days.csv", tmp_path / "store", order="user", bins=inside)
+    assert (len(told), stored.n_entries, stored.shape) == (1, 20, (9, 20))
+    with pytest.raises(InputError, match="no row of the table has its 'time' on the public list or in the declared"):
+        tv.write_store(tmp_path / "days.csv", tmp_path / "none", order="user", bins=outside)
