@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
@@ -66,6 +66,13 @@ class UserLevelCompletion(RoundsCompletion[SharedModel]):
     def recommend(self, n: int = 10, *, entries: Any, **options: Any) -> Any:
         """Return a table of the n best candidates for people; see `SharedModel.recommend`. It is for them alone."""
         return self._fitted().recommend(None, n, entries=entries, **options)
+
+    def predict(self, *_: Any, **__: Any) -> NoReturn:
+        """Not for a release that holds nobody's own part: say from whose entries to predict."""
+        raise InputError(
+            "a release of whole users holds nobody's own part, so it predicts from a person's entries: "
+            "predict_for(entries, frame), or personalise(entries).predict(frame)."
+        )
 
     def predict_for(self, entries: ObservedTensor | Any, coords: ObservedTensor | Any) -> Array:
         """Predict for people from their own entries; see `SharedModel.predict_for`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,13 @@ from tensorveil.completion.evaluation import Evaluation, evaluate
 from tensorveil.errors import InputError, LeftOutWarning, warn
 from tensorveil.models import load_model
 from tensorveil.models.contract import Multilinear
+from tensorveil.release.names import model_file
+from tensorveil.rounds.shared import is_shared
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.runs.stores import check_same_modes
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.frames import NoValueColumnError
+from tensorveil.tensor.given import VALUE
 from tensorveil.tensor.labels import UnknownLabelError
 from tensorveil.tensor.stored import StoredTensor, is_store
 
@@ -45,7 +50,13 @@ class EvaluationRun:
 
 def evaluate_model(run: EvaluationRun) -> Evaluation:
     """Read model and cells, and compare them."""
-    model = load_model(run.model)
+    path = model_file(run.model)
+    if is_shared(path):
+        raise InputError(
+            f"{path} is a release of whole users, who are served from their own entries: predict held-out cells of "
+            "theirs with entries=FILE, and compare."
+        )
+    model = load_model(path)
     if is_store(run.at.file):
         stored = StoredTensor.open(run.at.file)
         check_same_modes(stored, model.modes)
@@ -73,7 +84,17 @@ def _read_known(model: Multilinear, reading: Reading) -> ObservedTensor:
 
 
 def _read_like(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, int]:
-    """Read cells by the labels of the model; return them, and how many have labels that the model does not know."""
+    """Read cells by the labels of the model; return them, and how many have labels that the model does not know.
+
+    Values are those of the column that was said, or that is called as in the data of the model.
+    """
+    if reading.value is None and model.value_name != VALUE:
+        with contextlib.suppress(NoValueColumnError):
+            return _read_like(model, replace(reading, value=model.value_name))
+    return _read_by_labels(model, reading)
+
+
+def _read_by_labels(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, int]:
     names = [each if isinstance(each, str) else each.name for each in reading.modes or model.modes]
     if len(names) != len(model.modes):
         raise InputError(f"modes must name one column per mode of the model, {len(model.modes)}; got {len(names)}.")

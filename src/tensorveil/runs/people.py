@@ -17,6 +17,7 @@ from tensorveil.rounds.shared import SharedModel
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.runs.stores import check_same_modes, take_people
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import pick_format
 from tensorveil.tensor.stored import StoredTensor, is_store
 
@@ -40,20 +41,27 @@ class People:
 
 
 def read_own_table(
-    path: str | os.PathLike[str], shared: SharedModel, bins: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str],
+    shared: SharedModel,
+    bins: Mapping[str, Any] | None = None,
+    dialect: Dialect = PLAIN,
 ) -> pa.Table:
     """Read a person's own entries, or several people's, as a table."""
     found = pick_format(Path(path))
     if found.is_table:
         if not Path(path).is_file():
             raise InputError(f"entries: file not found: {path}.")
-        return read_model_table(Path(path), shared.modes, bins)
+        return read_model_table(Path(path), shared.modes, bins, dialect)
     names = [mode.name for mode in shared.modes]
     return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
 
 
 def read_people(
-    entries: str | os.PathLike[str], at: Path, shared: SharedModel, bins: Mapping[str, Any] | None = None
+    entries: str | os.PathLike[str],
+    at: Path,
+    shared: SharedModel,
+    bins: Mapping[str, Any] | None = None,
+    dialect: Dialect = PLAIN,
 ) -> People:
     """Read people's entries and the cells that they ask for.
 
@@ -63,11 +71,11 @@ def read_people(
     import pyarrow as pa
 
     owner = shared.modes[shared.protect].name
-    asked = read_model_table(at, shared.modes, bins)
+    asked = read_model_table(at, shared.modes, bins, dialect)
     if is_store(entries):
         mine = _read_own_from_store(StoredTensor.open(entries), shared, asked)
     else:
-        mine = read_own_table(entries, shared, bins)
+        mine = read_own_table(entries, shared, bins, dialect)
     named = [owner in table.column_names for table in (mine, asked)]
     if named[0] != named[1]:
         has, lacks = (Path(entries).name, at.name) if named[0] else (at.name, Path(entries).name)

@@ -126,6 +126,8 @@ def to_seconds(item: Any) -> float:
             return _within(float(text))
         with suppress(ValueError, OverflowError):
             item = datetime.datetime.fromisoformat(text)
+    if hasattr(item, "to_timestamp"):  # a period of pandas, which begins then
+        item = item.to_timestamp()
     if isinstance(item, datetime.datetime):
         zone = item.tzinfo or datetime.UTC
         with suppress(ValueError, OverflowError):
