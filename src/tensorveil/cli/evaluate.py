@@ -9,6 +9,7 @@ import click
 
 from tensorveil.cli.common import (
     ReadingOptions,
+    check_tensor,
     common_options,
     console,
     print_json,
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 @click.option(
     "--at",
     required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Held-out cells with their values: a column per mode, with the model's labels, and the value.",
+    type=click.Path(exists=True),
+    callback=check_tensor,
+    help="Held-out cells with their values: a column per mode, with the model's labels, and the value; or a store.",
 )
 @unlisted_option
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from tensorveil.cli.common import (
     bin_option,
+    check_tensor,
     common_options,
     console,
     dialect_options,
@@ -35,8 +36,10 @@ from tensorveil.cli.common import (
 )
 @click.option(
     "--entries",
-    type=click.Path(exists=True, dir_okay=False),
-    help="For a release of unit slice: a person's own entries, or several people's, told apart by a column.",
+    type=click.Path(exists=True),
+    callback=check_tensor,
+    help="For a release of unit slice: a person's own entries, or several people's, told apart by a column. Or a "
+    "store of them.",
 )
 @bin_option
 @click.option("--value", help="Name of the column of predictions; by default that of the value column of the data.")

@@ -52,7 +52,7 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
             "public list or in the declared range. Check that it is written as in the table."
         )
     if not quiet:
-        tell_left_out(np.count_nonzero(~kept), len(kept), [names[m] for m in places if (places[m] < 0).any()])
+        tell_left_out(int(np.count_nonzero(~kept)), len(kept), [names[m] for m in places if (places[m] < 0).any()])
     for m, column in places.items():
         table = table.set_column(m, names[m], pa.array(column))
     return table.filter(pa.array(kept))
