@@ -159,7 +159,7 @@ def test_targets_that_cannot_be_written_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bins", [[], {}, -1, 1.5, True, 10**40, "fortnight", "week"])
 def test_bins_that_are_none_are_refused(tmp_path: Path, bins: Any) -> None:
     days = np.array(["2024-01-02", "2024-01-03"], "datetime64[D]")  # no Mondays, and not whole periods of many seconds
-    model = CPModel(factors=(np.ones((3, 1)), np.ones((2, 1))), modes=("user", Mode("day", days, bins="day")))
+    model = CPModel(factors=(np.ones((3, 1)), np.ones((2, 1))), modes=(Mode("user"), Mode("day", days, bins="day")))
     model.save(tmp_path / "model.npz")
     with zipfile.ZipFile(tmp_path / "model.npz") as full, zipfile.ZipFile(tmp_path / "other.npz", "w") as other:
         for name in full.namelist():
