@@ -195,7 +195,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
     def _solver_settings(self) -> dict[str, Any]:
         """Return the settings of the solver; None stands for its own default."""
-        names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance", "unlisted_weight")
+        names = (
+            "sweeps", "tol", "regularization", "regularization_per_entry", "learning_rate", "noise_variance",
+            "unlisted_weight",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
     def fit(
