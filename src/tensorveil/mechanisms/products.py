@@ -30,14 +30,16 @@ _NOISE = 0.02
 def multiply(effects: Effects, columns: Array, bounds: tuple[float, float]) -> Array:
     """Return what products of means say at coordinates, within bounds; ``effects`` without products themselves."""
     low, high = bounds
-    mean = max(effects.offset - low, 1e-6 * (high - low))
-    singles = [np.maximum(1.0 + bias / mean, _FLOOR) for bias in effects.biases]
+    averages = [float(np.mean(bias[column])) for bias, column in zip(effects.biases, columns, strict=True)]
+    mean = max(effects.offset + sum(averages) - low, 1e-6 * (high - low))
+    centred = [bias - average for bias, average in zip(effects.biases, averages, strict=True)]
+    singles = [np.maximum(1.0 + bias / mean, _FLOOR) for bias in centred]
     total = np.full(columns.shape[1], np.log(mean))
     for single, column in zip(singles, columns, strict=True):
         total += np.log(single)[column]
     for (one, other), pair in effects.pairs.items():
         left, right = singles[one][:, None], singles[other][None, :]
-        both = 1.0 + (effects.biases[one][:, None] + effects.biases[other][None, :] + pair.matrix) / mean
+        both = 1.0 + (centred[one][:, None] + centred[other][None, :] + pair.matrix) / mean
         both = np.maximum(both, _FLOOR * np.minimum(left, right))
         total += np.log(both / (left * right))[columns[one], columns[other]]
     product: Array = np.clip(low + np.exp(np.minimum(total, np.log(high - low))), low, high)

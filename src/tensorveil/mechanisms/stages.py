@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 from tensorveil.mechanisms.leverage import find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
-from tensorveil.mechanisms.products import find_products
+from tensorveil.mechanisms.products import find_products, multiply
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import TYPICAL_SQUARE, parameters, side_share
@@ -70,6 +71,8 @@ _FLAT = 1e-6
 _PAIRS_DIFFER = 0.12
 # All two-way effects together have at most this share of the variance.
 _MOST_EFFECTS = 0.85
+# What is unknown of one-way effects has at most this share of what they leave.
+_MOST_UNKNOWN = 0.5
 # Until residuals have been looked at, they are taken to be clipped to this many spreads.
 _REACH = 4.0
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
@@ -146,6 +149,7 @@ class _Run:
         self.notes: list[str] = []
         self.tables: dict[Modes, Table] = {}
         self.effects = Effects.constant(data.shape, data.middle)
+        self.lifted = 1.0  # how much more one-way effects explain because they multiply
         self.residuals: Any = None  # a Shape, once they have been looked at
         self.perturbed: tuple[Array, float] | None = None  # values and the variance of their noise
 
@@ -335,10 +339,13 @@ class _Run:
         nothing = dict.fromkeys(self.cells, 0.0)
         return [usual, Belief(effects=nothing | {self.layout.values: signal}, rest=usual.rest)]
 
-    def believe_components(self, variance: float, effects: dict[Modes, float], share: float) -> Belief:
-        """Return a belief in effects, with a share of what they leave for components."""
+    def believe_components(
+        self, variance: float, effects: dict[Modes, float], share: float, ones: dict[Modes, float] | None = None
+    ) -> Belief:
+        """Return a belief in effects, with a share of what they leave for components; beside it one-way effects."""
         left = variance - sum(effects.values())
-        return Belief(effects=effects | {self.layout.values: share * left}, rest=(1 - share) * left)
+        effects = (ones or {}) | effects | {self.layout.values: share * left}
+        return Belief(effects=effects, rest=(1 - share) * left, lifted=self.lifted)
 
     def believe_later(self) -> list[Belief]:
         """Return what may be expected once one-way effects are known, by a noisy number for every pair of modes.
@@ -346,18 +353,32 @@ class _Run:
         These numbers also rise with components, so a second belief takes half of them for that.
         """
         variance = self.residuals.variance
+        ones = self.believe_ones()
+        variance -= min(self.lifted * sum(ones.values()), _MOST_UNKNOWN * variance)
         if not self.twos:
             share = _SECOND_VALUES if len(self.shape) > 2 else _SECOND_OF_MATRIX
-            return [self.believe_components(variance, {}, share)]
+            return [self.believe_components(variance, {}, share, ones)]
         effects = self.measure_pairs(variance)
         total = sum(effects.values())
         if total > _MOST_EFFECTS * variance:
             effects = {modes: effect * _MOST_EFFECTS * variance / total for modes, effect in effects.items()}
         halves = {modes: 0.5 * effect for modes, effect in effects.items()}
         return [
-            replace(self.believe_components(variance, effects, _SECOND_VALUES), weight=_ALONE),
-            replace(self.believe_components(variance, halves, _THIRD_VALUES), weight=1.0 - _ALONE),
+            replace(self.believe_components(variance, effects, _SECOND_VALUES, ones), weight=_ALONE),
+            replace(self.believe_components(variance, halves, _THIRD_VALUES, ones), weight=1.0 - _ALONE),
         ]
+
+    def believe_ones(self) -> dict[Modes, float]:
+        """Return what is still unknown of biases: their variance, given one-way tables."""
+        priors = self.effects.priors or [0.0] * len(self.shape)
+        rest, most, unknown = self.effects.rest, self.residuals.variance, {}
+        for modes in self.ones:
+            counts = self.tables[modes].cells.counts
+            counts = counts[counts > 0]
+            seen = counts**2 / (self.tables[modes].noise + counts * rest)
+            unknown[modes] = float(counts @ (1.0 / (seen + 1.0 / max(min(priors[modes[0]], most), 1e-300)))) / self.n
+        share = _MOST_UNKNOWN * most / max(self.lifted * sum(unknown.values()), 1e-300)
+        return {modes: min(share, 1.0) * variance for modes, variance in unknown.items()}
 
     def measure_pairs(self, variance: float) -> dict[Modes, float]:
         """Measure how much variance each two-way table would explain, as far as noise lets it be seen."""
@@ -378,10 +399,6 @@ class _Run:
             weight = spread / (spread + noise)
             effects[modes] = float(np.clip(usual + weight * (found - usual), 0.01 * usual, 0.9 * variance))
         return effects
-
-    def known_precisions(self) -> dict[Modes, float]:
-        """Return the precisions of what was measured."""
-        return {modes: float(1.0 / np.max(table.noise)) for modes, table in self.tables.items()}
 
     def precisions(
         self, shares: dict[Modes, float], reach: float, square: float = TYPICAL_SQUARE
@@ -436,17 +453,16 @@ class _Run:
 
         What tables explain need not be covered by the noise on values, so even a small share for them may pay.
         """
-        reach, known = self.reach, self.known_precisions()
-        if not self.twos:
-            return {}, self.left
-        tables = self.split(self.twos, self.left - _PRODUCT, beliefs, reach, known)
-        best = self.improve(self.add(known, self.precisions(tables, reach)), beliefs), tables, 0.0
+        reach = self.reach
+        options = [*self.ones, *self.twos]
+        tables = self.split(options, self.left - _PRODUCT, beliefs, reach, {})
+        best = self.improve(self.precisions(tables, reach), beliefs), tables, 0.0
         if VALUES not in self.allowed:
             return tables, 0.0
         for part in _PARTS_FOR_TABLES:
             budget = self.left - (shape_share + _PRODUCT) * (part > 0)
-            tables = self.split(self.twos, part * budget, beliefs, reach, known) if part else {}
-            measured = self.add(known, self.precisions(tables, reach))
+            tables = self.split(options, part * budget, beliefs, reach, {}) if part else {}
+            measured = self.precisions(tables, reach)
             gain = 0.0
             for belief in beliefs:
                 left = max(1.0 - self.layout.explain(measured, belief) / belief.variance, 0.0)
@@ -488,11 +504,10 @@ class _Run:
 
     def choose_interval(self, shares: dict[Modes, float], beliefs: Sequence[Belief]) -> Interval:
         """Choose where to clip residuals whose sums or values get these shares."""
-        known = self.known_precisions()
 
         def gain(interval: Interval) -> float:
             bought = self.precisions(shares, interval.reach, interval.square)
-            return self.improve(self.add(known, bought), beliefs, interval.kept, certain=True)
+            return self.improve(bought, beliefs, interval.kept, certain=True)
 
         return self.residuals.best_interval(gain)
 
@@ -512,9 +527,8 @@ class _Run:
         missing = self.settle_mean(mean, 1.0 / (float(weights.sum()) * self.n**2), interval)
         for cells, sums in noisy:
             whole = (sums.values - cells.counts * mean) / interval.slope + cells.counts * missing
-            self.tables[cells.modes] = Table(
-                cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2
-            )
+            table = Table(cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2)
+            self.tables[cells.modes] = table.joined(self.tables.get(cells.modes))
         self.effects = fit_effects(
             self.columns, list(self.tables.values()), self.effects, self.residuals.variance, max(self.form.ranks),
             center=self.known + missing,
@@ -539,6 +553,8 @@ class _Run:
         if true < _LEAST_PRODUCT:
             self.effects = before
             return
+        multiplied = multiply(effects, self.columns, self.data.bounds) - self.data.bounds[0]
+        self.lifted = 1.0 + true * float(np.var(multiplied) / max(np.mean(multiplied) ** 2, 1e-300))
         first, *others = factors
         added = replace(effects, products=(true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
