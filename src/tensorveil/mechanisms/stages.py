@@ -27,7 +27,7 @@ from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 from tensorveil.mechanisms.leverage import find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
-from tensorveil.mechanisms.products import find_products, multiply
+from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import TYPICAL_SQUARE, parameters, side_share
@@ -51,6 +51,9 @@ _TOO_FEW = 1000.0
 _FIRST = {ONE_WAY: 0.4, TWO_WAY: 0.25, VALUES: 0.15}
 _FIRST_OF_MATRIX = {ONE_WAY: 0.4, TWO_WAY: 0.0, VALUES: 0.2}
 _SECOND_TWO_WAY, _SECOND_VALUES, _SECOND_OF_MATRIX, _THIRD_VALUES = 0.4, 0.35, 0.3, 0.6
+# Yes and no that are certain vary little, so less of it is signal: about this times their spread as a share of the width;
+# and less of what one-way tables leave is in two-way effects than usual, by this share.
+_SIGNAL_OF_CHANCES, _TWO_WAY_OF_CHANCES = 1.7, 0.3
 # How likely it is that numbers by pair of modes tell of two-way effects alone, and not of components for the half.
 _ALONE = 0.7
 # At the end the model is scaled: this share of the budget, predictions within so many spreads, and by how much models
@@ -326,6 +329,9 @@ class _Run:
         """Return what is expected before anything is known but the variance."""
         variance = self.residuals.variance
         usual = _FIRST if len(self.shape) > 2 else _FIRST_OF_MATRIX
+        if self.residuals.by_chance:  # most of the variance is that of chance
+            share = min(_SIGNAL_OF_CHANCES * variance**0.5 / self.data.width, 1.0)
+            usual = {name: share * part for name, part in usual.items()}
         effects: dict[Modes, float] = {modes: usual[ONE_WAY] * variance / len(self.ones) for modes in self.ones}
         pairs = [modes for modes in self.cells if len(modes) == 2]
         effects |= {modes: usual[TWO_WAY] * variance / len(pairs) for modes in pairs}
@@ -384,7 +390,8 @@ class _Run:
         """Measure how much variance each two-way table would explain, as far as noise lets it be seen."""
         limit = _PRODUCT_REACH * variance**0.5
         slope = max(self.residuals.interval(-limit, limit).slope, 0.1)
-        usual = _SECOND_TWO_WAY * variance / len(self.twos)
+        chance = _TWO_WAY_OF_CHANCES if self.residuals.by_chance else 1.0
+        usual = chance * _SECOND_TWO_WAY * variance / len(self.twos)
         effects: dict[Modes, float] = {}
         residual = self.data.values.reveal() - self.known
         for modes, part in zip(
@@ -395,7 +402,7 @@ class _Run:
             self.parts.append(part.part(f"pairs of modes {modes[0]} and {modes[1]}", "products of pairs of residuals"))
             together = max(float(cells.counts[cells.counts > 1].sum()), 1.0) * slope**2
             found, noise = float(noisy.values[0]) / together, noisy.variance / together**2
-            spread = max(usual, _PAIRS_DIFFER * variance) ** 2
+            spread = max(usual, chance * _PAIRS_DIFFER * variance) ** 2
             weight = spread / (spread + noise)
             effects[modes] = float(np.clip(usual + weight * (found - usual), 0.01 * usual, 0.9 * variance))
         return effects
@@ -537,28 +544,21 @@ class _Run:
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
-        tables, rank, before = list(self.tables.values()), max(self.form.ranks), self.effects
-        if self.effects.products is not None:  # they were of fewer tables
-            self.effects = fit_effects(
-                self.columns, tables, replace(self.effects, products=None), self.effects.rest, rank
-            )
-        effects, bounds = self.effects, self.data.bounds
+        tables, effects, bounds = list(self.tables.values()), self.effects, self.data.bounds
         factors, beyond = find_products(effects, self.columns, bounds, self.form)
         beyond = beyond - float(np.mean(beyond))
         spread = float(np.sqrt(np.mean(beyond**2)))
         if spread**2 < _SMALL_PRODUCT * effects.rest:
-            self.effects = before
             return
         true, spent = self.believe_products(effects, beyond, spread)
         if true < _LEAST_PRODUCT:
-            self.effects = before
             return
-        multiplied = multiply(effects, self.columns, self.data.bounds) - self.data.bounds[0]
-        self.lifted = 1.0 + true * float(np.var(multiplied) / max(np.mean(multiplied) ** 2, 1e-300))
+        multiplied = effects.at(self.columns) + true * beyond - bounds[0]
+        self.lifted = 1.0 + float(np.var(multiplied) / max(np.mean(multiplied) ** 2, 1e-300))
         first, *others = factors
-        added = replace(effects, products=(true * first, *others))
+        added = effects.beside((true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
-        self.effects = fit_effects(self.columns, tables, added, rest, rank)
+        self.effects = fit_effects(self.columns, tables, added, rest, max(self.form.ranks))
         self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
         told = f"spent {spent:.1%} on" if spent else "did not ask"
         self.notes.append(f"{told} whether effects multiply: about {true:.0%} of what that says is true")
