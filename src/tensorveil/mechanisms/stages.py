@@ -54,6 +54,8 @@ _SECOND_TWO_WAY, _SECOND_VALUES, _SECOND_OF_MATRIX, _THIRD_VALUES = 0.4, 0.35, 0
 # Yes and no that are certain vary little, so less of it is signal: about this times their spread as a share of the width;
 # and less of what one-way tables leave is in two-way effects than usual, by this share.
 _SIGNAL_OF_CHANCES, _TWO_WAY_OF_CHANCES = 1.7, 0.3
+# How likely it is, over what is usual, that all signal is in components.
+_COMPONENTS_ALONE = 0.6
 # How likely it is that numbers by pair of modes tell of two-way effects alone, and not of components for the half.
 _ALONE = 0.7
 # At the end the model is scaled: this share of the budget, predictions within so many spreads, and by how much models
@@ -270,14 +272,14 @@ class _Run:
             return False
         at_once, in_stages = 0.0, 0.0
         for belief in self.believe_at_first():
-            at_once += self.improve(self.precisions({self.layout.values: self.left}, reach), [belief])
+            at_once += belief.weight * self.improve(self.precisions({self.layout.values: self.left}, reach), [belief])
             known = self.precisions(self.split_ones(needed, belief, reach), reach)
             shorter = reach * max(1.0 - self.layout.explain(known, belief) / belief.variance, 0.0) ** 0.5
             options = [*self.twos, self.layout.values]
             more = self.split(options, budget - needed, [belief], shorter, known)
             alone = self.precisions(self.split_ones(self.left, belief, reach), reach)
             stages = known | self.precisions(more, shorter)
-            in_stages += max(self.improve(stages, [belief]), self.improve(alone, [belief]))
+            in_stages += belief.weight * max(self.improve(stages, [belief]), self.improve(alone, [belief]))
         return at_once > in_stages + _AT_ONCE
 
     def measure_one_way(self, shape_share: float) -> bool:
@@ -343,7 +345,8 @@ class _Run:
         usual = self.believe_first()
         signal = usual.variance - usual.rest
         nothing = dict.fromkeys(self.cells, 0.0)
-        return [usual, Belief(effects=nothing | {self.layout.values: signal}, rest=usual.rest)]
+        alone = Belief(effects=nothing | {self.layout.values: signal}, rest=usual.rest, weight=_COMPONENTS_ALONE)
+        return [usual, alone]
 
     def believe_components(
         self, variance: float, effects: dict[Modes, float], share: float, ones: dict[Modes, float] | None = None
