@@ -138,7 +138,7 @@ class _Run:
         ones = self.share_ones(n, further)
         further = self.weigh_twos(further, self.left - sum(ones.values()))
         if further and sum(further.values()) < _LITTLE and max(self.find_clarity(n, further).values()) < _CLEAR:
-            ones, further = self.share_ones(n), {}
+            ones, further = self.share_ones(n, {}), {}
         whole = self.total_values() if self.farthest > self.limit else None
         given = self.left / (sum(ones.values()) + sum(further.values()))
         tables = [self.measure((mode,), share * given) for mode, share in ones.items()]
