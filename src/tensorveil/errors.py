@@ -10,6 +10,7 @@
 
     NoLedgerWarning (a UserWarning)                   a private fit that nobody counts
     GuessWarning (a UserWarning)                      how a file is written was guessed
+    LeftOutWarning (a UserWarning)                    entries that a model has no place for were left out
     LowerRankWarning (a UserWarning)                  less than the rank that was asked for will be released
 
 Messages name the parameter, the rule and the remedy. They never quote the data: no value, index,
@@ -22,6 +23,8 @@ whoever raised it; whatever is raised after a release was written, a note that b
 from __future__ import annotations
 
 import contextlib
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
@@ -33,6 +36,7 @@ __all__ = [
     "FileTooLargeError",
     "GuessWarning",
     "InputError",
+    "LeftOutWarning",
     "LowerRankWarning",
     "MemoryLimitError",
     "MissingDependencyError",
@@ -42,6 +46,7 @@ __all__ = [
     "list_notes",
     "note_charges",
     "note_errors",
+    "warn",
     "was_charged",
 ]
 
@@ -97,12 +102,24 @@ class GuessWarning(UserWarning):
     """How a file is written was guessed from what stands in it, and the guess may be wrong."""
 
 
+class LeftOutWarning(UserWarning):
+    """Some of the entries that somebody gave to a released or saved model have no place in it, and were left out."""
+
+
 class LowerRankWarning(UserWarning):
     """Less than the rank that was asked for will be released, since noise would drown it: said before the charge."""
 
 
 class FileTooLargeError(InputError, MemoryLimitError):
     """A file declares contents that would not fit the memory limit."""
+
+
+def warn(warning: str | Warning, category: type[Warning] | None = None) -> None:
+    """Warn at the first line that is not ours."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tensorveil":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, category, stacklevel=level)
 
 
 @contextlib.contextmanager

@@ -124,6 +124,7 @@ def test_a_whole_private_run_by_keyboard_alone(opened: Any, desk: Visitor, folde
     [charge] = tv.Ledger.open(folder / "ratings.ledger").entries()
     assert (charge.status, charge.purpose) == ("released", "private completion")
     assert page.inner_text("#step") == "Done."
+    page.wait_for_selector("#bill:has-text('The run is over: epsilon 3 is left in ratings.ledger. Another run would')")
     assert page.evaluate("document.activeElement.id") == "release-title"
     reach(page, "report")
     with page.context.expect_page() as found:
@@ -225,6 +226,7 @@ def test_cancelling_says_what_was_charged(opened: Any, folder: Path) -> None:
         shown(page, "run")
         page.wait_for_selector("#ledger-shown table")
         assert "epsilon 1" in page.inner_text("#start")
+        assert "This run spends epsilon 1, delta 0, of epsilon" in page.inner_text("#bill")
         page.click("#start")
         page.wait_for_selector("#step:has-text('Charging')", timeout=60_000)
         while not tv.Ledger.open(folder / "ratings.ledger").entries():

@@ -258,3 +258,100 @@ def test_the_command_names_the_filled_column_as_the_value_column_was(tmp_path: A
     named = [*asked, "--force", "--value", "guess"]
     assert run_command(named) == 0
     assert pyarrow.csv.read_csv(answers).column_names == [*MODES, "guess"]
+
+
+def test_an_index_is_as_good_as_its_frame() -> None:
+    series = ratings().set_index(MODES)["rating"]
+    fitted = fit(series)
+    expected = fitted.predict(series.index.to_frame(index=False))
+    again = fit(series.index.to_frame(), series)
+    assert again.model_.modes == fitted.model_.modes
+    for asked in (series.index.to_frame(), series.index, series, series.index.to_frame()[["day", "film", "user"]]):
+        np.testing.assert_array_equal(fitted.predict(asked), expected)
+        np.testing.assert_array_equal(fitted.model_.predict_labels(asked), expected)
+    shown: Any = fitted.set_output(predict="pandas").predict(series.index.to_frame())
+    assert list(shown.columns) == [*MODES, "rating"]
+    assert shown.index.equals(series.index)
+    assert fitted.rmse(series) == pytest.approx(fitted.rmse(series.index.to_frame(), series))
+    # Levels without names are called alike in fits and in questions.
+    plain = series.rename_axis([None] * 3)
+    nameless = fit(plain)
+    assert [mode.name for mode in nameless.model_.modes] == ["level_0", "level_1", "level_2"]
+    for asked in (plain, plain.index, plain.index.to_frame()):
+        np.testing.assert_array_equal(nameless.predict(asked), expected)
+    with pytest.raises(tv.InputError, match=r"that differ. Drop the index"):
+        fit(series.index.to_frame().assign(user="someone"), series)
+
+
+def test_what_is_no_frame_names_one_and_names_that_are_nearly_right_are_suggested() -> None:
+    frame = ratings()
+    fitted = fit(frame[MODES], frame["rating"])
+    for wrong in (frame["user"], frame["film"].to_numpy(), ["u1", 101], pd.Index(frame["user"])):
+        with pytest.raises(tv.InputError, match=r"in a frame with a column for every mode, such as frame\[\['user'"):
+            fitted.predict(wrong)
+    with pytest.raises(tv.InputError, match=r"missing \['film'\]. Did you mean 'flim'?"):
+        fitted.predict(frame[MODES].rename(columns={"film": "flim"}))
+    with pytest.raises(tv.InputError, match=r"no mode 'flim'. Did you mean 'film'?"):
+        tv.ObservedTensor.from_frame(frame, MODES, "rating", labels={"flim": list(range(100, 110))})
+    with pytest.raises(tv.InputError, match=r"no mode 'dya'. Did you mean 'day'?"):
+        tv.ObservedTensor.from_frame(frame, MODES, "rating", bins={"dya": "week"})
+
+
+def test_the_shell_gives_advice_of_the_shell(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = ratings()
+    fit(frame[MODES], frame["rating"]).save(tmp_path / "model.npz")
+    answers = ["-o", str(tmp_path / "answers.csv")]
+    frame[MODES].head(2).assign(user="nobody").to_csv(tmp_path / "ask.csv", index=False)
+    given = ["predict", str(tmp_path / "model.npz"), "--at", str(tmp_path / "ask.csv"), *answers]
+    assert run_command(given) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "has not seen. Drop those rows, or fit again with data that have them." in said
+    assert not [word for word in ("fold_in", "frame", "categor") if word in said]
+    frame[MODES].head(2).rename(columns={"film": "flim"}).to_csv(tmp_path / "ask.csv", index=False)
+    assert run_command(given) == 2
+    assert "missing ['film']. Did you mean 'flim'?" in " ".join(capsys.readouterr().err.split())
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "films.txt").write_text("100\n101\n")
+    given = ["info", str(tmp_path / "data.csv"), "--labels", f"flim={tmp_path / 'films.txt'}"]
+    assert run_command(given) == 2
+    assert "no mode 'flim'. Did you mean 'film'?" in " ".join(capsys.readouterr().err.split())
+
+
+def test_tensors_that_numbered_their_labels_themselves_are_matched_by_label() -> None:
+    frame = ratings()
+    fitted = fit(frame[MODES], frame["rating"])
+    part = frame[frame["user"].isin(["u2", "u5"]) & (frame["film"] > 104)]
+    expected = fitted.predict(part[MODES])
+    error = np.sqrt(np.mean((expected - part["rating"]) ** 2))
+    own = tv.ObservedTensor.from_frame(part, MODES, "rating")
+    assert own.modes != fitted.model_.modes
+    np.testing.assert_array_equal(fitted.predict(own), expected)
+    np.testing.assert_array_equal(fitted.model_.predict(own), expected)
+    for measured in (fitted.rmse(own), fitted.rmse(part.set_index(MODES)["rating"]), tv.evaluate(fitted, own).rmse):
+        assert measured == pytest.approx(error)
+    assert fitted.score(own) == fitted.score(part[MODES], part["rating"])
+    given = {"given": {"user": "u5"}, "along": "film"}
+    best: Any = fitted.top(99, exclude=own, **given)
+    assert set(best.labels) == {*range(100, 110)} - set(part[part["user"] == "u5"]["film"])
+    rows = fitted.recommend("user", 99, along="film", users=["u5"], seen=own)
+    assert rows.column("film").to_pylist() == best.labels.tolist()
+    # Early stopping looks at the cells that are meant.
+    watched = [
+        tv.CP(1, sweeps=3, random_state=0, threads=1).fit(frame[MODES], frame["rating"], validation=each).history_
+        for each in (own, tv.ObservedTensor.from_frame(part, list(fitted.model_.modes), "rating"))
+    ]
+    assert [each.validation_error for each in watched[0]] == [each.validation_error for each in watched[1]]
+    with pytest.raises(tv.InputError, match="that the model has not seen"):
+        fitted.rmse(tv.ObservedTensor.from_frame(part.assign(user="nobody").drop_duplicates(MODES), MODES, "rating"))
+    with pytest.raises(tv.InputError, match="in the order of the model, user, film, day"):
+        fitted.rmse(tv.ObservedTensor.from_frame(part, ["film", "user", "day"], "rating"))
+
+
+def test_private_models_are_measured_by_label_too() -> None:
+    frame = ratings()
+    promise: dict[str, Any] = {"epsilon": 9.0, "delta": 0.0, "unit": "value", "bounds": (1, 5), "noise_seed": 1}
+    fitted = tv.PrivateCP(1, random_state=0, threads=1, **promise).fit(frame[MODES], frame["rating"])
+    part = frame[frame["user"].isin(["u2", "u5"])]
+    error = np.sqrt(np.mean((fitted.predict(part[MODES]) - part["rating"]) ** 2))
+    assert fitted.rmse(part[MODES], part["rating"]) == pytest.approx(error)
+    assert fitted.rmse(part.set_index(MODES)["rating"]) == pytest.approx(error)

@@ -62,6 +62,35 @@ def test_copies_for_a_search_warn_and_name_the_charged_way(tmp_path: Path) -> No
         base.clone(tv.CP(2))
 
 
+def test_a_search_warns_once_though_it_makes_python_forget() -> None:
+    selection = pytest.importorskip("sklearn.model_selection")
+    frame = pytest.importorskip("pandas").DataFrame(ratings().coords, columns=["user", "film"])
+    private = tv.PrivateCP(1, shape=(12, 9), **PROMISE)
+    search = selection.GridSearchCV(private, {"rank": [1, 2]}, cv=3, scoring=lambda fitted, x, y: -fitted.rmse(x, y))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        search.fit(frame, ratings().values)
+        for _ in range(3):
+            selection.cross_val_score(search.estimator, frame, ratings().values, scoring=search.scoring)
+    assert [each.category for each in told] == [tv.NoLedgerWarning]
+    assert "choose_privately" in str(told[0].message)
+    with pytest.warns(tv.NoLedgerWarning, match="no ledger is given"):  # the one that was copied counts for itself
+        search.estimator.fit(frame, ratings().values)
+
+
+def test_what_was_guessed_of_a_file_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "".join(f"us\xe9r {k % 5},film {k % 7},{k % 4 + 1}\n" for k in range(35))
+    (tmp_path / "old.csv").write_bytes(f"user,film,rating\n{rows}".encode("latin-1"))
+    quick = ["--rank", "1", "--sweeps", "2", "--threads", "1", "--no-report", "--no-fill"]
+    assert run(["complete", str(tmp_path / "old.csv"), "--value", "rating", *quick, "-o", str(tmp_path / "r")]) == 0
+    assert capsys.readouterr().err.count("note: ") == 1
+    given = ["--at", str(tmp_path / "old.csv"), "--value", "rating"]
+    assert run(["evaluate", str(tmp_path / "r" / "model.npz"), *given]) == 0
+    assert capsys.readouterr().err.count("note: ") == 1
+    assert run(["recommend", str(tmp_path / "r"), "--for", "user", "--entries", str(tmp_path / "old.csv")]) == 0
+    assert capsys.readouterr().err.count("note: ") == 1
+
+
 def test_less_than_the_rank_is_said_in_the_result_and_before_in_the_plan(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,3 +138,17 @@ def test_what_cannot_succeed_costs_nothing(tmp_path: Path, what: str, capsys: py
     assert complete(path, output, "--ledger", ledger, *more) != 0
     assert "charged" not in capsys.readouterr().err
     assert Ledger.open(ledger).entries() == ()
+
+
+@pytest.mark.parametrize(("unit", "told"), [("value", "sweeps for components"), ("entry", "one-way tables")])
+def test_a_private_fit_says_how_far_its_steps_have_come(unit: str, told: str, tmp_path: Path) -> None:
+    tensor = tv.synthetic_cp((40, 30), 1, random_state=0).train.with_bounds((0, 1), out_of_bounds="clip")
+    seen: list[tuple[str, int, int]] = []
+    promise = PROMISE | {"unit": unit, "shape": (40, 30), "epsilon": 20.0, "method": "auto"}
+    fitted = tv.PrivateCP(1, noise_seed=3, random_state=0, threads=1, **promise)
+    fitted.fit(tensor, progress=lambda *each: seen.append(each))
+    assert told in {what for what, _, _ in seen}
+    assert all(0 <= done <= total for _, done, total in seen)
+    quiet = tv.PrivateCP(1, noise_seed=3, random_state=0, threads=1, **promise).fit(tensor)
+    for one, other in zip(fitted.model_.factors, quiet.model_.factors, strict=True):
+        assert one.tobytes() == other.tobytes()  # listening changes nothing

@@ -66,7 +66,7 @@ def test_from_a_table_to_a_release_and_to_answers(
     (tmp_path / "at.csv").write_text("user,film\n3,0\n3,8\n")
     where = ["--at", str(tmp_path / "at.csv"), "-o", str(tmp_path / "answers.csv")]
     assert run(["predict", str(output / "model.npz"), "--entries", str(mine), *where]) == 0
-    answers = pyarrow.csv.read_csv(tmp_path / "answers.csv").column("value").to_numpy()
+    answers = pyarrow.csv.read_csv(tmp_path / "answers.csv").column("rating").to_numpy()
     everyone = read(path, labels=False, shape=SHAPE)
     np.testing.assert_allclose(answers, shared.predict_for(everyone, [[3, 0], [3, 8]]))
     assert SECRET not in capsys.readouterr().out

@@ -23,14 +23,14 @@ from tensorveil import __version__
 from tensorveil.cli.common import State
 from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.plugins import Verbs
-from tensorveil.errors import STANDS, GuessWarning, LowerRankWarning, TensorveilError, list_notes
+from tensorveil.errors import STANDS, GuessWarning, LeftOutWarning, LowerRankWarning, TensorveilError, list_notes
 from tensorveil.markup import clean
 
 # What a path that was typed can be wrong by.
 WRONG_PATH = (
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP,
 )  # fmt: skip
-TOLD = (GuessWarning, LowerRankWarning)
+TOLD = (GuessWarning, LeftOutWarning, LowerRankWarning)
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
@@ -112,12 +112,15 @@ def _guesses_told() -> Iterator[None]:
     """Say what was guessed, and what will be less than was asked for; other warnings are Python's."""
     with warnings.catch_warnings():
         show = warnings.showwarning
+        told = set()
         for known in TOLD:
             warnings.simplefilter("always", known)
 
         def tell(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, TOLD):
-                click.echo(f"note: {clean(in_shell_words(str(message)))}", err=True)
+                if str(message) not in told:  # a file may be looked at several times
+                    click.echo(f"note: {clean(in_shell_words(str(message)))}", err=True)
+                told.add(str(message))
             else:
                 show(message, category, *where, **more)
 

@@ -96,6 +96,10 @@ FLAGS = {
     "delimiter must be": "--delimiter must be",
     "encoding must": "--encoding must",
     "variable must name": "--variable must name",
+    "Drop those rows, or add them to the model with fold_in. Where parts of one frame are fitted, as in "
+    "cross-validation, make the column categorical: all its categories have a place in the model.": "Drop those rows, "
+    "or fit again with data that have them.",
+    " Labels come in a frame with a column for every mode, such as frame[['user', 'film']].": "",
 }
 # A message may begin with the parameter that it is about.
 PARAMETER = re.compile(r"^(at|checkpoint|data|encoding|engine|entries|labels|neighbours|output|plot|report): ")

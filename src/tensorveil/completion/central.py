@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
 from tensorveil.completion import settings as rules
 from tensorveil.completion.estimator import Model, Predictor
-from tensorveil.completion.job import Promise, Released
+from tensorveil.completion.job import Begun, Promise, Released
 from tensorveil.completion.methods import check_method
-from tensorveil.completion.private import PrivateCompletion
+from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_settings import CentralSettings
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS
@@ -91,6 +92,24 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
 
     def _model(self, solution: Solution, modes: Sequence[Mode], bounds: tuple[float, float]) -> Model:
         raise NotImplementedError
+
+    def fit(
+        self,
+        tensor: ObservedTensor | Any,
+        values: Any = None,
+        *,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Self:
+        """Fit privately, as all private estimators do.
+
+        ``progress`` is called while what was measured under noise is worked on: with what is counted, such as "sweeps
+        for components", how many are done, and how many there are at most.
+        """
+
+        def begin(job: CentralJob[Model], seen: Any) -> AbstractContextManager[Begun[Model]]:
+            return begin_at_once(replace(job, form=replace(job.form, progress=progress)), seen)
+
+        return self._fit(self._read(tensor, values), begin)
 
     def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Model:
         """Return a larger model, with rows for new indices of a mode. The estimator and its guarantee stay as they are.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tensorveil.errors import InputError, NoLedgerWarning, TensorveilError, note_charges
+from tensorveil.errors import InputError, NoLedgerWarning, TensorveilError, note_charges, warn
 from tensorveil.privacy import Event, Ledger, Unit
 
 AnyLedger = str | os.PathLike[str] | Ledger | None
@@ -41,32 +39,22 @@ def charge_release(
 def warn_without_ledger(ledger: AnyLedger, epsilon: float) -> None:
     """Warn, to the line that fits, that nobody counts what is spent."""
     if ledger is None:
-        warnings.warn(
+        warn(
             f"no ledger is given, so nobody counts what this fit spends (epsilon = {epsilon:g}): with every further "
             "fit of the same data the guarantees add up. Try ledger='data.ledger', made once by "
             "tensorveil.Ledger.create; or ignore tensorveil.NoLedgerWarning if you keep count yourself.",
             NoLedgerWarning,
-            stacklevel=count_own_frames(),
         )
-
-
-def count_own_frames() -> int:
-    """Return the stack level, for a warning of the caller, of the first line that is not ours."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "tensorveil":
-        level, frame = level + 1, frame.f_back
-    return level
 
 
 def warn_of_copies(ledger: AnyLedger) -> None:
     """Warn that scikit-learn fits copies, each of which spends the budget anew."""
     if ledger is None:
-        warnings.warn(
+        warn(
             "scikit-learn copies this private estimator, and no ledger counts what its copies spend: every fit of one "
             "spends the budget anew, and a model that is chosen by held-out private data keeps no guarantee. Try "
             "tensorveil.choose_privately, which compares under noise and is charged as a whole.",
             NoLedgerWarning,
-            stacklevel=count_own_frames(),
         )
 
 

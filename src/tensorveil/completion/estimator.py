@@ -31,7 +31,7 @@ from tensorveil.completion.side_table import read_side
 from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
 from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
-from tensorveil.models.indexing import find_places
+from tensorveil.models.indexing import check_numbering, find_places, like_model
 from tensorveil.models.tables import check_container, frame_of
 from tensorveil.solvers.als_stored import check_stored_memory
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
@@ -96,17 +96,16 @@ class Predictor(Fitted[Model], Generic[Model]):
         Private fits of units "value" and "entry" measure what is needed for that.
         """
         model = self._fitted()
-        given = coords.coords if isinstance(coords, ObservedTensor) else coords
         container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
         if container == "default":
-            return model.predict(given, interval=interval)
-        columns = find_places(given, model.modes, model.shape)
+            return model.predict(coords, interval=interval)
+        columns = find_places(coords, model.modes, model.shape)
         if interval is None:
             values, bounds = model.predict(columns.T), None
         else:
             values, *both = model.predict(columns.T, interval=interval)
             bounds = (both[0], both[1])
-        return frame_of(given, columns, values, model.modes, model.value_name, bounds, container)  # type: ignore[no-any-return]
+        return frame_of(coords, columns, values, model.modes, model.value_name, bounds, container)  # type: ignore[no-any-return]
 
     def set_output(self, *, predict: str | None = None) -> Self:
         """Choose what `predict` returns: "default" for arrays, "pandas" or "polars" for a frame.
@@ -137,13 +136,14 @@ class Predictor(Fitted[Model], Generic[Model]):
 
     def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
         """Return a tensor of the model's cells, by the labels of the model; a store, which is passed over, as it is."""
-        if isinstance(tensor, StoredTensor) and values is None:
-            return cast(ObservedTensor, tensor)
         model = self._fitted()
+        if isinstance(tensor, StoredTensor) and values is None:
+            check_numbering(tensor.modes, model.modes)
+            return cast(ObservedTensor, tensor)
         if not isinstance(tensor, ObservedTensor) and values is not None:
             tensor = find_places(tensor, model.modes, model.shape).T
-            values = np.asarray(values)
-        return as_tensor(tensor, values, {"shape": model.shape})
+            return as_tensor(tensor, np.asarray(values), {"shape": model.shape})
+        return like_model(as_tensor(tensor, values, {}), model.modes, model.shape)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -350,6 +350,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     ) -> tuple[ObservedTensor, HeldOut | None]:
         """Return what is fitted and what is watched."""
         if validation is not None:
+            validation = like_model(validation, tensor.modes, tensor.shape)
             if validation.shape != tensor.shape:
                 raise InputError("validation must have the same shape as the tensor that is fitted.")
             return tensor, hold_out(tensor, validation, 0)

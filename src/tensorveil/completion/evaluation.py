@@ -12,6 +12,7 @@ from tensorveil.completion.settings import whole_number
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel, measures
 from tensorveil.models.evaluate import baseline_at
+from tensorveil.models.indexing import like_model
 from tensorveil.solvers.losses import LOSSES, deviance_explained
 from tensorveil.solvers.task import Array
 from tensorveil.tensor import ObservedTensor
@@ -125,6 +126,7 @@ def evaluate(
     """
     whole_number("k", k, 1, 20)
     fitted: CPModel | TuckerModel = getattr(model, "model_", model)
+    held_out = like_model(held_out, fitted.modes, fitted.shape)
     if held_out.shape != fitted.shape:
         raise InputError(
             "held_out must have the shape of the model. Read it with the model's labels: modes=model.modes."
@@ -132,7 +134,10 @@ def evaluate(
     loss = LOSSES.get(fitted.loss)
     if loss is not None:
         loss.check(held_out.entries)
-    known = (exclude,) if isinstance(exclude, ObservedTensor) else tuple(exclude)
+    known = [
+        like_model(each, fitted.modes, fitted.shape)
+        for each in ((exclude,) if isinstance(exclude, ObservedTensor) else exclude)
+    ]
     cells = known_cells(held_out, without=[each.columns for each in known], seed=seed)
     predicted = np.asarray(fitted.predict(cells.columns.T), dtype=np.float64)
     truth, weights = cells.values, cells.weights

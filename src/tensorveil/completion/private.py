@@ -52,6 +52,8 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
     release_id_: str
     notes_: tuple[str, ...]
     private_model_: ReleasedModel
+    # Searches copy again and again, also copies, and make Python forget what it has warned of: these remember.
+    _has_copies = _is_copy = False
 
     def fit(self, tensor: ObservedTensor | Any, values: Any = None) -> Self:
         """Fit privately: charge the ledger (if one is given), then run the chosen method once.
@@ -61,9 +63,9 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         Every call spends the budget anew, and without a ledger a `tensorveil.NoLedgerWarning` says so. If the method
         fails after the charge, ``release_id_`` names the charge, and so does a note on the error.
         """
-        return self._fit(self._observe(tensor, values), begin_at_once)
+        return self._fit(self._read(tensor, values), begin_at_once)
 
-    def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
+    def _read(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
         return as_tensor(tensor, values, reading_rules(self._unit(), self.bounds, self.shape))
 
     def _fit(self, observed: ObservedTensor | StoredTensor, begin: Begin[ReleasedModel]) -> Self:
@@ -78,7 +80,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         job = self._choose(promise, source)
         check_event(job.event)
         check_fit_memory(promise.declared, job.plan, has_rank=getattr(job.method, "has_rank", True))
-        if source.secure:
+        if source.secure and not self._is_copy:  # whoever copied it was warned of all copies
             warn_without_ledger(self.ledger, self.epsilon)
         with begin(job, observed) as begun, tell_charges(self.ledger, lambda: begun.release_id):
             self._charge(job.event, begun.release_id, promise.unit, secure=source.secure, again=begun.again)
@@ -108,9 +110,12 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         """Return what scikit-learn's ``clone`` makes: an unfitted copy with the same settings."""
         from sklearn.base import _clone_parametrized
 
-        if self.noise_seed is None:
+        if self.noise_seed is None and not (self._is_copy or self._has_copies):
             warn_of_copies(self.ledger)
-        return _clone_parametrized(self)  # type: ignore[no-any-return]
+        self._has_copies = True
+        copy: Self = _clone_parametrized(self)
+        copy._is_copy = True
+        return copy
 
     def _choose(self, promise: Promise, source: NoiseSource) -> Job[ReleasedModel]:
         """Settle what will run, from public facts alone."""

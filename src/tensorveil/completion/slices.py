@@ -22,6 +22,7 @@ from tensorveil.rounds.checkpoint import Checkpoint, open_checkpoint
 from tensorveil.rounds.features import add_features
 from tensorveil.rounds.guess import describe_release
 from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
+from tensorveil.tensor.given import VALUE
 from tensorveil.tensor.stored import StoreError
 
 JOINT = (
@@ -56,8 +57,9 @@ ROUNDS: Final[Mapping[str, Rounds]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsJob:
-    """One run of a recipe over all users; ``modes`` name the released rows where their labels are public.
+    """One run of a recipe over all users.
 
+    ``modes`` name the released rows where their labels are public, ``value`` is what the values are called.
     ``progress`` is told after each round how many are done, and how many there are.
     """
 
@@ -65,6 +67,7 @@ class RoundsJob:
     source: NoiseSource
     threads: int | None
     modes: tuple[Mode, ...]
+    value: str | None = None
     tables: Mapping[int, Features] = field(default_factory=dict)
     conditions: tuple[str, ...] = (JOINT,)
     progress: Callable[[int, int], None] | None = None
@@ -127,7 +130,7 @@ class RoundsJob:
             yield Begun(run=run, release_id=name, again=kept is not None and kept.begun)
 
     def _release(self, recipe: Recipe, state: State) -> Released[SharedModel]:
-        model = replace(recipe.finish(state), modes=self.modes)
+        model = replace(recipe.finish(state), modes=self.modes, value_name=self.value or VALUE)
         others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
         holds = (
             f"factors and biases of {others}",

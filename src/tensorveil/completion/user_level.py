@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from tensorveil.completion.charging import count_own_frames
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
 from tensorveil.completion.private import PrivateCompletion, begin_at_once
@@ -19,7 +17,7 @@ from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.side_table import read_public_tables
 from tensorveil.completion.slices import RoundsJob, make_recipe
 from tensorveil.engines import Loop, find_engine
-from tensorveil.errors import InputError, LowerRankWarning
+from tensorveil.errors import InputError, LowerRankWarning, warn
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
@@ -67,7 +65,7 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
                 raise InputError(
                     "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
                 )
-            observed = self._observe(tensor, values)
+            observed = self._read(tensor, values)
             return self._fit(observed, lambda job, seen: begin_at_once(replace(job, progress=progress), seen))
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
@@ -101,10 +99,13 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         rank = self._recipe_rank(promise.declared.shape)
         recipe = make_recipe(promise, rank=rank, method=self.method, seed=self._seed())
         if recipe.sweeps is None and not has_latent(recipe):  # by public facts, and before anything is charged
-            warnings.warn(describe_release(recipe), LowerRankWarning, stacklevel=count_own_frames())
+            warn(describe_release(recipe), LowerRankWarning)
         declared = promise.declared
         tables = read_public_tables(self.side, declared.modes, declared.shape, recipe.protected)
-        return RoundsJob(recipe=recipe, source=source, threads=self.threads, modes=declared.modes, tables=tables)
+        return RoundsJob(
+            recipe=recipe, source=source, threads=self.threads, modes=declared.modes, value=declared.value,
+            tables=tables,
+        )  # fmt: skip
 
     def personalise(self, entries: Any, value: str | None = None) -> CPModel | TuckerModel:
         """Compute people's own parts from their entries; see `SharedModel.personalise`. The result is not private."""
@@ -114,7 +115,7 @@ class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
         """Return a table of the n best candidates for people; see `SharedModel.recommend`. It is for them alone."""
         return self._fitted().recommend(None, n, entries=entries, **options)
 
-    def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
+    def predict_for(self, entries: ObservedTensor | Any, coords: ObservedTensor | Any) -> Array:
         """Predict for people from their own entries; see `SharedModel.predict_for`."""
         return self._fitted().predict_for(entries, coords)
 

@@ -108,7 +108,7 @@ class Runner:
                 elif "step" in said:
                     self._advance(said["step"])
                 elif "rounds" in said:
-                    self._count(said["rounds"])
+                    self._count(said)
                 else:
                     final = said
         process.stdout.close()
@@ -128,9 +128,9 @@ class Runner:
             if self._state["step"] != "cancelling":
                 self._state["step"] = step
 
-    def _count(self, rounds: list[int]) -> None:
+    def _count(self, said: dict[str, Any]) -> None:
         with self._lock:
-            self._state["rounds"] = rounds
+            self._state |= {"rounds": said["rounds"], "counted": said["counted"]}
 
     def _conclude(self, final: dict[str, Any] | None, ledger: Path, before: set[str]) -> dict[str, Any]:
         if final is None:

@@ -31,7 +31,9 @@ def run_asked(form: dict[str, Any], places: Places, say: Callable[..., None]) ->
 
     run = read_spending(form, places).make_run(read_asked(form, places))
     released = release_privately(
-        run, tell=lambda step: say(step=step), progress=lambda done, total: say(rounds=[done, total])
+        run,
+        tell=lambda step: say(step=step),
+        progress=lambda what, done, total: say(rounds=[done, total], counted=what),
     )
     facts = released.to_json()
     return {

@@ -155,7 +155,8 @@ class _Run:
         further = needed < (1 - _ENOUGH) * self.left
         scale = 1.0 if further else self.left / needed
         variance, before = self.spread.variance, self.known.copy()
-        for mode in sorted(shares, key=lambda mode: self.shape[mode]):
+        for done, mode in enumerate(sorted(shares, key=lambda mode: self.shape[mode])):
+            self.form.tell("one-way tables", done, len(shares))
             belief = Belief(effects={(mode,): _ONE_WAY * variance / len(self.shape)}, rest=variance)
             self.measure((mode,), shares[mode] * scale, [belief])
         self.tell(ONE_WAY, needed * scale, before)
@@ -167,7 +168,8 @@ class _Run:
         beliefs = prospects.believe(self.measure_pairs() if len(self.shape) > 2 else {})
         shares, on_cells = prospects.split(self.twos, self.left - _AGREE, _SHAPE, beliefs)
         before = self.known.copy()
-        for modes in sorted(shares, key=lambda modes: math.prod(self.shape[mode] for mode in modes)):
+        for done, modes in enumerate(sorted(shares, key=lambda modes: math.prod(self.shape[mode] for mode in modes))):
+            self.form.tell("tables", done, len(shares))
             self.measure(modes, shares[modes], beliefs)
         if shares:
             self.tell(FURTHER if any(len(modes) > 1 for modes in shares) else ONE_WAY, sum(shares.values()), before)

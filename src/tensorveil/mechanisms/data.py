@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tensorveil.privacy import Part
 from tensorveil.solvers.task import Solution
 
 Array = NDArray[Any]
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,14 @@ class Form:
     # be left to find the rank.
     solver: str = "bayes"
     estimate_rank: bool = False
+    # Is told what is computed for long, how much of it is done, and how much there is. Only post-processing may tell:
+    # how many sweeps a fit of private values takes would be a release.
+    progress: Progress | None = field(default=None, compare=False)
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        """Say how far a computation from noisy numbers has come, if anybody listens."""
+        if self.progress is not None:
+            self.progress(what, done, total)
 
 
 @dataclass(frozen=True, kw_only=True)

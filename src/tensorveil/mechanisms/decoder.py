@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.cells import Cells, Table
-from tensorveil.mechanisms.data import Array, Form, make_constant
+from tensorveil.mechanisms.data import Array, Form, Progress, make_constant
 from tensorveil.mechanisms.design import predict_entries
 from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
 from tensorveil.solvers.task import Solution
@@ -77,7 +77,13 @@ class Effects:
 
 
 def fit_effects(
-    columns: Array, tables: Sequence[Table], start: Effects, variance: float, rank: int, center: Array | None = None
+    columns: Array,
+    tables: Sequence[Table],
+    start: Effects,
+    variance: float,
+    rank: int,
+    center: Array | None = None,
+    tell: Progress | None = None,
 ) -> Effects:
     """Return effects fitted to tables. Post-processing only.
 
@@ -89,6 +95,8 @@ def fit_effects(
     priors = list(start.priors or [_FIRST_PRIOR * variance] * len(start.biases))
     twos = sorted({table.cells.modes for table in tables if len(table.cells.modes) == 2})
     for turn in range(_ROUNDS):
+        if tell is not None:
+            tell("rounds for effects", turn, _ROUNDS)
         for mode, bias in enumerate(effects.biases):
             pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
             pull = pull + precision * bias  # as if there were no bias yet

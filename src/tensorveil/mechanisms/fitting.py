@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.design import predict_entries
 from tensorveil.solvers.bayes import Bayes, Scatter, Start, solve_bayes
 from tensorveil.solvers.catalogue import MATRIX_SOLVERS
-from tensorveil.solvers.task import Baseline, Solution, Task, standard_scaling
+from tensorveil.solvers.task import Baseline, Record, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.entries import MemoryEntries
 
@@ -66,7 +67,14 @@ def _fit_by_solver(task: Task, form: Form) -> Solution:
     kind, solve = MATRIX_SOLVERS[form.solver]
     more = {"estimate_rank": True} if form.estimate_rank else {}
     settings = kind(sweeps=form.sweeps, **more)
-    return solve(task, settings, Watch(iterations=settings.sweeps, tol=settings.tol, patience=1))
+    return solve(task, settings, _watch(settings, form))
+
+
+def _watch(settings: Any, form: Form, restart: int = 0) -> Watch:
+    def tell(record: Record) -> None:
+        form.tell("sweeps for components", record.iteration, record.iterations)
+
+    return Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart, progress=tell)
 
 
 def _fit_noise_aware(task: Task, perturbed: Perturbed, form: Form, *, once: bool) -> Fitted:
@@ -86,7 +94,7 @@ def _fit_noise_aware(task: Task, perturbed: Perturbed, form: Form, *, once: bool
             estimate_rank=form.estimate_rank,
             start=start,
         )
-        watch = Watch(iterations=settings.sweeps, tol=settings.tol, patience=1, restart=restart)
+        watch = _watch(settings, form, restart)
         turn = replace(task, baseline=baseline, seed=task.seed + restart)
         solution = solve_bayes(turn, settings, watch)
         bound = watch.history[-1].bound

@@ -132,6 +132,7 @@ class _Run:
         self, data: PrivateValues, form: Form, spend: Spend, allowed: tuple[str, ...], for_errors: float
     ) -> None:
         self.data, self.form, self.allowed = data, form, allowed
+        self.rank = max(form.ranks)  # of two-way effects
         self.columns, self.shape, self.n = data.columns, data.shape, data.n_entries
         self.cells = {modes: Cells.of(self.columns, self.shape, modes) for modes in list_tables(self.shape, self.n)}
         self.layout = Layout(
@@ -540,8 +541,8 @@ class _Run:
             table = Table(cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2)
             self.tables[cells.modes] = table.joined(self.tables.get(cells.modes))
         self.effects = fit_effects(
-            self.columns, list(self.tables.values()), self.effects, self.residuals.variance, max(self.form.ranks),
-            center=self.known + missing,
+            self.columns, list(self.tables.values()), self.effects, self.residuals.variance, self.rank,
+            center=self.known + missing, tell=self.form.tell,
         )  # fmt: skip
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
 
@@ -561,7 +562,7 @@ class _Run:
         first, *others = factors
         added = effects.beside((true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
-        self.effects = fit_effects(self.columns, tables, added, rest, max(self.form.ranks))
+        self.effects = fit_effects(self.columns, tables, added, rest, self.rank, tell=self.form.tell)
         self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
         told = f"spent {spent:.1%} on" if spent else "did not ask"
         self.notes.append(f"{told} whether effects multiply: about {true:.0%} of what that says is true")
@@ -642,7 +643,7 @@ class _Run:
         rest = max(float(np.mean((values - base - found) ** 2)) - noise, _LEAST_LEFT * before)
         tables = [table.less(found) for table in self.tables.values()]
         tables += gather_values([self.cells[modes] for modes in self.twos or self.ones], values - found, noise)
-        self.effects = fit_effects(self.columns, tables, self.effects, rest, max(self.form.ranks))
+        self.effects = fit_effects(self.columns, tables, self.effects, rest, self.rank, tell=self.form.tell)
         solution = fit_values(perturbed, values - self.effects.at(self.columns), self.form, once=True).solution
         found = predict_solution(solution, self.columns, self.form.threads)
         explained = float(np.var(found)) / max(before, 1e-300)

@@ -123,7 +123,7 @@ def append_labels(known: Mode, new: Mode) -> Mode:
             f"the new rows of mode {known.name!r} include labels that the model already has. "
             "Fold in only rows that are new; refit to update the others."
         )
-    return Mode(known.name, np.concatenate([known.labels, new.labels]))
+    return Mode(known.name, np.concatenate([known.labels, new.labels]), known.bins)
 
 
 def append_rows(parts: Sequence[Floats], position: int, new: Floats) -> tuple[Floats, ...]:

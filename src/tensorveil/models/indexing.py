@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.tensor import Mode
+from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.bins import bin_column
 from tensorveil.tensor.frames import as_table
-from tensorveil.tensor.given import is_frame
+from tensorveil.tensor.given import frame_of_levels, is_frame
 from tensorveil.tensor.labels import encode_known
-from tensorveil.tensor.modes import find_axis
+from tensorveil.tensor.modes import find_axis, near
 
 Columns = NDArray[np.int32]
+
+_FRAMES = "Labels come in a frame with a column for every mode, such as frame[['user', 'film']]."
 
 
 def check_columns(coords: Any, shape: Sequence[int]) -> Columns:
@@ -23,20 +26,34 @@ def check_columns(coords: Any, shape: Sequence[int]) -> Columns:
     array = np.asarray(coords)
     if array.ndim != 2 or array.shape[1] != len(shape):
         raise InputError(
-            f"coords must have shape (n, {len(shape)}), one column per mode. For one cell write [[i, j, k]]."
+            f"coords must have shape (n, {len(shape)}), one column per mode; for one cell write [[i, j, k]]. {_FRAMES}"
         )
     if array.dtype.kind not in "iu":
         if array.size:
-            raise InputError(f"coords must be integers; got dtype {array.dtype}.")
+            raise InputError(f"coords must be integers; got dtype {array.dtype}. {_FRAMES}")
         array = array.astype(np.int32)
     for m, size in enumerate(shape):
         column = array[:, m]
         if len(column) and (column.min() < 0 or column.max() >= size):
-            raise InputError(
-                f"coords must lie inside the model's shape; column {m} does not. Declare the whole shape before "
-                "fitting, e.g. CP(rank=8, shape=(943, 1682)); for new rows see fold_in."
-            )
+            raise _outside(m)
     return np.ascontiguousarray(array.T, dtype=np.int32)
+
+
+def _outside(m: int) -> InputError:
+    return InputError(
+        f"coords must lie inside the model's shape; column {m} does not. Declare the whole shape before fitting, e.g. "
+        "CP(rank=8, shape=(943, 1682)); for new rows see fold_in."
+    )
+
+
+def check_numbering(own: Sequence[Mode], known: Sequence[Mode]) -> None:
+    """Refuse labels that are numbered otherwise than those of a model."""
+    for mode, wanted in zip(own, known, strict=False):
+        if mode.labels is not None and wanted.labels is not None and not np.array_equal(mode.labels, wanted.labels):
+            raise InputError(
+                f"labels of mode {mode.name!r} must be those of the model, in its order. Give the store the list that "
+                "the model was fitted with."
+            )
 
 
 def index_positions(
@@ -87,14 +104,45 @@ def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
 
 
 def find_places(given: Any, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> Columns:
-    """Turn a frame of labels, or (n, order) integer coordinates, into checked (order, n) columns."""
+    """Turn a frame of labels, or (n, order) integer coordinates, into checked (order, n) columns.
+
+    A pandas index of several levels, or a series with one, is as good as a frame.
+    """
+    if isinstance(given, ObservedTensor):
+        return like_model(given, modes, shape).columns
+    if (frame := frame_of_levels(given)) is not None:
+        given = frame
     return _find_in_frame(given, modes, shape) if is_frame(given) else check_columns(given, shape)
+
+
+def like_model(tensor: ObservedTensor, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> ObservedTensor:
+    """Return a tensor's entries in the indices of a model: by label where both have some, else as they are.
+
+    A tensor that was read by itself has numbered its labels by itself.
+    """
+    if tensor.order != len(shape):
+        raise InputError(f"the tensor must have {len(shape)} modes like the model; got {tensor.order}.")
+    names, known_names = [mode.name for mode in tensor.modes], [mode.name for mode in modes]
+    if names != known_names and sorted(names) == sorted(known_names):
+        raise InputError(f"the tensor must have its modes in the order of the model, {', '.join(known_names)}.")
+    columns: dict[int, NDArray[np.int32]] = {}
+    for m, (own, known) in enumerate(zip(tensor.modes, modes, strict=True)):
+        if own.labels is not None and known.labels is not None and not np.array_equal(own.labels, known.labels):
+            used, inverse = np.unique(tensor.columns[m], return_inverse=True)  # labels that do not occur may be unknown
+            columns[m] = label_positions(own.labels[used], known, shape[m])[inverse]
+        elif tensor.shape[m] > shape[m] and tensor.columns[m].max(initial=0) >= shape[m]:
+            raise _outside(m)
+    if not columns:
+        return tensor
+    packed = np.stack([columns.get(m, tensor.columns[m]) for m in range(len(shape))])
+    found = ObservedTensor.from_columns(packed, tensor.values, shape, tensor.bounds, modes, duplicates="keep")
+    return found.with_origin(tensor.origin)
 
 
 def find_columns(labels: Any, modes: tuple[Mode, ...], shape: Sequence[int]) -> Columns:
     """Turn a frame, a mapping or one sequence per mode into checked (order, n) columns."""
-    if is_frame(labels):
-        return _find_in_frame(labels, modes, shape)
+    if is_frame(labels) or frame_of_levels(labels) is not None:
+        return find_places(labels, modes, tuple(shape))
     per_mode = [label_positions(column, modes[m], shape[m]) for m, column in enumerate(_by_mode(labels, modes))]
     if len({len(column) for column in per_mode}) > 1:
         raise InputError("labels must have the same length in every mode.")
@@ -108,7 +156,7 @@ def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) ->
     missing = [name for name in names if name not in table.column_names]
     if missing:
         if table.num_columns != len(modes) or any(mode.labels is not None for mode in modes):
-            raise InputError(f"labels must have a column for every mode; missing {missing}.")
+            raise missing_columns("labels", missing, table.column_names)
         names = table.column_names
     found = np.empty((len(modes), table.num_rows), np.int32)
     for axis, mode in enumerate(modes):
@@ -117,9 +165,18 @@ def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) ->
             continue
         if mode.labels is None:
             found[axis] = label_positions(column.to_numpy(), mode, shape[axis])
-        elif column.null_count or not encode_known(column, mode.labels, found[axis]):
+            continue
+        if mode.bins is not None:
+            column = bin_column(column, mode.bins)
+        if column.null_count or not encode_known(column, mode.labels, found[axis]):
             raise _unseen(mode)
     return found
+
+
+def missing_columns(what: str, missing: Sequence[str], known: Iterable[Any]) -> InputError:
+    """Return the error for modes that have no column, with columns that are spelt alike."""
+    remedies = {near(name, [str(each) for each in known]) for name in missing}
+    return InputError(f"{what} must have a column for every mode; missing {missing}. {' '.join(sorted(remedies))}")
 
 
 def _unseen(mode: Mode) -> InputError:
@@ -135,7 +192,7 @@ def _by_mode(labels: Any, modes: Sequence[Mode]) -> list[Any]:
     if isinstance(labels, Mapping):
         missing = [name for name in names if name not in labels]
         if missing:
-            raise InputError(f"labels must have a column for every mode; missing {missing}.")
+            raise missing_columns("labels", missing, labels)
         return [_column(labels[name]) for name in names]
     if len(labels) != len(names):
         raise InputError(f"labels must hold one sequence per mode, in the order {names}; got {len(labels)}.")

@@ -234,13 +234,14 @@ class MultilinearModel(ABC):
         users: Any = None,
         along: str | int | None = None,
         at: Mapping[Any, Any] | None = None,
-        seen: ObservedTensor | None = None,
+        seen: Any = None,
     ) -> Any:
         """Return an Arrow table of the n best candidates for every index of ``mode``, with labels: films for users.
 
         ``users`` are labels (or indices, where there are none) of those to recommend for; by default everybody.
         ``along`` is the mode that is ranked: the only other one, unless there are several. Further modes are averaged,
-        or held ``at`` a label, {"day": "monday"}. What a user has in ``seen`` is left out, wherever it was seen.
+        or held ``at`` a label, {"day": "monday"}. What a user has in ``seen``, a tensor or a frame, is left out,
+        wherever it was seen; entries of labels that the model does not have say nothing, with a `LeftOutWarning`.
 
         >>> import tensorveil as tv
         >>> problem = tv.synthetic_cp((6, 5), 2, random_state=0)

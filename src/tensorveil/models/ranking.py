@@ -14,6 +14,7 @@ from tensorveil.models.contract import Floats, Multilinear
 from tensorveil.models.evaluate import clip_values
 from tensorveil.models.indexing import index_positions
 from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor.lists import match_columns
 from tensorveil.tensor.modes import find_axis
 
 
@@ -50,7 +51,7 @@ def rank_positions(
     scores = _scores(model, fixed, target)
     allowed = np.ones(len(scores), dtype=bool)
     if exclude is not None:
-        allowed[_find_excluded(exclude, fixed, target, model.shape)] = False
+        allowed[_find_excluded(exclude, fixed, target, model)] = False
     candidates = np.flatnonzero(allowed)
     best = candidates[_order(scores[candidates], n, largest)]
     labels = model.modes[target].labels
@@ -83,22 +84,23 @@ def _scores(model: Multilinear, fixed: Mapping[int, int], target: int) -> Floats
     return scores
 
 
-def _find_excluded(exclude: Any, fixed: Mapping[int, int], target: int, shape: tuple[int, ...]) -> NDArray[Any]:
+def _find_excluded(exclude: Any, fixed: Mapping[int, int], target: int, model: Multilinear) -> NDArray[Any]:
     """Return candidate indices to leave out: a list of them, or those already observed at these indices."""
     if isinstance(exclude, ObservedTensor):
-        if exclude.order != len(shape):
-            raise InputError(f"exclude must have {len(shape)} modes like the model; got {exclude.order}.")
-        matches = np.ones(exclude.n_entries, dtype=bool)
+        if exclude.order != len(model.shape):
+            raise InputError(f"exclude must have {len(model.shape)} modes like the model; got {exclude.order}.")
+        columns = match_columns(exclude, model.modes, (target, *fixed))
+        matches = columns[target] >= 0  # what the model does not know is no candidate
         for m, index in fixed.items():
-            matches &= exclude.columns[m] == index
-        indices: NDArray[Any] = exclude.columns[target][matches]
+            matches &= columns[m] == index
+        indices: NDArray[Any] = columns[target][matches]
     else:
         indices = np.asarray(exclude)
         if indices.size == 0:
             return np.zeros(0, dtype=np.intp)
     if indices.dtype.kind not in "iu" or indices.ndim != 1:
         raise InputError("exclude must be an observed tensor or a list of indices of the ranked mode.")
-    if len(indices) and (indices.min() < 0 or indices.max() >= shape[target]):
+    if len(indices) and (indices.min() < 0 or indices.max() >= model.shape[target]):
         raise InputError("exclude holds indices outside the ranked mode.")
     return indices
 

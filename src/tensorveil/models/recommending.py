@@ -3,23 +3,85 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, LeftOutWarning, warn
 from tensorveil.models.indexing import index_positions, label_positions
 from tensorveil.models.ranking import rank_positions
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.modes import find_axis
+from tensorveil.tensor.frames import as_table, read_floats
+from tensorveil.tensor.lists import find_listed, match_columns
+from tensorveil.tensor.modes import find_axis, near
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tensorveil.models.multilinear import MultilinearModel
 
-__all__ = ["recommend", "settle_question"]
+Array = NDArray[Any]
+
+__all__ = ["Seen", "find_places", "find_seen", "recommend", "settle_question"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen:
+    """Who has what already, as indices of the two modes."""
+
+    owners: Array
+    items: Array
+
+
+def find_places(given: pa.Table | ObservedTensor, modes: Sequence[Mode], shape: Sequence[int], axis: int) -> Array:
+    """Return where a model has what entries hold in one of its modes, -1 where it is nowhere."""
+    mode = modes[axis]
+    if isinstance(given, ObservedTensor):
+        if given.order != len(shape):
+            raise InputError(f"seen must have {len(shape)} modes like the model; got {given.order}.")
+        found: Array = match_columns(given, modes, (axis,))[axis]
+    elif mode.name not in given.column_names:
+        raise InputError(f"entries: there must be a column {mode.name!r}. {near(mode.name, given.column_names)}")
+    elif mode.labels is not None:
+        found = find_listed(given.column(mode.name), mode)
+    else:
+        numbers = read_floats(given.column(mode.name))
+        found = np.where(numbers == np.floor(numbers), numbers, -1.0)  # what is no number equals nothing
+    return np.where(found < shape[axis], found, -1).astype(np.int64)
+
+
+def find_seen(given: Any, modes: Sequence[Mode], shape: Sequence[int], owner: int, target: int) -> Seen:
+    """Find who has what already: by the two modes, whatever else entries hold. Others say nothing, and that is told.
+
+    Whoever has seen a film on one day has seen it on all of them. Entries are a tensor, a table, a frame or a mapping
+    of columns.
+    """
+    if isinstance(given, Seen):
+        return given
+    if given is None:
+        return Seen(owners=np.empty(0, np.int64), items=np.empty(0, np.int64))
+    entries = given if isinstance(given, ObservedTensor) else _table_of(given)
+    owners, items = (find_places(entries, modes, shape, axis) for axis in (owner, target))
+    known = (owners >= 0) & (items >= 0)
+    if not known.all():
+        warn(
+            f"entries: {np.count_nonzero(~known):,} of {len(known):,} leave nothing out, since the model does not know "
+            f"their {modes[owner].name!r} or their {modes[target].name!r}. Check how these are written if it should.",
+            LeftOutWarning,
+        )
+    return Seen(owners=owners[known], items=items[known])
+
+
+def _table_of(given: Any) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        return pa.table(dict(given)) if isinstance(given, Mapping) else as_table(given)
+    except (pa.ArrowException, TypeError, ValueError):
+        pass
+    raise InputError("seen must be a tensor, a frame, or a mapping of columns of one length.")
 
 
 def settle_question(
@@ -55,17 +117,16 @@ def recommend(
     users: Any,
     along: str | int | None,
     at: Mapping[Any, Any],
-    seen: ObservedTensor | None,
+    seen: Any,
 ) -> pa.Table:
     """Rank the candidates of every user; see `MultilinearModel.recommend`."""
     import pyarrow as pa
 
     owner, target, fixed = settle_question(model.modes, model.shape, wanted, along, at)
     rows = _find_users(users, model.modes[owner], model.shape[owner])
-    # Whoever has seen a film on one day has seen it on all of them.
-    owners, items = (np.empty(0, np.int32),) * 2 if seen is None else (seen.columns[owner], seen.columns[target])
-    order = np.argsort(owners, kind="stable")
-    owners, items = owners[order], items[order]
+    known = find_seen(seen, model.modes, model.shape, owner, target)
+    order = np.argsort(known.owners, kind="stable")
+    owners, items = known.owners[order], known.items[order]
     cuts = [np.searchsorted(owners, rows, side=side) for side in ("left", "right")]
     found = [
         rank_positions(model, n, {**fixed, owner: row}, target, np.unique(items[first:last]), largest=True)

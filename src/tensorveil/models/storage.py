@@ -89,7 +89,7 @@ def write_model(path: str | os.PathLike[str], stored: StoredModel) -> None:
         "offset": stored.offset,
         "bounds": stored.bounds,
         "biases": stored.biases is not None,
-        "modes": [{"name": mode.name, "labels": _label_kind(mode)} for mode in stored.modes],
+        "modes": [_describe(mode) for mode in stored.modes],
         **({} if plain else {"link": stored.link, "loss": stored.loss}),
         "value": stored.value_name,
     }
@@ -158,6 +158,11 @@ def _add_array(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None
         np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
+def _describe(mode: Mode) -> dict[str, Any]:
+    """Return what the header says of a mode: of its bins only if it has some, so that other files stay as they were."""
+    return {"name": mode.name, "labels": _label_kind(mode), **({} if mode.bins is None else {"bins": mode.bins})}
+
+
 def _label_kind(mode: Mode) -> str | None:
     """Say how labels are stored: numbers and dates as an array, text as JSON."""
     if mode.labels is None:
@@ -191,7 +196,7 @@ def _read_archive(archive: zipfile.ZipFile, header: Mapping[str, Any]) -> Stored
     check_members(header, members, names)
     arrays = {name.removesuffix(".npy"): item for name, item in members.items() if isinstance(item, np.ndarray)}
     modes = tuple(
-        Mode(name=str(entry["name"]), labels=_read_labels(members, m, entry["labels"]))
+        Mode(name=str(entry["name"]), labels=_read_labels(members, m, entry["labels"]), bins=entry.get("bins"))
         for m, entry in enumerate(header["modes"])
     )
     return StoredModel(

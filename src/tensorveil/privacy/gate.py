@@ -214,12 +214,14 @@ def declare(tensor: ObservedTensor | StoredTensor, *, unit: Unit, bounds: Sequen
     if unit.mode is not None and unit.mode not in known:
         raise InputError(f"protect must name one of the modes {', '.join(known)}; got {unit.mode!r}.")
     # Labels of owners are private, all others were declared.
-    lists = [Mode(mode.name) if m == tensor.origin.owners else mode for m, mode in enumerate(tensor.modes)]
+    lists = [
+        Mode(mode.name, bins=mode.bins) if m == tensor.origin.owners else mode for m, mode in enumerate(tensor.modes)
+    ]
     if shape is None and not any(mode.labels is not None for mode in lists):
         raise InputError(_UNDECLARED.format(unit.kind))
     sizes = settle_shape(lists, shape)
     # Nothing of the protected mode is released, not even the list of those who may be in it.
-    modes = tuple(Mode(mode.name) if mode.name == unit.mode else mode for mode in lists)
+    modes = tuple(Mode(mode.name, bins=mode.bins) if mode.name == unit.mode else mode for mode in lists)
     return Declared(unit=unit, bounds=limits, shape=sizes, modes=modes, zeros=zeros, value=tensor.origin.value)
 
 

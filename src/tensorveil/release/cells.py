@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.models.indexing import find_columns
+from tensorveil.models.indexing import find_columns, missing_columns
 from tensorveil.models.tables import cells_table
 from tensorveil.tensor import Mode
-from tensorveil.tensor.bins import bin_columns, settle_bins
+from tensorveil.tensor.bins import bin_columns, known_bins, settle_bins
 from tensorveil.tensor.files.formats import read_table, table_format
 
 if TYPE_CHECKING:
@@ -36,10 +36,16 @@ def read_cells(
 
 
 def read_model_table(path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None) -> pa.Table:
-    """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7."""
+    """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7.
+
+    Moments are put into the bins that the model knows, and into those that are named.
+    """
     texts = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
-    table, _ = bin_columns(read_table(path, text=texts), settle_bins(bins), lenient=False)
-    return table
+    asked = settle_bins(bins)
+    wanted = known_bins(modes, asked)
+    table = read_table(path, text=[*texts, *wanted])
+    present = {name: each for name, each in wanted.items() if name in asked or name in table.column_names}
+    return bin_columns(table, present, lenient=False)[0]
 
 
 def find_cells(
@@ -50,7 +56,7 @@ def find_cells(
 
     missing = [mode.name for mode in modes if mode.name not in table.column_names]
     if missing:
-        raise InputError(f"at: {name} must have a column for every mode; missing {missing}.")
+        raise missing_columns(f"at: {name}", missing, table.column_names)
     try:
         labels = {mode.name: _labels(table.column(mode.name), mode) for mode in modes}
     except pa.ArrowException as error:  # Arrow's own message may quote the data

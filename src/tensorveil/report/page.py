@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -16,13 +17,14 @@ from typing import Any
 from tensorveil import __version__
 from tensorveil.errors import InputError
 from tensorveil.markup import Markup, join, tag
-from tensorveil.report.facts import Caption, Cell, TableOf, cell_text
+from tensorveil.report.facts import Caption, Cell, Standing, TableOf, cell_text
 from tensorveil.tensor.files.atomic import replace_file
 
 __all__ = ["Page", "Section", "caption_list", "data_table", "figure", "image_figure", "render", "save_page"]
 
 _NUMERIC = re.compile(r"[−≥≤±]? ?[\d.,]+(e−?\d+)?%?($| )|–$|infinite$")
 _WIDE_TABLE = 6  # columns beyond which a table takes the whole width, and its caption stands below
+_MOST_NAMED = 40  # methods beyond which a caption counts them, and leaves their names to a table
 DO_NOT_PUBLISH = "Do not publish"
 MAY_BE_PUBLISHED = "May be published"
 NOT_PRIVATE = "Not private"
@@ -202,10 +204,17 @@ def caption_list(caption: Caption) -> Markup:
     )
     rows = [tag("div", tag("dt", name), tag("dd", text)) for name, text in facts]
     if caption.methods:
-        found = (tag("li", method.name, " ", status_badge(method.status)) for method in caption.methods)
-        rows.append(tag("div", tag("dt", "guarantee"), tag("dd", tag("ul", *found)), class_="methods"))
+        rows.append(tag("div", tag("dt", "guarantee"), tag("dd", _standings(caption.methods)), class_="methods"))
     small = tag("p", caption.small_print, class_="small") if caption.small_print else None
     return tag("figcaption", tag("p", caption.text), tag("dl", *rows), small)
+
+
+def _standings(methods: Sequence[Standing]) -> Markup:
+    """Return the methods with their standings; of many, how many have each, as their names are in a table then."""
+    if len(methods) <= _MOST_NAMED:
+        return tag("ul", *(tag("li", method.name, " ", status_badge(method.status)) for method in methods))
+    counts = Counter(method.status for method in methods)
+    return tag("ul", *(tag("li", f"{count} ", status_badge(status)) for status, count in counts.items()))
 
 
 def status_badge(status: str) -> Markup:

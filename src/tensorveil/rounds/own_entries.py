@@ -3,38 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, LeftOutWarning, warn
+from tensorveil.models.recommending import Seen, find_places
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.bins import bin_columns, known_bins
 from tensorveil.tensor.frames import as_table, table_to_tensor
-from tensorveil.tensor.lists import match_labels
+from tensorveil.tensor.labels import encode_column
+from tensorveil.tensor.lists import match_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_own", "table_of_own"]
+    from tensorveil.rounds.shared import SharedModel
+
+__all__ = ["OwnEntries", "read_own", "table_of_own"]
 
 
-def read_own(
-    entries: Any, modes: Sequence[Mode], shape: tuple[int, ...], protect: int, value: str | None = None
-) -> ObservedTensor:
-    """Return entries as a tensor with the model's modes; the protected one keeps the labels that it came with.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnEntries:
+    """People's entries that a model has a place for; ``source`` is what they were given as, ``owners`` are whose.
+
+    ``modes`` are the model's, but for the people's own.
+    """
+
+    tensor: ObservedTensor
+    source: pa.Table | ObservedTensor
+    owners: NDArray[Any]
+    modes: tuple[Mode, ...]
+
+    def seen(self, target: int) -> Seen:
+        """Return who has which candidates, also of entries that are left out for what they hold in other modes."""
+        items = find_places(self.source, self.modes, self.tensor.shape, target)
+        return Seen(owners=self.owners[items >= 0], items=items[items >= 0])
+
+
+def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnEntries:
+    """Return entries in a model's indices; the protected mode keeps the labels that it came with.
 
     Entries are a tensor, a frame, or a mapping of columns. A table without a column of the protected mode holds the
-    entries of one person. Where the model has labels, entries are matched by label, and those of labels that it does
-    not have are left out; where it has none, they must be indices.
+    entries of one person. Where the model has labels, entries are matched by label: moments stand for the bins that
+    they are in, and entries of labels that it does not have are left out, with a `LeftOutWarning`. Where it has none,
+    they must be indices.
     """
+    if isinstance(entries, OwnEntries):
+        return entries
     if isinstance(entries, ObservedTensor):
-        return _align(entries, modes, shape, protect)
-    table = table_of_own(entries, modes[protect].name)
+        return _align(entries, model)
+    modes, protect = model.modes, model.protect
+    owner = modes[protect].name
+    table = table_of_own(entries, owner)
+    value = value or _find_value(table.column_names, model)
+    if table.column(owner).null_count:
+        raise InputError(f"entries: column {owner!r} has empty cells. Fill them in, or drop those rows.")
+    table, _ = bin_columns(table, known_bins([modes[protect]], {}), lenient=False)
+    owners = np.empty(table.num_rows, np.int32)
+    names = encode_column(table.column(owner), f"column {owner!r}", None, owners)
+    people = Mode.from_trusted(owner, names, modes[protect].bins)
     listed = {mode.name: mode for m, mode in enumerate(modes) if mode.labels is not None and m != protect}
-    columns = [mode.name if m == protect else listed.get(mode.name, Mode(mode.name)) for m, mode in enumerate(modes)]
-    found = table_to_tensor(table, columns, value, labels=True, lists=listed)
-    sizes = tuple(found.shape[m] if m == protect else size for m, size in enumerate(shape))
-    return ObservedTensor.from_columns(found.columns, found.values, sizes, modes=found.modes)
+    columns = [people if m == protect else listed.get(mode.name, Mode(mode.name)) for m, mode in enumerate(modes)]
+    found = table_to_tensor(table, columns, value, labels=True, lists=listed, quiet=True, duplicates="keep")
+    _tell(table.num_rows - found.n_entries, table.num_rows)
+    sizes = tuple(found.shape[m] if m == protect else size for m, size in enumerate(model.shape))
+    tensor = ObservedTensor.from_columns(
+        found.columns, found.values, sizes, modes=found.modes, duplicates="keep", value=model.value_name
+    )
+    return OwnEntries(tensor=tensor, source=table, owners=owners, modes=found.modes)
 
 
 def table_of_own(entries: Any, owner: str) -> pa.Table:
@@ -52,29 +91,46 @@ def table_of_own(entries: Any, owner: str) -> pa.Table:
     return table.add_column(0, owner, pa.array(np.zeros(table.num_rows, np.int32)))
 
 
-def _align(entries: ObservedTensor, modes: Sequence[Mode], shape: tuple[int, ...], protect: int) -> ObservedTensor:
-    """Return entries in the model's indices."""
+def _find_value(names: Sequence[str], model: SharedModel) -> str | None:
+    """Return the column of values: that of the data, or the only one that is no mode."""
+    modes = [mode.name for mode in model.modes]
+    others = [name for name in names if name not in modes]
+    for known in (model.value_name, "value"):
+        if known in others:
+            return known
+    if len(others) > 1:
+        raise InputError(
+            f"entries: several columns could hold the values: {', '.join(map(repr, others))}. Call the one that does "
+            f"{model.value_name!r}, as in the data of the release, or leave the others out."
+        )
+    return None
+
+
+def _align(entries: ObservedTensor, model: SharedModel) -> OwnEntries:
+    """Return entries of a tensor in the model's indices."""
+    modes, shape, protect = model.modes, model.shape, model.protect
     if entries.order != len(shape):
         raise InputError("group must have the shape that the recipe declares, except in the protected mode.")
     sizes = tuple(entries.shape[m] if m == protect else size for m, size in enumerate(shape))
+    aligned = tuple(entries.modes[m] if m == protect else mode for m, mode in enumerate(modes))
     labelled = [m for m in range(len(shape)) if m != protect and entries.modes[m].labels is not None]
     if not labelled:
-        return entries
-    columns = entries.columns.copy()
-    for m in labelled:
-        known, own = modes[m], entries.modes[m]
-        if known.labels is None:
-            raise InputError(
-                f"entries: mode {known.name!r} has no labels in the model, so entries must hold its indices. Number "
-                "them as the data were, or drop the labels: with_modes([...])."
-            )
-        if known != own:
-            assert own.labels is not None
-            columns[m] = match_labels(own.labels, known)[columns[m]]
+        return OwnEntries(tensor=entries, source=entries, owners=entries.columns[protect], modes=aligned)
+    columns = match_columns(entries, modes, labelled)
     kept = (columns >= 0).all(axis=0)
     if not kept.any():
         raise InputError("entries: the model knows none of their labels. Check how they are written.")
-    aligned = [entries.modes[m] if m == protect else mode for m, mode in enumerate(modes)]
-    return ObservedTensor.from_columns(
-        np.ascontiguousarray(columns[:, kept]), entries.values[kept], sizes, modes=aligned, duplicates="keep"
+    _tell(int(np.count_nonzero(~kept)), entries.n_entries)
+    tensor = ObservedTensor.from_columns(
+        np.ascontiguousarray(columns[:, kept], np.int32), entries.values[kept], sizes, modes=aligned, duplicates="keep"
     )
+    return OwnEntries(tensor=tensor, source=entries, owners=entries.columns[protect], modes=aligned)
+
+
+def _tell(left_out: int, among: int) -> None:
+    if left_out:
+        warn(
+            f"entries: {left_out:,} of {among:,} are left out, since the model has no place for their labels. Check "
+            "how these are written if it should have.",
+            LeftOutWarning,
+        )

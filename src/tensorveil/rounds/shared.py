@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models import CPModel, TuckerModel
-from tensorveil.models.indexing import check_columns
+from tensorveil.models.indexing import find_places
+from tensorveil.models.recommending import settle_question
 from tensorveil.models.storage import StoredModel, read_model, write_model
 from tensorveil.rounds.grouping import People, check_group, group_people
 from tensorveil.rounds.own_part import multiply_bases
 from tensorveil.rounds.sums import cut_people
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.checks import MAX_ORDER, MIN_ORDER
+from tensorveil.tensor.given import VALUE
 from tensorveil.tensor.modes import find_axis
 
 Array = NDArray[Any]
@@ -53,6 +55,8 @@ class SharedModel:
         How many of the components are traits of rows (biases, frequencies, public features) rather than latent.
     spread, taste_mean, taste_covariance
         Variance of what tastes leave unexplained; mean and covariance of (bias, tastes) over users.
+    value_name
+        What the values are called in the data.
     """
 
     modes: tuple[Mode, ...]
@@ -67,6 +71,7 @@ class SharedModel:
     spread: float
     taste_mean: Array
     taste_covariance: Array
+    value_name: str = VALUE
 
     @property
     def rank(self) -> int | tuple[int, ...]:
@@ -96,6 +101,7 @@ class SharedModel:
             ("shape", " x ".join(f"{mode.name}: {size:,}" for mode, size in zip(self.modes, self.shape, strict=True))),
             ("protects", f"all entries of one {self.modes[self.protect].name}; it holds none of their own parts"),
             ("rank", self.rank),
+            ("predicts", self.value_name),
             ("bounds", f"{self.bounds[0]:g} to {self.bounds[1]:g}"),
         ]
         return notebook_card("SharedModel", facts)
@@ -104,7 +110,8 @@ class SharedModel:
         """Compute everybody's own bias and tastes from their entries and return the whole model.
 
         Entries are a tensor, a frame, or a mapping of columns, with labels where the model has them; those of labels
-        that it does not have are left out. Without a column of the protected mode all entries are one person's.
+        that it does not have are left out, with a `LeftOutWarning`. Moments stand for the bins of the release that they
+        are in. Without a column of the protected mode all entries are one person's.
 
         The model has a row for every index of the protected mode of ``entries``, which may have any size and labels of
         its own; users without entries are treated as average ones. This is how a person is served, and how new people
@@ -112,7 +119,9 @@ class SharedModel:
 
         The result belongs to the owners of the entries: it is not private, and must not be published.
         """
-        known = self.read_entries(entries, value)
+        return self._serve(self.read_entries(entries, value))
+
+    def _serve(self, known: ObservedTensor) -> CPModel | TuckerModel:
         check_group(known, self.shape, self.protect)
         people = group_people(known, self.protect, self.bounds)
         own = np.tile(self.taste_mean, (known.shape[self.protect], 1))
@@ -123,7 +132,7 @@ class SharedModel:
         """Return people's own entries as a tensor in this model's indices; see `personalise`."""
         from tensorveil.rounds.own_entries import read_own
 
-        return read_own(entries, self.modes, self.shape, self.protect, value)
+        return read_own(entries, self, value).tensor
 
     def recommend(
         self,
@@ -146,11 +155,16 @@ class SharedModel:
                 f"mode must be the protected one, {self.modes[self.protect].name!r}: this release serves people from "
                 "their own entries."
             )
-        known = self.read_entries(entries, value)
-        whole = self.personalise(known)
+        from tensorveil.rounds.own_entries import read_own
+
+        own = read_own(entries, self, value)
+        whole = self._serve(own.tensor)
+        owner, target, _ = settle_question(whole.modes, whole.shape, self.protect, along, at or {})
+        seen = own.seen(target)
         if users is None:  # people without entries would all be shown the same
-            users = known.modes[self.protect].decode(np.unique(known.columns[self.protect])).tolist()
-        return whole.recommend(self.protect, n, users=users, along=along, at=at, seen=known)
+            someone = np.unique(own.owners)
+            users = own.modes[owner].decode(someone).tolist()
+        return whole.recommend(owner, n, users=users, along=along, at=at, seen=seen)
 
     def example(self) -> CPModel | TuckerModel:
         """Return the whole model of one made-up person, whose tastes are as strong as those of an average user.
@@ -161,8 +175,10 @@ class SharedModel:
         own[0] = self.taste_mean[0]
         return self._join(own[None, :])
 
-    def predict_for(self, entries: ObservedTensor, coords: ObservedTensor | Any) -> Array:
-        """Predict at (n, order) coordinates for the people they name, each from that person's own ``entries``.
+    def predict_for(self, entries: ObservedTensor | Any, coords: ObservedTensor | Any) -> Array:
+        """Predict at (n, order) coordinates, or at a frame of labels, for the people they name.
+
+        Each of them is served from the person's own ``entries``: a tensor, a frame or a mapping of columns.
 
         >>> import tensorveil as tv
         >>> from tensorveil.rounds import Recipe, run_recipe
@@ -173,10 +189,11 @@ class SharedModel:
         >>> model.predict_for(ratings, [[0, 3], [29, 7]]).shape
         (2,)
         """
-        wanted = coords.coords if isinstance(coords, ObservedTensor) else coords
         entries = self.read_entries(entries)
         users = entries.shape[self.protect]
-        columns = check_columns(wanted, (*self.shape[: self.protect], users, *self.shape[self.protect + 1 :]))
+        modes = tuple(entries.modes[m] if m == self.protect else mode for m, mode in enumerate(self.modes))
+        shape = tuple(users if m == self.protect else size for m, size in enumerate(self.shape))
+        columns = find_places(coords, modes, shape)
         named = np.zeros(users, dtype=bool)
         named[columns[self.protect]] = True
         mine = named[entries.columns[self.protect]]
@@ -203,6 +220,7 @@ class SharedModel:
                     "taste_mean": self.taste_mean,
                     "taste_covariance": self.taste_covariance,
                 },
+                value_name=self.value_name,
             ),
         )
 
@@ -228,6 +246,7 @@ class SharedModel:
                 spread=float(extra["spread"][0]),
                 taste_mean=extra["taste_mean"],
                 taste_covariance=extra["taste_covariance"],
+                value_name=stored.value_name,
             )
         except (KeyError, IndexError):
             raise InputError(
@@ -278,7 +297,7 @@ class SharedModel:
         factors.insert(self.protect, own[:, 1:])
         common: dict[str, Any] = {
             "factors": tuple(factors), "offset": self.offset, "biases": tuple(biases), "modes": tuple(modes),
-            "bounds": self.bounds,
+            "bounds": self.bounds, "value_name": self.value_name,
         }  # fmt: skip
         if self.core is None:
             return CPModel(**common)

@@ -78,7 +78,7 @@ def read_people(
     if pa.types.is_string(column.type) != (labels.dtype.kind == "T"):
         raise InputError(f"at: column {owner!r} must name people as the entries do, by text or by number.")
     extra = np.setdiff1d(np.array(column.unique().to_pylist(), dtype=labels.dtype), labels)
-    everyone = Mode(owner, np.concatenate([labels, extra]))
+    everyone = Mode(owner, np.concatenate([labels, extra]), known.modes[shared.protect].bins)
     modes = tuple(everyone if m == shared.protect else mode for m, mode in enumerate(shared.modes))
     shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
     widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")

@@ -107,6 +107,6 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
     people = read_people(run.entries, run.at, shared, run.bins)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
     predictions = shared.predict_for(people.entries, columns.T)
-    table = cells_table(columns, predictions, people.modes, run.value_name or "value")
+    table = cells_table(columns, predictions, people.modes, run.value_name or shared.value_name)
     owner = shared.modes[shared.protect].name
     return table if people.named else table.drop_columns([owner])

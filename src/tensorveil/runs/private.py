@@ -1,4 +1,4 @@
-"""A private completion: charge, fit, release. Nothing that is computed from values is ever told."""
+"""A private completion: charge, fit, release. Nothing that is computed from values without noise is ever told."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil import __version__
+from tensorveil.completion.central import CentralCompletion
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.user_level import UserLevelCompletion
@@ -119,12 +120,13 @@ def release_privately(
     run: PrivateRun,
     *,
     tell: Callable[[str], None] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Released:
     """Check, read, fit (which charges the ledger first), release.
 
-    ``tell`` is called with the step that begins, one of `STEPS`; ``progress`` after each round of a fit for whole users
-    with the number of rounds that are done, and of all. Both say how far a run has come, and nothing of its data.
+    ``tell`` is called with the step that begins, one of `STEPS`; ``progress`` during a fit with what is counted, such
+    as "rounds" or "sweeps for components", how many are done, and how many there are at most. Both say how far a run
+    has come, and of its data nothing but what follows from what was measured under noise.
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
@@ -163,15 +165,14 @@ def release_privately(
                 tensor = read_privately(run.reading, unit, estimator.bounds, estimator.shape, group_owners=True)
                 fill = choose_cells(filling, tensor, private=unit, bins=run.reading.bins)
                 step("fitting")
-                followed = {"progress": progress} if isinstance(estimator, UserLevelCompletion) else {}
-                charged = estimator.fit(tensor, **followed).release_id_
+                charged = estimator.fit(tensor, **_follow(estimator, progress)).release_id_
             else:
                 assert isinstance(estimator, UserLevelCompletion)
                 fill = None
                 step("fitting")
                 fitted = estimator.fit(
                     stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network,
-                    progress=progress,
+                    **_follow(estimator, progress),
                 )  # fmt: skip
                 charged = fitted.release_id_
             step("writing")
@@ -207,6 +208,15 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
     first, second = (Path(os.path.abspath(path)) for path in (output, diagnostics))  # noqa: PTH100 - links stay
     if first.is_relative_to(second) or second.is_relative_to(first):
         raise InputError("diagnostics and output must be folders apart: only one of them may be published.")
+
+
+def _follow(estimator: Any, progress: Callable[[str, int, int], None] | None) -> dict[str, Any]:
+    """Return how a fit is followed, if it can be."""
+    if progress is None or not isinstance(estimator, UserLevelCompletion | CentralCompletion):
+        return {}
+    if isinstance(estimator, CentralCompletion):
+        return {"progress": progress}
+    return {"progress": lambda done, total: progress("rounds", done, total)}
 
 
 def _gather_facts(run: PrivateRun, fill: Fill | None, leftovers: tuple[Path, ...]) -> Released:

@@ -65,8 +65,8 @@ def count_progress(description: str) -> Iterator[Callable[[int, int], None] | No
 @contextlib.contextmanager
 def step_progress(
     steps: Sequence[str],
-) -> Iterator[tuple[Callable[[str], None] | None, Callable[[int, int], None] | None]]:
-    """Yield what takes the step that begins, and what takes its rounds that are done and all its rounds.
+) -> Iterator[tuple[Callable[[str], None] | None, Callable[[str, int, int], None] | None]]:
+    """Yield what takes the step that begins, and what takes what is counted in it, what is done of that, and all.
 
     Both are None when stderr is not a terminal.
     """
@@ -86,8 +86,8 @@ def step_progress(
             now = f"step {steps.index(step) + 1} of {len(steps)}, {step}"
             display.update(task, description=now)
 
-        def advance(done: int, total: int) -> None:
-            display.update(task, description=f"{now}: {done} of {total} rounds", completed=done, total=total)
+        def advance(what: str, done: int, total: int) -> None:
+            display.update(task, description=f"{now}: {done} of {total} {what}", completed=done, total=total)
 
         yield begin, advance
 

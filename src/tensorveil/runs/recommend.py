@@ -12,15 +12,16 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
-from tensorveil.models.recommending import settle_question
+from tensorveil.models.recommending import find_places, settle_question
 from tensorveil.release.cells import read_model_table
 from tensorveil.release.names import MODEL
+from tensorveil.rounds.own_entries import read_own
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_own_table
-from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor import Mode
 from tensorveil.tensor.files.formats import write_table
-from tensorveil.tensor.frames import read_floats
-from tensorveil.tensor.lists import find_listed, match_labels
+from tensorveil.tensor.lists import match_labels
+from tensorveil.tensor.modes import near
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,9 +98,9 @@ def recommend_items(run: Recommendation) -> Recommended:
     if isinstance(model, SharedModel):
         table = _for_people(model, run, owner, along, at)
     else:
-        seen = None if run.entries is None else _read_seen(Path(run.entries), model, owner, target)
-        users = _choose_users(run, model.modes[owner], None if seen is None else seen.columns[owner])
-        table = model.recommend(owner, run.n, users=users, along=along, at=at, seen=seen)
+        mine = None if run.entries is None else _read_entries(Path(run.entries), model, owner, target)
+        users = _choose_users(run, model, owner, mine)
+        table = model.recommend(owner, run.n, users=users, along=along, at=at, seen=mine)
     if run.output is not None:
         write_table(table, run.output, safe=run.safe_csv)
     averaged = [mode.name for m, mode in enumerate(model.modes) if m not in (owner, target, *fixed)]
@@ -118,39 +119,31 @@ def _for_people(model: SharedModel, run: Recommendation, owner: int, along: str,
             "Add entries=FILE."
         )
     mine = read_own_table(run.entries, model)
-    known = model.read_entries(mine)
-    users = None if run.users in (None, "all") else _find_labels(known.modes[owner], run.users or ())
-    table = model.recommend(n=run.n, entries=known, users=users, along=along, at=at)
+    own = read_own(mine, model)
+    users = None if run.users in (None, "all") else _find_labels(own.modes[owner], run.users or ())
+    table = model.recommend(n=run.n, entries=own, users=users, along=along, at=at)
     return table if name in mine.column_names else table.drop_columns([name])
 
 
-def _read_seen(path: Path, model: Any, owner: int, target: int) -> ObservedTensor:
-    """Read who has what already; rows that the model knows nothing of say nothing."""
+def _read_entries(path: Path, model: Any, owner: int, target: int) -> pa.Table:
+    """Read who has what already; what the table holds in other modes does not matter."""
     if not path.is_file():
         raise InputError(f"entries: file not found: {path}.")
-    table = read_model_table(path, model.modes)
-    columns = np.zeros((len(model.shape), table.num_rows))
-    for m in (owner, target):
-        mode = model.modes[m]
-        if mode.name not in table.column_names:
-            raise InputError(f"entries: {path.name} must have a column {mode.name!r}.")
-        column = table.column(mode.name)
-        columns[m] = read_floats(column) if mode.labels is None else find_listed(column, mode)
-    return ObservedTensor.from_columns(
-        columns, np.zeros(table.num_rows), model.shape, modes=model.modes, duplicates="keep", out_of_range="drop"
-    )
+    return read_model_table(path, [model.modes[owner], model.modes[target]])
 
 
-def _choose_users(run: Recommendation, mode: Mode, seen: Any) -> Any:
+def _choose_users(run: Recommendation, model: Any, owner: int, entries: pa.Table | None) -> Any:
+    mode = model.modes[owner]
     if run.users == "all":
         return None
     if run.users is not None:
         return _find_labels(mode, run.users)
-    if seen is None:
+    if entries is None:
         raise InputError(f"users must say for which {mode.name!r} to recommend. Try users='all', or a list of labels.")
-    if not len(seen):
+    found = np.unique(find_places(entries, model.modes, model.shape, owner))
+    if not (found >= 0).any():
         raise InputError(f"entries: the model knows no {mode.name!r} of theirs. Check how they are written.")
-    return mode.decode(np.unique(seen)).tolist()
+    return mode.decode(found[found >= 0]).tolist()
 
 
 def _mode(model: Any, name: str) -> Mode:
@@ -172,5 +165,6 @@ def _find_labels(mode: Mode, given: Sequence[Any]) -> list[Any]:
     places = match_labels(np.asarray(given, dtype=object), mode).tolist()
     if -1 in places:
         unknown = given[places.index(-1)]
-        raise InputError(f"mode {mode.name!r} of the model has no label {unknown!r}. Check its spelling.")
+        remedy = near(str(unknown), [str(label) for label in mode.labels.tolist()])
+        raise InputError(f"mode {mode.name!r} of the model has no label {unknown!r}. {remedy}")
     return [mode.labels[place] for place in places]

@@ -19,7 +19,7 @@ from tensorveil.privacy.reading import read_privately_in_blocks
 from tensorveil.privacy.unit import Unit
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.bins import bin_columns, settle_bins
+from tensorveil.tensor.bins import bin_columns, known_bins, settle_bins
 from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import read_blocks
@@ -182,9 +182,10 @@ def _number_labels(
             if layout.modes is None and layout.value is None and stored_description(table.schema) is not None:
                 return None  # which brings its own numbering
             names, _ = choose_columns(table.column_names, layout.modes, layout.value)
-            table, ranges = bin_columns(table, layout.bins, lenient=False)
+            bins = known_bins(layout.modes or (), layout.bins)
+            table, ranges = bin_columns(table, bins, lenient=False)
             lists = {**layout.lists, **ranges}
-            table = keep_listed(table, names, lists)  # rows that are left out number nobody
+            table = keep_listed(table, names, lists, quiet=True)  # rows that are left out number nobody
             given = {mode.name for mode in layout.modes or () if isinstance(mode, Mode)}
             for each in names if table.num_rows else ():
                 if each in lists or each in given:
@@ -200,4 +201,8 @@ def _number_labels(
                     )
                 seen[each] = fresh if each not in seen else np.unique(np.concatenate([seen[each], fresh]))
     modes: list[str | Mode] = list(layout.modes or names)
-    return [Mode.from_trusted(mode, seen[mode]) if isinstance(mode, str) and mode in seen else mode for mode in modes]
+    widths = {name: bins.width for name, bins in layout.bins.items()}
+    return [
+        Mode.from_trusted(mode, seen[mode], widths.get(mode)) if isinstance(mode, str) and mode in seen else mode
+        for mode in modes
+    ]

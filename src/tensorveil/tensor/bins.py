@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.modes import Mode, near
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bins", "bin_columns", "settle_bins"]
+__all__ = ["Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "settle_bins"]
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _NAMED = ("hour", "day", "week", "month")
@@ -149,12 +149,11 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
 
     What is no moment is refused, unless ``lenient``: then it is in no bin.
     """
-    import pyarrow as pa
-
     lists = {}
     for name, chosen in bins.items():
         if name not in table.column_names:
-            raise InputError(f"bins must name modes; there is no mode {name!r}. Check its spelling.")
+            remedy = near(name, table.column_names, helpful=not lenient)
+            raise InputError(f"bins must name modes; there is no mode {name!r}. {remedy}")
         place = table.column_names.index(name)
         seconds = _column_seconds(table.column(place))
         none = np.isnan(seconds)
@@ -163,11 +162,56 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
                 f"column {name!r} must hold moments to be binned: dates, ISO text such as 2024-01-03T12:00, or seconds "
                 "since 1970. Some fields are none."
             ).of("no moment")
-        begun = chosen.begin(chosen.number(np.where(none, 0.0, seconds)))
-        table = table.set_column(place, name, pa.chunked_array([pa.array(begun, mask=none)]))
+        table = table.set_column(place, name, _begun(chosen, seconds))
         if (labels := chosen.labels) is not None:
-            lists[name] = Mode(name, labels)
+            lists[name] = Mode(name, labels, chosen.width)
     return table, lists
+
+
+def known_bins(modes: Iterable[str | Mode], bins: Mapping[str, Bins]) -> dict[str, Bins]:
+    """Return the bins that modes bring, and those that are asked for; for a mode that has some they must be the same.
+
+    >>> known_bins([Mode("day", np.array(["2024-01-03"], "datetime64[D]"), bins="day"), "film"], {})
+    {'day': Bins(width='day', start=None, end=None)}
+    """
+    own = {mode.name: mode.bins for mode in modes if isinstance(mode, Mode) and mode.bins is not None}
+    for name, width in own.items():
+        if name in bins and bins[name].width != width:
+            raise InputError(
+                f"bins of mode {name!r} must be those that it has, of {_words(width)}. Leave them out: they are known."
+            )
+    return {name: Bins(width=width) for name, width in own.items()} | {**bins}
+
+
+def _words(width: str | int) -> str:
+    return f"{width} s" if isinstance(width, int) else f"a {width}".replace("a h", "an h")
+
+
+def bin_items(items: NDArray[Any], width: str | int) -> NDArray[Any]:
+    """Return the first moment of the bin that each of these moments is in; what is no moment has none (NaT).
+
+    >>> bin_items(np.array(["2024-01-03T17:30", "noon"]), "day").astype(str).tolist()
+    ['2024-01-03', 'NaT']
+    """
+    plain = items.astype("datetime64[us]").tolist() if items.dtype.kind == "M" else items.tolist()
+    seconds = np.array([to_seconds(item) for item in plain], np.float64)
+    none = np.isnan(seconds)
+    chosen = Bins(width=width)
+    begun = chosen.begin(chosen.number(np.where(none, 0.0, seconds)))
+    begun[none] = np.datetime64("NaT")
+    return begun
+
+
+def bin_column(column: pa.ChunkedArray, width: str | int) -> pa.ChunkedArray:
+    """Return a column of moments as the first moments of their bins, null for what is no moment."""
+    return _begun(Bins(width=width), _column_seconds(column))
+
+
+def _begun(bins: Bins, seconds: NDArray[Any]) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    none = np.isnan(seconds)
+    return pa.chunked_array([pa.array(bins.begin(bins.number(np.where(none, 0.0, seconds))), mask=none)])
 
 
 def _column_seconds(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -9,19 +9,18 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
-from tensorveil.tensor.bins import Bins, bin_columns
+from tensorveil.tensor.bins import Bins, bin_columns, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.lists import NumberOwners, number_owners
-from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.modes import Mode, near
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
 from tensorveil.tensor.rows import keep_listed, numbers_of, read_rows
@@ -95,7 +94,8 @@ def choose_columns(
         value = VALUE if VALUE in rest else (rest or names)[-1]
     elif value not in names:
         raise InputError(
-            f"value must name a column of the frame; there is none called {value!r}. {_near(value, names, helpful)}"
+            f"value must name a column of the frame; there is none called {value!r}. "
+            f"{near(value, names, helpful=helpful)}"
         )
     if modes is None:
         picked = [name for name in names if name != value]
@@ -105,8 +105,8 @@ def choose_columns(
         picked = [_name(mode) for mode in modes]
         for name in picked:
             if name not in names:
-                near = _near(name, names, helpful)
-                raise InputError(f"modes must name columns of the frame; there is none called {name!r}. {near}")
+                remedy = near(name, names, helpful=helpful)
+                raise InputError(f"modes must name columns of the frame; there is none called {name!r}. {remedy}")
         if len(set(picked)) != len(picked) or value in picked:
             raise InputError("modes must name different columns, and not the value column.")
     if len(picked) == 1 and modes is None:
@@ -125,13 +125,6 @@ def choose_columns(
             "the table without it."
         )
     return picked, value
-
-
-def _near(name: str, names: Sequence[str], helpful: bool) -> str:
-    """Return the remedy for a column that is not there."""
-    folded = {each.strip().casefold(): each for each in names if each.strip()}
-    near = get_close_matches(name.strip().casefold(), folded, n=1) if helpful else []
-    return f"Did you mean {folded[near[0]]!r}?" if near else "Check its spelling."
 
 
 def is_open(options: Mapping[str, Any]) -> bool:
@@ -176,6 +169,7 @@ def table_to_tensor(
     owners: str | None = None,
     number: NumberOwners = number_owners,
     bins: Mapping[str, Bins] | None = None,
+    quiet: bool = False,
     **options: Any,
 ) -> ObservedTensor:
     """Encode the mode columns (each in its own thread) and build the tensor.
@@ -183,7 +177,8 @@ def table_to_tensor(
     ``sealed`` compares a table with the digest in its description, if there is one. ``lists`` are public lists of
     labels: rows whose label is not on its list are left out. ``owners`` is a mode whose labels only group the rows, and
     ``number`` numbers them: tables that are blocks of one another must share it. ``bins`` are the modes whose moments
-    are to be binned; a declared range of bins is a public list.
+    are to be binned; a declared range of bins is a public list. ``quiet`` leaves it to the caller to tell of rows that
+    are left out.
     """
     stored = stored_description(table.schema)
     earlier = Origin() if stored is None else stored.origin_of(modes, value)
@@ -197,12 +192,14 @@ def table_to_tensor(
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
     lists = {**(lists or {})}
+    bins = known_bins([*(modes or ()), *lists.values()], bins or {})
     if bins:
         table, more = bin_columns(table, bins, lenient=not is_open(options))
         lists |= more
     given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
     if unknown := {*lists} - {*names}:
-        raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. Check its spelling.")
+        remedy = near(min(unknown), names, helpful=is_open(options) or shown.modes)
+        raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. {remedy}")
     table = table.select([*names, value])
     options |= {"value": value, "value_named": named}
     if options.get("missing") == "drop":
@@ -210,7 +207,7 @@ def table_to_tensor(
     if options.get("out_of_range") == "drop":
         lacking = [mode for mode in given if labels and isinstance(mode, str) and mode != owners]
         if lacking:
-            if lacking[0] in (bins or {}):
+            if lacking[0] in bins:
                 raise InputError(
                     f"bins of mode {lacking[0]!r} need a declared range, since those that occur tell who is in the "
                     f"data: bins={{{lacking[0]!r}: ('day', '2024-01-01', '2024-03-31')}}."
@@ -228,21 +225,22 @@ def table_to_tensor(
             columns, numbers, given, owners=owners, number=number, index_base=index_base, options=options
         )
         return tensor.with_origin(earlier.then(tensor.origin))
-    table = keep_listed(table, names, lists)
+    table = keep_listed(table, names, lists, quiet=quiet or not is_open(options))
     table = _without_nulls(table, names, value, options, shown)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
         mode, column = given[axis], table.column(axis)
         known = mode.labels if isinstance(mode, Mode) else None
+        width = bins[names[axis]].width if names[axis] in bins else None
         if names[axis] in lists:
             packed[axis] = column.to_numpy()
-            return Mode.from_trusted(names[axis], known)
+            return Mode.from_trusted(names[axis], known, width)
         if known is None and (not labels or isinstance(mode, Mode)):
             packed[axis] = _indices(column, axis, index_base)
             return Mode.from_trusted(names[axis], None)
         found = encode_column(column, shown.mode(names[axis]), known, packed[axis])
-        return Mode.from_trusted(names[axis], found)
+        return Mode.from_trusted(names[axis], found, width)
 
     # Arrow and numpy release the lock in their loops, so columns really run side by side.
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
@@ -384,8 +382,10 @@ class StoredDescription:
             self.facts: dict[str, Any] = facts
             self.value: str = facts["value"]
             self.modes = [
-                Mode(name, None if packed is None else _unpack_labels(packed, name))
-                for name, packed in zip(facts["modes"], facts["labels"], strict=True)
+                Mode(name, None if packed is None else _unpack_labels(packed, name), width)
+                for name, packed, width in zip(
+                    facts["modes"], facts["labels"], facts.get("bins", [None] * len(facts["modes"])), strict=True
+                )
             ]
             self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
             self.origin = Origin.from_json(facts.get("origin", {}))
@@ -471,7 +471,7 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool 
         else:
             coded = pa.DictionaryArray.from_arrays(pa.array(column), to_arrow_labels(mode.labels))
             arrays.append(coded if mode.labels.dtype.kind == "T" else coded.dictionary_decode())
-    facts = {
+    facts: dict[str, Any] = {
         "value": value,
         "modes": names,
         "labels": [None if mode.labels is None else _pack_labels(mode.labels) for mode in tensor.modes],
@@ -479,6 +479,8 @@ def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool 
         "bounds": tensor.bounds,
         "origin": tensor.origin.to_json(),
     }
+    if any(mode.bins is not None for mode in tensor.modes):
+        facts["bins"] = [mode.bins for mode in tensor.modes]
     if sealed:
         facts["digest"] = _digest(facts, tensor.columns, tensor.values)
     table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])

@@ -123,11 +123,49 @@ def plain_frame(frame: Any) -> Any:
     if type(frame).__module__.split(".")[0] != "pandas":
         return frame
     if _has_levels(frame):
-        frame = frame.reset_index()
+        frame = _levels_to_columns(frame)
     if not hasattr(frame, "columns"):
         return frame
     texts = {name: _as_text(frame[name]) for name in frame.columns if _is_period(frame[name])}
     return frame.assign(**texts) if texts else frame
+
+
+def _levels_to_columns(frame: Any) -> Any:
+    """Return a frame with the levels of its index as columns, but for those that are columns already.
+
+    ``series.index.to_frame()`` has all of them twice. A level without a name is called by its place, and so is its
+    column.
+    """
+    if not hasattr(frame, "columns"):
+        if frame.name in frame.index.names:
+            raise InputError("a series of values must have another name than the levels of its index. Rename it.")
+        return frame.reset_index()
+    for place, name in enumerate(frame.index.names):
+        column = place if name is None else name
+        if column not in frame.columns:
+            continue
+        if not np.array_equal(frame.index.get_level_values(place).to_numpy(), frame[column].to_numpy()):
+            raise InputError(
+                f"frame must not have an index level and a column called {column!r} that differ. Drop the index: "
+                "frame.reset_index(drop=True)."
+            )
+        frame = frame.drop(columns=column) if name is None else frame
+    twice = [name for name in frame.index.names if name is not None and name in frame.columns]
+    if len(twice) == frame.index.nlevels:
+        return frame.reset_index(drop=True)
+    return frame.droplevel(twice).reset_index()
+
+
+def frame_of_levels(thing: Any) -> Any:
+    """Return a frame of the labels in a pandas index of several levels, or in that of a series; None for other things.
+
+    Levels without a name are called as `reset_index` calls them.
+    """
+    index = thing if hasattr(thing, "nlevels") else getattr(thing, "index", None)
+    if is_frame(thing) or getattr(index, "nlevels", 1) < 2:
+        return None
+    names = [f"level_{place}" if name is None else name for place, name in enumerate(index.names)]  # type: ignore[union-attr]
+    return index.to_frame(index=False, name=names)  # type: ignore[union-attr]
 
 
 def _has_levels(thing: Any) -> bool:
@@ -148,7 +186,7 @@ def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
 
     name = _series_name(values)
     if hasattr(values, "to_frame"):  # a series of pandas or polars
-        return name, as_table(values.to_frame(name), lenient=lenient).column(0)
+        return name, as_table(values.to_frame(name), lenient=lenient).columns[-1]  # behind levels of the index
     if is_frame(values):
         table = as_table(plain_frame(values), lenient=lenient)
         if table.num_columns != 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.bins import bin_column, bin_items
 from tensorveil.tensor.modes import Mode, trim_label
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NumberOwners", "OwnerNumbers", "find_listed", "label_key", "match_labels", "number_owners", "settle_lists"]
+    from tensorveil.tensor.observed import ObservedTensor
+
+__all__ = [
+    "NumberOwners",
+    "OwnerNumbers",
+    "find_listed",
+    "label_key",
+    "match_columns",
+    "match_labels",
+    "number_owners",
+    "settle_lists",
+]
 
 Array = NDArray[Any]
 NumberOwners = Callable[["pa.ChunkedArray", str], tuple[Array, Mode]]
@@ -45,6 +57,7 @@ def settle_lists(lists: Mapping[str, Any]) -> dict[str, Mode]:
 
 
 def _settle(name: str, given: Any) -> Mode:
+    width = given.bins if isinstance(given, Mode) else None
     if isinstance(given, Mode):
         given = given.labels
     if given is None or isinstance(given, str | bytes):
@@ -66,7 +79,7 @@ def _settle(name: str, given: Any) -> Mode:
                 "written, as 7 and 7.0 do. Keep one of them."
             )
         places[key] = place
-    return Mode(name, labels)
+    return Mode(name, labels, width)
 
 
 def _items(labels: Array) -> list[Any]:
@@ -155,17 +168,44 @@ def _moment_key(moment: Any) -> Hashable | None:
 def find_listed(column: pa.ChunkedArray, mode: Mode) -> Array:
     """Return the place of every row's label on the list of a mode, -1 where it is not on it."""
     assert mode.labels is not None
-    places = {label_key(label): place for place, label in enumerate(_items(mode.labels))}
-    items, codes = _encode(column)
-    found = np.array([*(places.get(label_key(item), -1) for item in items), -1], np.int64)
-    return found[codes]
+    items, codes = _encode(column if mode.bins is None else bin_column(column, mode.bins))
+    return np.array([*_find(items, mode.labels), -1], np.int64)[codes]
 
 
 def match_labels(labels: Array, mode: Mode) -> Array:
     """Return the place of each of these labels on the list of a mode, -1 where it is not on it."""
     assert mode.labels is not None
-    places = {label_key(label): place for place, label in enumerate(_items(mode.labels))}
-    return np.array([places.get(label_key(label), -1) for label in _items(labels)], np.int64)
+    return np.array(_find(_items(labels if mode.bins is None else bin_items(labels, mode.bins)), mode.labels), np.int64)
+
+
+def _find(items: Sequence[Any], labels: Array) -> list[int]:
+    """Return the place of each item among labels, -1 where it has none.
+
+    Keys of a public list all differ; labels that were read off open data may be "7" and "007", and are told apart as
+    they are written.
+    """
+    known = _items(labels)
+    places = {label_key(label): place for place, label in enumerate(known)}
+    written = {label: place for place, label in enumerate(known) if isinstance(label, str)}
+    return [written[item] if isinstance(item, str) and item in written else places.get(label_key(item), -1)
+            for item in items]  # fmt: skip
+
+
+def match_columns(tensor: ObservedTensor, modes: Sequence[Mode], axes: Iterable[int]) -> Array:
+    """Return a tensor's columns in the indices of other modes, by label where both have some; -1 for what they lack."""
+    columns = tensor.columns.astype(np.int64)
+    for m in axes:
+        own, known = tensor.modes[m], modes[m]
+        if own.labels is None:
+            continue
+        if known.labels is None:
+            raise InputError(
+                f"entries: mode {known.name!r} has no labels in the model, so entries must hold its indices. Number "
+                "them as the data were, or drop the labels: with_modes([...])."
+            )
+        if own != known:
+            columns[m] = match_labels(own.labels, known)[columns[m]]
+    return columns
 
 
 def number_owners(column: pa.ChunkedArray, name: str) -> tuple[Array, Mode]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -21,33 +22,42 @@ class Mode:
     """One mode of a tensor: a name and optional labels, one per index.
 
     Labels are strings (kept as numpy `StringDType`), numbers or dates. They must be unique, and none
-    may be missing.
+    may be missing. Labels that are bins of moments know their width, ``bins``: "hour", "day", "week", "month" or a
+    number of seconds. Whatever is compared with them afterwards is a moment, and stands for the bin that it is in.
 
     >>> users = Mode("user", ["ann", "bob", "eve"])
     >>> users.encode(["eve", "ann"]).tolist()
     [2, 0]
     >>> users.decode([1]).tolist()
     ['bob']
+    >>> days = Mode("day", np.array(["2024-01-03", "2024-01-04"], "datetime64[D]"), bins="day")
+    >>> days.encode(["2024-01-04T17:30"]).tolist()
+    [1]
     """
 
     name: str
     labels: NDArray[Any] | None = None
+    bins: str | int | None = None
 
-    def __init__(self, name: str, labels: ArrayLike | None = None) -> None:
+    def __init__(self, name: str, labels: ArrayLike | None = None, bins: str | int | None = None) -> None:
         if not isinstance(name, str) or not name.strip():
             raise InputError("Mode name must be a non-empty string. Try Mode('user').")
         _check_text(name, "Mode name")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "labels", None if labels is None else _check_labels(labels, name))
+        object.__setattr__(self, "bins", bins)
+        if bins is not None:
+            _check_bins(self)
 
     @classmethod
-    def from_trusted(cls, name: str, labels: NDArray[Any] | None) -> Mode:
+    def from_trusted(cls, name: str, labels: NDArray[Any] | None, bins: str | int | None = None) -> Mode:
         """Build a mode from labels known to be unique and complete, without checking again."""
         mode = object.__new__(cls)
         object.__setattr__(mode, "name", name)
         if labels is not None:
             labels.flags.writeable = False
         object.__setattr__(mode, "labels", labels)
+        object.__setattr__(mode, "bins", bins)
         return mode
 
     def __eq__(self, other: object) -> bool:
@@ -71,6 +81,10 @@ class Mode:
         wanted = np.atleast_1d(np.asarray(labels))
         if wanted.ndim != 1:
             raise InputError(f"labels of mode {self.name!r} must be one label or a flat sequence of labels.")
+        if self.bins is not None:
+            from tensorveil.tensor.bins import bin_items
+
+            wanted = bin_items(wanted, self.bins)
         found = _positions(self.labels, wanted)
         if found is None or (found < 0).any():
             raise InputError(
@@ -106,6 +120,22 @@ def _check_labels(labels: ArrayLike, name: str) -> NDArray[Any]:
         raise InputError(f"labels of mode {name!r} must be unique, one per index. Make them distinct.")
     array.flags.writeable = False
     return array
+
+
+def _check_bins(mode: Mode) -> None:
+    """Refuse bins whose labels are not their first moments: no moment would ever be found in them.
+
+    Without labels it is only known how whoever brings some makes them: as of the protected mode of a release.
+    """
+    from tensorveil.tensor.bins import Bins, bin_items
+
+    width = Bins(width=mode.bins).width  # type: ignore[arg-type]
+    labels = mode.labels
+    if labels is not None and not (labels.dtype.kind == "M" and np.array_equal(bin_items(labels, width), labels)):
+        raise InputError(
+            f"labels of mode {mode.name!r} must be the first moments of its bins. Let the data be read with "
+            f"bins={{{mode.name!r}: 'day'}}, which makes them."
+        )
 
 
 def _label_array(labels: ArrayLike, name: str) -> NDArray[Any]:
@@ -210,6 +240,17 @@ def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
     if isinstance(mode, bool | float) or not -len(modes) <= int(mode) < len(modes):
         raise InputError(f"mode must be a name or lie between 0 and {len(modes) - 1}; got {mode!r}.")
     return int(mode) % len(modes)
+
+
+def near(name: str, names: Iterable[str], *, helpful: bool = True) -> str:
+    """Return the remedy for a name that is not there: the one that is spelt alike, if there is one.
+
+    >>> near("flim", ["user", "film"])
+    "Did you mean 'film'?"
+    """
+    folded = {each.strip().casefold(): each for each in names if each.strip()}
+    found = get_close_matches(name.strip().casefold(), folded, n=1) if helpful else []
+    return f"Did you mean {folded[found[0]]!r}?" if found else "Check its spelling."
 
 
 def ordered_indices(mode: Mode, size: int) -> NDArray[Any]:

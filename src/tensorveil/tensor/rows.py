@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, LeftOutWarning, warn
 from tensorveil.tensor import checks
 from tensorveil.tensor.lists import NumberOwners, find_listed, number_owners
 from tensorveil.tensor.modes import Mode
@@ -31,8 +31,11 @@ def numbers_of(table: pa.Table, modes: Sequence[str | Mode]) -> list[NDArray[np.
     ]
 
 
-def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]) -> pa.Table:
-    """Return the rows whose labels are on the lists, with their places there instead of the labels."""
+def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode], *, quiet: bool = False) -> pa.Table:
+    """Return the rows whose labels are on the lists, with their places there instead of the labels.
+
+    Unless ``quiet`` a `LeftOutWarning` counts the others: not in private runs, where it would be a release.
+    """
     import pyarrow as pa
 
     places = {m: find_listed(table.column(m), lists[name]) for m, name in enumerate(names) if name in lists}
@@ -43,6 +46,13 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
         raise InputError(
             f"labels: no row of the table has its {' and '.join(repr(name) for name in names if name in lists)} on the "
             "public list. Check that the list names them as the table does."
+        )
+    if not quiet and not kept.all():
+        where = " or ".join(repr(names[m]) for m, column in places.items() if (column < 0).any())
+        warn(
+            f"labels: {np.count_nonzero(~kept):,} of {len(kept):,} rows are left out, whose {where} is not on the "
+            "public list or in the declared range.",
+            LeftOutWarning,
         )
     for m, column in places.items():
         table = table.set_column(m, names[m], pa.array(column))

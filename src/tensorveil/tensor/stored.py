@@ -335,6 +335,7 @@ def make_facts(stored: StoredTensor, labels: Mapping[int, tuple[str, str]]) -> d
         "format": FORMAT,
         "modes": [
             {"name": mode.name, "size": size, "labels": list(labels[m]) if m in labels else None}
+            | ({} if mode.bins is None else {"bins": mode.bins})
             for m, (mode, size) in enumerate(zip(stored.modes, stored.shape, strict=True))
         ],
         "bounds": stored.bounds,
@@ -348,7 +349,7 @@ def make_facts(stored: StoredTensor, labels: Mapping[int, tuple[str, str]]) -> d
 
 
 def _from_facts(folder: Path, facts: Mapping[str, Any], digest: str) -> StoredTensor:
-    modes = tuple(Mode(each["name"], _read_labels(folder, each["labels"])) for each in facts["modes"])
+    modes = tuple(Mode(each["name"], _read_labels(folder, each["labels"]), each.get("bins")) for each in facts["modes"])
     shape = checks.check_shape([each["size"] for each in facts["modes"]])
     orders = {
         str(name): tuple(Part(**each) for each in parts)

@@ -114,7 +114,7 @@ def make_study_page(study: StudyPage) -> Page:
         notes = tuple(tag("p", note) for note in study.notes)
         sections.append(Section(name="notes", title="Notes", lead="", blocks=notes))
     return Page(
-        kind="Study" if not study.source else f"Study of {study.source}",
+        kind="Study" if not study.source else f"Study: {study.source}",
         title=study.title,
         sentence=study.finding,
         mark="Experiment, not a release",

@@ -48,7 +48,7 @@ def test_steps_and_rounds_are_named_on_a_terminal(
             assert advance is not None
             begin("fitting")
             if rounds:
-                advance(3, 13)
+                advance("rounds", 3, 13)
         captured = capsys.readouterr()
         assert captured.out == ""
         assert "step 2 of 2, fitting" in captured.err

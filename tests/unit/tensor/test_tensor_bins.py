@@ -92,7 +92,8 @@ def test_columns_of_every_kind_are_binned_alike(kind: str) -> None:
 def test_a_declared_range_is_a_public_list() -> None:
     table = pa.table({"user": ["a", "b", "a"], "when": ["2024-01-01", "2024-01-05", "2025-01-01"], "value": [1, 2, 3]})
     bins = {"when": ("day", "2023-12-31", "2024-01-06")}
-    tensor = tv.ObservedTensor.from_frame(table, bins=bins)
+    with pytest.warns(tv.LeftOutWarning, match="1 of 3 rows are left out, whose 'when' is not"):
+        tensor = tv.ObservedTensor.from_frame(table, bins=bins)
     assert (tensor.shape, tensor.n_entries) == ((2, 7), 2)
     private = tv.read_privately(table, unit="slice:user", bounds=(1, 3), bins=bins)
     assert (private.shape, private.n_entries) == ((2, 7), 2)

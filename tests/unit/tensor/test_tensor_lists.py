@@ -102,7 +102,9 @@ def test_lists_in_files(tmp_path: Path) -> None:
 def test_open_reading_leaves_out_what_is_not_on_the_list(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("user,film,rating\nann,7,3\nbob,07,4\nann,8,5\nbob,x,1\n")
-    tensor = tv.read(path, value="rating", labels={"film": [8, 7, 9]})
+    with pytest.warns(tv.LeftOutWarning, match="1 of 4 rows are left out, whose 'film' is not") as told:
+        tensor = tv.read(path, value="rating", labels={"film": [8, 7, 9]})
+    assert [each.filename for each in told] == [__file__]
     assert tensor.shape == (2, 3)
     assert sorted(zip(tensor.coords[:, 1].tolist(), tensor.values.tolist(), strict=True)) == [
         (0, 5.0),

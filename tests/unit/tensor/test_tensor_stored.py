@@ -202,7 +202,7 @@ def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monk
     (tmp_path / "spread.csv").write_text(spread, encoding="utf-16")
     monkeypatch.setattr(text, "BLOCK", 300)
     signs: dict[str, Any] = {"delimiter": ";", "decimal": ",", "encoding": "utf-16"}
-    for bins in ({"time": "week"}, {"time": ("day", "2024-01-01", "2024-01-20")}):
+    for bins in ({"time": "week"}, {"time": ("day", "2024-01-01", "2024-01-28")}):
         whole = tv.read(tmp_path / "plain.csv", bins=bins, duplicates="sum")
         folder = tmp_path / f"store {len(bins['time'])}"
         rules: dict[str, Any] = {"order": "user", "bins": bins, "duplicates": "sum", **signs}
@@ -210,8 +210,10 @@ def test_other_ways_of_writing_and_bins_give_the_same_store(tmp_path: Path, monk
         assert stored.modes == whole.modes
         assert rows_of(stored.load()) == rows_of(whole)
     private = RULES | {"shape": {"user": 30}, "labels": None}
+    bins = {"time": ("day", "2024-01-01", "2024-01-20")}
     stored = tv.write_store(tmp_path / "spread.csv", tmp_path / "private", order="user", bins=bins, **signs, **private)
-    assert stored.modes[1] == whole.modes[1]
+    assert stored.modes[1].decode(range(20)).tolist() == whole.modes[1].decode(range(20)).tolist()
+    assert stored.modes[1].bins == "day"
     assert stored.n_entries == sum(when < "2024-01-21" for when in days)
 
 

@@ -10,7 +10,7 @@ const WORDS = {
   writing: "Writing the release.",
   cancelling: "Cancelling.",
 };
-const state = { file: "", seen: null, limit: Infinity, ledger: null, wait: 0 };
+const state = { file: "", seen: null, limit: Infinity, ledger: null, wait: 0, over: false };
 
 function make(name, given = {}, ...children) {
   const made = document.createElement(name);
@@ -278,12 +278,13 @@ onSubmit("plan-form", async () => {
   at("plan-words").textContent = [mine && mine.releases, `A fit takes, roughly and on one core: ${planned.cost}.`, planned.assumed]
     .filter(Boolean).join(" ");
   at("planned").hidden = false;
+  state.over = false;
   await listLedgers();
   showBill();
   open("run", { focus: false });
   at("plan-table").focus();
 });
-at("epsilon").addEventListener("input", showBill);
+at("epsilon").addEventListener("input", () => { state.over = false; showBill(); });
 
 // 5. The ledger and the run.
 
@@ -324,9 +325,12 @@ function listCharges(charges) {
 }
 
 function showBill() {
-  const left = state.ledger && at("ledger").value ? `, of ${state.ledger.shown.remaining.epsilon} that are left in ${at("ledger").value}` : "";
-  at("bill").textContent = `This run spends epsilon ${at("epsilon").value}, delta ${at("delta").value}${left}. ` +
-    "A charge is never given back, even if the run is cancelled or fails.";
+  const cost = `epsilon ${at("epsilon").value}, delta ${at("delta").value}`;
+  const name = at("ledger").value, left = state.ledger && name ? state.ledger.shown.remaining.epsilon : null;
+  at("bill").textContent = state.over
+    ? `The run is over${left === null ? "" : `: epsilon ${left} is left in ${name}`}. Another run would spend ${cost} on top.`
+    : `This run spends ${cost}${left === null ? "" : `, of epsilon ${left} that is left in ${name}`}. ` +
+      "A charge is never given back, even if the run is cancelled or fails.";
   at("start").textContent = `Spend epsilon ${at("epsilon").value} and run`;
 }
 onSubmit("ledger-form", showLedger);
@@ -351,6 +355,7 @@ at("cancel").addEventListener("click", async () => {
 });
 
 function watch() {
+  state.over = false;
   at("start").disabled = true;
   at("cancel").disabled = false;
   at("progress").hidden = false;
@@ -367,8 +372,9 @@ async function follow() {
     if (at("step").textContent !== words) at("step").textContent = words;
     const done = ["starting", "reading", "fitting", "writing"].indexOf(found.step);
     const rounds = found.step === "fitting" && found.rounds;
-    if (done >= 0) at("bar").value = done + (rounds ? rounds[0] / rounds[1] : 0.5);
-    at("seconds").textContent = (rounds ? `${rounds[0]} of ${rounds[1]} rounds, ` : "") + `${found.seconds} s`;
+    // Only rounds are all of the step; other counts begin anew with every part of it.
+    if (done >= 0) at("bar").value = done + (rounds && found.counted === "rounds" ? rounds[0] / rounds[1] : 0.5);
+    at("seconds").textContent = (rounds ? `${rounds[0]} of ${rounds[1]} ${found.counted}, ` : "") + `${found.seconds} s`;
     state.wait = setTimeout(follow, 400);
     return;
   }
@@ -377,6 +383,7 @@ async function follow() {
     finish(found.state === "cancelled" ? "Cancelled." : "Failed.");
     showFault(found);
   }
+  state.over = found.state !== "idle";
   try { await showLedger(); } catch (error) { showFault(error); }
 }
 
@@ -409,7 +416,8 @@ function showRelease(found) {
   try {
     await listFiles("");
     const found = await ask("look");
-    if (found.state === "done") showRelease(found);
+    state.over = found.state === "done";
+    if (state.over) showRelease(found);
     if (found.state === "running") { open("run"); watch(); }
   } catch (error) { showFault(error); }
 })();

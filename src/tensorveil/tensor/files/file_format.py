@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.tensor.bins import Bins
+from tensorveil.tensor.bins import Bins, known_bins
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
@@ -49,7 +49,8 @@ class Layout:
     @property
     def text(self) -> tuple[str, ...]:
         """The columns whose labels are compared with others by their text, whatever else stands in them."""
-        return (*self.lists, *self.bins, *(() if self.owners is None else (self.owners,)))
+        binned = known_bins(self.modes or (), self.bins)
+        return (*self.lists, *binned, *(() if self.owners is None else (self.owners,)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

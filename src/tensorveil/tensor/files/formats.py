@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib
 import pkgutil
-import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import numpy as np
 
-from tensorveil.errors import GuessWarning, InputError, TensorveilError
+from tensorveil.errors import GuessWarning, InputError, LeftOutWarning, TensorveilError, warn
 from tensorveil.memory import file_too_large
 from tensorveil.tensor.bins import settle_bins
 from tensorveil.tensor.files.atomic import replace_file
@@ -71,6 +70,8 @@ def _list_endings(some: Iterable[Format]) -> str:
 
 # Files that may hold anything.
 
+_OURS = (GuessWarning, LeftOutWarning)
+
 
 def read_guarded(read: Callable[[], Result], name: str, what: str = "path") -> Result:
     """Read a file; whatever a reader runs into becomes an error of ours, without its text, which may quote the file."""
@@ -83,7 +84,7 @@ def guard(read: Callable[[], Result], tell: Callable[[str], InputError]) -> Resu
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             found = read()
-        guesses = [each.message for each in told if issubclass(each.category, GuessWarning)]  # others may quote
+        guesses = [each.message for each in told if issubclass(each.category, _OURS)]  # others may quote
     except TensorveilError:
         raise
     except MemoryError:
@@ -95,17 +96,9 @@ def guard(read: Callable[[], Result], tell: Callable[[str], InputError]) -> Resu
         problem = tell("")
     else:
         for guess in guesses:
-            warnings.warn(guess, stacklevel=_depth())
+            warn(guess)
         return found
     raise problem
-
-
-def _depth() -> int:
-    """Return the stack level of whoever called this package."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("tensorveil."):
-        frame, depth = frame.f_back, depth + 1
-    return depth
 
 
 def _damaged(name: str, what: str, why: str) -> InputError:

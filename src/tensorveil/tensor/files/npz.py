@@ -45,6 +45,8 @@ def write_tensor(tensor: ObservedTensor, path: Path, name: str) -> None:
         "modes": [mode.name for mode in tensor.modes],
         "origin": tensor.origin.to_json(),
     }
+    if any(mode.bins is not None for mode in tensor.modes):
+        about["bins"] = [mode.bins for mode in tensor.modes]
     with path.open("wb") as file:
         # No member is an object array, so nothing is pickled; early numpy 2 has no switch to say so.
         text = np.frombuffer(json.dumps(list_members(about, members)).encode(), np.uint8)
@@ -94,7 +96,11 @@ def _read_members(path: Path) -> dict[str, Any]:
     check_members(about, arrays, names)
     columns = [arrays[f"index_{axis}"] for axis in range(len(about["modes"]))]
     _check_columns(columns, arrays["values"])
-    modes = [Mode(name, _read_labels(arrays, f"labels_{axis}")) for axis, name in enumerate(about["modes"])]
+    widths = about.get("bins", [None] * len(about["modes"]))
+    modes = [
+        Mode(name, _read_labels(arrays, f"labels_{axis}"), width)
+        for axis, (name, width) in enumerate(zip(about["modes"], widths, strict=True))
+    ]
     return {
         "columns": columns,
         "values": arrays["values"],

@@ -1,0 +1,239 @@
+"""Timestamps from file to answer: a model remembers its bins, and and what is asked of it is binned alike."""
+
+import datetime
+import json
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.csv
+import pytest
+
+import tensorveil as tv
+from tensorveil.cli.main import run
+from tensorveil.models.storage import HEADER
+
+FILMS = [f"Film {k}" for k in range(9)]
+USERS = [f"u{k:02d}" for k in range(20)]
+RANGE = "day:2024-01-01..2024-01-06"
+KINDS = {
+    "open": ["--bin", "day=day"],
+    "value": ["--epsilon", "9", "--unit", "value", "--bin", "day=day"],
+    "entry": ["--epsilon", "9", "--unit", "entry", "--bin", f"day={RANGE}"],
+    "whole": [
+        "--epsilon", "5", "--delta", "1e-6", "--unit", "slice:user", "--private-shape", "user=30", "--bin",
+        f"day={RANGE}",
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ratings whose days are timestamps, and a model of every kind."""
+    place = tmp_path_factory.mktemp("bins")
+    rng = np.random.default_rng(8)
+    first = np.datetime64("2024-01-01T00:00:00")
+    pairs = np.argwhere(rng.random((len(USERS), len(FILMS))) < 0.6)
+    # Every day and every film occurs: units value and open know only what does.
+    days = np.concatenate([np.arange(6), rng.integers(6, size=len(pairs) - 6)])
+    moments = first + days * np.timedelta64(1, "D") + rng.integers(86400, size=len(pairs)) * np.timedelta64(1, "s")
+    frame = pd.DataFrame(
+        {
+            "user": [USERS[i] for i, _ in pairs],
+            "film": [FILMS[j] for _, j in pairs],
+            "day": moments,
+            "rating": np.round(rng.uniform(1, 5, len(pairs)), 1),
+        }
+    )
+    frame.to_csv(place / "ratings.csv", index=False)
+    for name, labels in {"films": FILMS, "users": USERS}.items():
+        (place / f"{name}.txt").write_text("\n".join(labels))
+    for kind, options in KINDS.items():
+        lists = [] if kind in ("open", "value") else ["--labels", f"film={place / 'films.txt'}"]
+        lists += ["--labels", f"user={place / 'users.txt'}"] if kind == "entry" else []
+        quick = ["--value", "rating", "--bounds", "1", "5", "--rank", "1", "--threads", "1", "--no-fill", "--no-report"]
+        given = ["complete", str(place / "ratings.csv"), "-o", str(place / kind), *quick, *lists, *options]
+        assert run(given) == 0
+    return place
+
+
+def released(folder: Path, kind: str) -> Any:
+    if kind == "open":
+        return tv.load_model(folder / kind / "model.npz")
+    return tv.load_release(folder / kind)[0]
+
+
+def mine(folder: Path, user: str = "u03") -> pd.DataFrame:
+    """Return one person's ratings: the first ones with the time of day, the others with the date alone."""
+    frame = pd.read_csv(folder / "ratings.csv", parse_dates=["day"])
+    own = frame[frame["user"] == user].reset_index(drop=True)
+    texts = [moment.isoformat() if k < 2 else str(moment.date()) for k, moment in enumerate(own["day"])]
+    return own.assign(day=texts)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_those_of_the_bins(
+    folder: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine(folder).to_csv(tmp_path / "mine.csv", index=False)
+    day = datetime.date(2024, 1, 3)
+    written = {
+        "stamps": ["2024-01-03T17:30:00", "2024-01-03 00:00:01"],
+        "dates": ["2024-01-03", "2024-01-03"],
+        "seconds": ["1704303000", "1704240001.5"],
+    }
+    answers = []
+    for name, days in written.items():
+        ask = pd.DataFrame({"user": ["u03", "u03"], "film": FILMS[:2], "day": days})
+        ask.to_csv(tmp_path / f"{name}.csv", index=False)
+        given = ["predict", str(folder / kind / "model.npz"), "--at", str(tmp_path / f"{name}.csv")]
+        given += ["--entries", str(tmp_path / "mine.csv")] if kind == "whole" else []
+        assert run([*given, "-o", str(tmp_path / f"{name}-answers.csv")]) == 0
+        found = pyarrow.csv.read_csv(tmp_path / f"{name}-answers.csv")
+        assert found.column_names == ["user", "film", "day", "rating"]
+        assert found.column("day").to_pylist() == [day, day]
+        answers.append(found.column("rating").to_pylist())
+        assert run([*given, "-o", str(tmp_path / f"{name}-again.csv"), "--bin", "day=day"]) == 0
+    assert answers[0] == answers[1] == answers[2]
+    # The same in Python, whatever kind of moment it is.
+    model = released(folder, kind)
+    whole = model.personalise(mine(folder)) if kind == "whole" else model
+    asked = pd.DataFrame({"user": ["u03", "u03"], "film": FILMS[:2]})
+    for each in ("2024-01-03T23:00", pd.Timestamp("2024-01-03 05:00"), day, pd.Timestamp("2024-01-03 05:00", tz="UTC")):
+        assert whole.predict(asked.assign(day=each)).tolist() == pytest.approx(answers[0])
+        assert whole.slice({"user": "u03", "day": each})[:2].tolist() == pytest.approx(answers[0])
+    best = whole.top(3, given={"user": "u03", "day": np.datetime64("2024-01-03T12:00")}, along="film")
+    assert best.labels.tolist() == whole.top(3, given={"user": "u03", "day": day}, along="film").labels.tolist()
+    assert run([*given, "-o", str(tmp_path / "wrong.csv"), "--bin", "day=week"]) == 2
+    assert "of a day. Leave them out" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_one_is_recommended_what_they_have(
+    folder: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = mine(folder)
+    # A film that was seen on a day that the model has no bin of was seen all the same.
+    unseen = next(film for film in FILMS if film not in set(own["film"]))
+    late = pd.DataFrame({"user": ["u03", "u03"], "film": [unseen, "Film 99"], "day": "2025-07-01", "rating": 5.0})
+    own = pd.concat([own, late])
+    own.to_csv(tmp_path / "mine.csv", index=False)
+    capsys.readouterr()
+    given = [
+        "recommend",
+        str(folder / kind),
+        "--for",
+        "user",
+        "--along",
+        "film",
+        "--entries",
+        str(tmp_path / "mine.csv"),
+    ]
+    assert run([*given, "--at", "day=2024-01-03T10:00", "--json"]) == 0
+    told = capsys.readouterr()
+    rows = json.loads(told.out)["recommendations"]
+    assert {row["film"] for row in rows} == {*FILMS} - {*own["film"]}
+    count = "2 of" if kind == "whole" else "1 of"
+    assert f"note: --entries: {count} {len(own)} " in told.err
+    model = released(folder, kind)
+    asked = {"entries": own} if kind == "whole" else {"seen": own, "users": ["u03"]}
+    with pytest.warns(tv.LeftOutWarning, match=f"entries: {count} {len(own)} ") as warned:
+        found = model.recommend("user", along="film", at={"day": datetime.datetime(2024, 1, 3, 10)}, **asked)
+    assert [warning.filename for warning in warned] == [__file__]
+    assert found.column("film").to_pylist() == [row["film"] for row in rows]
+    assert found.column("prediction").to_pylist() == pytest.approx([row["prediction"] for row in rows])
+
+
+@pytest.mark.parametrize("kind", ["open", "value", "entry"])
+def test_held_out_moments_are_measured_in_their_bins(folder: Path, tmp_path: Path, kind: str) -> None:
+    frame = pd.read_csv(folder / "ratings.csv", parse_dates=["day"])
+    model = released(folder, kind)
+    error = np.sqrt(np.mean((model.predict(frame[["user", "film", "day"]]) - frame["rating"]) ** 2))
+    given = ["evaluate", str(folder / kind / "model.npz"), "--at", str(folder / "ratings.csv"), "--value", "rating"]
+    assert run([*given, "--json"]) == 0
+    held = tv.read(folder / "ratings.csv", modes=model.modes, value="rating", shape=model.shape)
+    assert tv.evaluate(model, held).rmse == pytest.approx(error)
+
+
+def test_what_is_no_moment_is_refused_and_counted(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = mine(folder)
+    own.loc[1, "day"] = "yesterday"
+    own.to_csv(tmp_path / "mine.csv", index=False)
+    given = ["recommend", str(folder / "whole"), "--for", "user", "--along", "film"]
+    assert run([*given, "--entries", str(tmp_path / "mine.csv")]) == 2
+    assert "column 'day' must hold moments" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(tv.InputError, match="column 'day' must hold moments"):
+        released(folder, "whole").personalise(own)
+    with pytest.raises(tv.InputError, match="that the model has not seen"):
+        released(folder, "open").predict(own[["user", "film", "day"]])
+
+
+def test_files_without_bins_load_as_they_did(folder: Path, tmp_path: Path) -> None:
+    for kind in KINDS:
+        source, older = folder / kind / "model.npz", tmp_path / f"{kind}.npz"
+        with zipfile.ZipFile(source) as full, zipfile.ZipFile(older, "w") as plain:
+            for name in full.namelist():
+                content = full.read(name)
+                if name == HEADER:
+                    header = json.loads(content)
+                    assert [each.get("bins") for each in header["modes"]] == [None, None, "day"]
+                    for each in header["modes"]:
+                        each.pop("bins", None)
+                    header.pop("value")
+                    header.pop("members", None)
+                    content = json.dumps(header).encode()
+                plain.writestr(name, content)
+        model: Any = tv.rounds.SharedModel.load(older) if kind == "whole" else tv.load_model(older)
+        assert (model.modes[2].bins, model.value_name) == (None, "value")
+        assert [mode.name for mode in model.modes] == ["user", "film", "day"]
+
+
+@pytest.mark.parametrize("width", ["hour", "day", "week", "month", 900])
+def test_tensors_remember_their_bins_in_files(tmp_path: Path, width: str | int) -> None:
+    moments = pd.date_range("2024-01-29T10:17", periods=7, freq="11h")
+    frame = pd.DataFrame({"place": list("abcdefg"), "when": moments, "value": np.arange(7.0)})
+    tensor = tv.ObservedTensor.from_frame(frame, bins={"when": width})
+    assert tensor.modes[1].bins == width
+    for name in ("tensor.npz", "tensor.parquet", "tensor.arrow"):
+        tensor.write(tmp_path / name)
+        back = tv.read(tmp_path / name)
+        assert (back.modes, back.modes[1].bins) == (tensor.modes, width)
+        assert back.coords.tolist() == tensor.coords.tolist()
+    store = tv.write_store([tmp_path / "tensor.parquet"], tmp_path / "store", order="place")
+    assert store.modes[1].bins == width
+    again = tv.ObservedTensor.from_frame(frame, modes=tensor.modes)
+    assert again.coords.tolist() == tensor.coords.tolist()
+    model = tv.CP(1, sweeps=2, random_state=0).fit(tensor).model_
+    model.save(tmp_path / "model.npz")
+    assert tv.load_model(tmp_path / "model.npz").predict(frame).tolist() == model.predict(tensor.coords).tolist()
+
+
+def test_a_mode_of_bins_has_their_first_moments_as_labels() -> None:
+    days = np.array(["2024-01-03T10:00", "2024-01-04T00:00"], "datetime64[m]")
+    with pytest.raises(tv.InputError, match="first moments of its bins"):
+        tv.Mode("day", days, bins="day")
+    with pytest.raises(tv.InputError, match="an hour, a day"):
+        tv.Mode("day", days, bins="fortnight")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tv.Mode("day", days.astype("datetime64[D]"), bins="day").encode(["2024-01-04T12:00"]).tolist() == [1]
+    with pytest.raises(tv.InputError, match="does not know"):
+        tv.Mode("day", days.astype("datetime64[D]"), bins="day").encode(["noon"])
+
+
+def test_the_protected_mode_may_be_one_of_bins() -> None:
+    rng = np.random.default_rng(2)
+    moments = pd.date_range("2024-01-01", periods=240, freq="h")
+    frame = pd.DataFrame({"day": moments, "place": rng.integers(4, size=240).astype(str), "value": rng.random(240)})
+    promise: dict[str, Any] = {"unit": "slice:day", "bounds": (0, 1)}
+    shape = (12, 4)
+    bins = {"day": ("day", "2024-01-01", "2024-01-12")}
+    tensor = tv.read_privately(frame, labels={"place": list("0123")}, bins=bins, **promise)
+    model = tv.UserLevelMatrix(1, epsilon=5.0, delta=1e-6, noise_seed=1, shape=shape, **promise).fit(tensor).model_
+    assert (model.modes[0].labels, model.modes[0].bins) == (None, "day")
+    assert model.personalise(frame.head(48)).shape == (2, 4)
