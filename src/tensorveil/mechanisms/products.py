@@ -3,8 +3,8 @@
 Counts and other positive numbers are often nearly multiplicative: twice the trips at this place and thrice at this hour
 make six times both. Tables show effects only, but of a multiplicative tensor they tell its interactions of three and
 more modes too: of all positive tensors with given means over the cells of some tables, the one that is a product of
-factors by cell of these tables assumes least. It is found by proportional fitting (Deming and Stephan 1940), which takes
-account of where entries are. The means are those of what effects say, above the lower bound.
+factors by cell of these tables assumes least. It is found by proportional fitting (Deming and Stephan 1940), which
+takes account of where entries are. The means are those of what effects say, above the lower bound.
 
 What this says beyond the effects is fitted by a few components. How much of it is true is one number, which costs a
 small share of the budget.

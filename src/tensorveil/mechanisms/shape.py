@@ -86,7 +86,7 @@ class Shape:
     """Edges of bins and the share of the residuals in each: already private.
 
     ``noise`` is the standard deviation of the noise that shares had, where it is to be reckoned with. ``two_valued``
-    says that values are at the bounds, nearly all of them; ``by_chance`` that nothing else was seen, and the shape follows
+    says that nearly all values are at the bounds; ``by_chance`` that no others were seen, and that the shape follows
     from the chances of yes and no.
     """
 
