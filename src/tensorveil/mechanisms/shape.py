@@ -24,7 +24,7 @@ from tensorveil.privacy.gate import PrivateValues
 _PER_OCTAVE, _OCTAVES = 3, 7
 # A bin counts from this many standard deviations of its noise on; one that is further than so many bins from the next
 # that counts, from the last number on: among dozens of bins there is often one with much noise.
-_CLEAR, _NEAR, _CLEAR_APART = 2.5, 2, 4.5
+_CLEAR, _NEAR, _CLEAR_APART = 2.5, 2, 5.5
 # Beyond, counts per bin fall at least as fast as this power of the residual. Of 1, 1.25, 1.5, 2 and 2.5, spreads of the
 # real tensors that are not set aside are off least.
 _FALL = 1.25
@@ -175,11 +175,11 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend, *, two_valued
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
     noisy = spend.counts(bins, len(edges) - 1)
     noise = noisy.variance**0.5
-    masses = _denoise(noisy.values, noise, data.n_entries, edges, ends=same)
-    two_valued = two_valued or (same and masses[0] + masses[-1] > _TWO_VALUED)
     inner = noisy.values[1:-1]
-    none = inner.max() <= _CLEAR_APART * noise and inner.sum() <= _CLEAR * noise * len(inner) ** 0.5
-    if same and two_valued and none:
+    only_ends = same and inner.max() <= _CLEAR_APART * noise and inner.sum() <= _CLEAR * noise * len(inner) ** 0.5
+    masses = _denoise(noisy.values, noise, data.n_entries, edges, ends=only_ends)
+    two_valued = two_valued or (same and masses[0] + masses[-1] > _TWO_VALUED)
+    if only_ends and two_valued:
         return shape_of_chances(known, data.bounds)
     return Shape(edges=edges, masses=masses, noise=noise / data.n_entries, two_valued=two_valued)
 
@@ -218,7 +218,7 @@ def make_edges(width: float, per_octave: int, octaves: int) -> Array:
 def _denoise(counts: Array, noise: float, n: float, edges: Array, *, ends: bool = False) -> Array:
     """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed.
 
-    ``ends`` says that values at a bound are in bins of their own, which may well stand alone.
+    ``ends`` says that nothing is seen but values at the bounds, in bins of their own.
     """
     if counts.max() <= _CLEAR * noise:
         return _spread_blindly(edges)
