@@ -33,7 +33,7 @@ _FIRST_OF_MATRIX = {ONE_WAY: 0.4, TWO_WAY: 0.0, VALUES: 0.2}
 _SECOND_TWO_WAY, _SECOND_VALUES, _SECOND_OF_MATRIX, _THIRD_VALUES = 0.4, 0.35, 0.3, 0.6
 # Where a yes is rare, more of the variance is chance and less is signal: about this times the spread, as a share of the
 # width. Of what one-way tables leave of yes and no, two-way effects have this share of what is usual.
-_SIGNAL_OF_CHANCES, _TWO_WAY_OF_CHANCES = 1.7, 0.3
+_SIGNAL_OF_CHANCES, _TWO_WAY_OF_CHANCES = 2.2, 0.3
 # How likely it is, over what is usual, that all signal is in components.
 _COMPONENTS_ALONE = 0.6
 # How likely it is that numbers by pair of modes tell of two-way effects alone, and not of components for the half.

@@ -39,9 +39,9 @@ EVERYTHING = (ONE_WAY, TWO_WAY, VALUES)
 # Shares of the budget for the mean, a histogram and the numbers by pair of modes. With few entries the first two get
 # more, so that their noise stays below a share of the entries: about so many over their number, for a pure budget.
 _MEAN, _SHAPE, _PAIR, _MOST_PAIRS = 0.02, 0.025, 0.01, 0.06
-_FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 70.0, 300.0, 0.1, 0.12
+_FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 200.0, 300.0, 0.06, 0.12
 # With fewer entries than this, for a pure epsilon of 1, there is nothing to see but the mean.
-_TOO_FEW = 1000.0
+_TOO_FEW = 2000.0
 # At the end the model is scaled: predictions within so many spreads, and by how much models have been seen to be off.
 _WEIGHT, _SCALES_DIFFER = 3.0, 0.15
 # Where this share of effects add up to less than the lower bound, about the second number of what products say is true,
