@@ -48,8 +48,8 @@ _MOST_EFFECTS = 0.85
 _MULTIPLY = 1.2
 # What is unknown of one-way effects has at most this share of what they leave.
 _MOST_UNKNOWN = 0.5
-# Residuals are taken to be clipped to this many spreads, or so much wider than the usual interval if that is less, as it
-# is under heavy tails.
+# Residuals are taken to be clipped to this many spreads, or to so much more than the usual interval if that is less, as
+# it is under heavy tails.
 _REACH, _CLIPPED = 4.0, 1.3
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
