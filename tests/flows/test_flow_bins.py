@@ -148,12 +148,22 @@ def test_no_one_is_recommended_what_they_have(
 
 
 @pytest.mark.parametrize("kind", ["open", "value", "entry"])
-def test_held_out_moments_are_measured_in_their_bins(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_held_out_moments_are_measured_in_their_bins(
+    folder: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     frame = pd.read_csv(folder / "ratings.csv", parse_dates=["day"])
     model = released(folder, kind)
     error = np.sqrt(np.mean((model.predict(frame[["user", "film", "day"]]) - frame["rating"]) ** 2))
     given = ["evaluate", str(folder / kind / "model.npz"), "--at", str(folder / "ratings.csv"), "--value", "rating"]
     assert run([*given, "--json"]) == 0
+    # Two moments of one bin are one cell, and the values are found by their name.
+    twice = pd.concat([frame, frame.assign(day=frame["day"].dt.floor("D") + pd.Timedelta("1h"))]).assign(note=1)
+    twice.to_csv(tmp_path / "twice.csv", index=False)
+    given = ["evaluate", str(folder / kind), "--at", str(tmp_path / "twice.csv"), "--json"]
+    assert run(given) == 2
+    capsys.readouterr()
+    assert run([*given, "--duplicates", "mean"]) == 0
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(error)
     held = tv.read(folder / "ratings.csv", modes=model.modes, value="rating", shape=model.shape)
     assert tv.evaluate(model, held).rmse == pytest.approx(error)
 
@@ -237,3 +247,81 @@ def test_the_protected_mode_may_be_one_of_bins() -> None:
     model = tv.UserLevelMatrix(1, epsilon=5.0, delta=1e-6, noise_seed=1, shape=shape, **promise).fit(tensor).model_
     assert (model.modes[0].labels, model.modes[0].bins) == (None, "day")
     assert model.personalise(frame.head(48)).shape == (2, 4)
+
+
+def test_entries_come_in_every_kind_of_frame_and_flaws_are_named(folder: Path) -> None:
+    pl = pytest.importorskip("polars")
+    shared, own = released(folder, "whole"), mine(folder)
+    asked = own[["user", "film", "day"]].head(3)
+    expected = shared.personalise(own).predict(asked)
+    stamps = own.assign(day=pd.to_datetime(own["day"], format="ISO8601"))
+    kinds = {
+        "polars": pl.from_pandas(own),
+        "lazy": pl.from_pandas(own).lazy(),
+        "timestamps": stamps,
+        "zones": stamps.assign(day=stamps["day"].dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
+        "periods": stamps.assign(day=stamps["day"].dt.to_period("D")),
+        "categories": own.astype({"film": "category", "day": "category"}),
+        "a series": own.set_index(["user", "film", "day"])["rating"],
+        "columns": {name: own[name].tolist() for name in own.columns},
+        "a tensor of bins": tv.ObservedTensor.from_frame(own, ["user", "film", "day"], "rating", bins={"day": "day"}),
+    }
+    for kind, entries in kinds.items():
+        assert shared.personalise(entries).predict(asked).tolist() == pytest.approx(expected), kind
+        assert shared.predict_for(entries, asked).tolist() == pytest.approx(expected), kind
+    for wrong, said in [
+        (own.head(0), "at least one row"),
+        (own.assign(rating=np.nan), "column 'rating' has empty cells"),
+        (own.assign(film=None), "column 'film' has empty cells"),
+        (own.rename(columns={"film": "flim"}), r"missing \['film'\]. Did you mean 'flim'\?"),
+        (own.drop(columns="rating"), "must be a column of values, such as 'rating'"),
+        (
+            own.rename(columns={"rating": "stars"}).assign(note=1),
+            "several columns could hold the values: 'stars', 'note'",
+        ),
+        (own.assign(film="Film 99"), "knows nothing of what stands in column 'film'"),
+    ]:
+        with pytest.raises(tv.InputError, match=said):
+            shared.personalise(wrong)
+    assert shared.personalise(own.assign(note=1, price=2)).predict(asked).tolist() == pytest.approx(expected)
+
+
+def test_tables_that_are_asked_about_may_say_how_they_are_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = mine(folder).to_csv(index=False, sep=";", decimal=",")
+    (tmp_path / "mine.csv").write_text(text, encoding="utf-16")
+    given = ["recommend", str(folder / "whole"), "--for", "user", "--along", "film", "--json"]
+    rows = []
+    for options in ([], ["--encoding", "utf-16", "--delimiter", ";", "--decimal", ","]):
+        assert run([*given, "--entries", str(tmp_path / "mine.csv"), *options]) == 0
+        rows.append(json.loads(capsys.readouterr().out)["recommendations"])
+    assert rows[0] == rows[1]
+    assert run([*given, "--entries", str(tmp_path / "mine.csv"), "--encoding", "utf-8"]) == 2
+    ask = "user;film;day\nu03;Film 1;2024-01-03\n"
+    (tmp_path / "ask.csv").write_text(ask, encoding="utf-16")
+    asked = ["predict", str(folder / "open" / "model.npz"), "--at", str(tmp_path / "ask.csv"), "--encoding", "utf-16"]
+    assert run([*asked, "-o", str(tmp_path / "answers.csv")]) == 0
+
+
+def test_whole_users_are_not_measured_as_a_whole_model_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", str(folder / "whole"), "--at", str(folder / "ratings.csv")]) == 2
+    assert "predict held-out cells of theirs with --entries FILE" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_info_says_what_a_model_knows(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    if kind != "open":
+        assert "6 (day, moments in bins of a day)" in (folder / kind / "MODEL_CARD.md").read_text()
+    assert run(["info", str(folder / kind)]) == 0
+    shown = capsys.readouterr().out
+    assert "predicts rating, bounds 1 to 5" in shown
+    assert ("protects all entries of one user" in shown) is (kind == "whole")
+    assert run(["info", str(folder / kind / "model.npz"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [mode["bins"] for mode in found["modes"]] == [None, None, "day"]
+    assert found["modes"][1]["examples"] == FILMS[:3]
+    assert (found["protects"], found["predicts"]) == ("user" if kind == "whole" else None, "rating")
+    assert run(["info", str(folder / kind), "--value", "rating"]) == 2
+    assert "a model knows its labels" in capsys.readouterr().err

@@ -21,6 +21,7 @@ from tensorveil.cli.messages import in_shell_words
 
 if TYPE_CHECKING:
     from tensorveil.runs.info import FileFacts
+    from tensorveil.runs.models import ModelFacts
 
 FLAWS = {
     "duplicates": "some cells are listed more than once: choose --duplicates mean|sum|first|last",
@@ -28,15 +29,24 @@ FLAWS = {
 }
 
 
+def check_info(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """Accept a file, a store, or a folder that holds a model."""
+    from tensorveil.release.names import MODEL
+
+    if path is not None and (Path(path) / MODEL).is_file():
+        return path
+    return check_tensor(context, parameter, path)
+
+
 @click.command()
-@click.argument("file", type=click.Path(exists=True), callback=check_tensor)
+@click.argument("file", type=click.Path(exists=True), callback=check_info)
 @reading_options
 @common_options
 def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
     """Show what FILE holds: modes, labels, entries, density, values.
 
-    FILE is a table (CSV, TSV, JSON lines, Parquet, Arrow, SQLite, DuckDB), FROSTT .tns, NPZ or MATLAB, or a store, of
-    which the manifest is read alone.
+    FILE is a table (CSV, TSV, JSON lines, Parquet, Arrow, SQLite, DuckDB), FROSTT .tns, NPZ or MATLAB; a store, of
+    which the manifest is read alone; or a saved model, or the folder of a result or release: what may be asked of it.
 
     \b
     Examples:
@@ -47,7 +57,17 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
       tensorveil info counts.tns.gz --json
     """
     from tensorveil.runs.info import describe_file, describe_store
+    from tensorveil.runs.models import describe_model, find_model
 
+    if (model := find_model(file)) is not None:
+        if reading.given:
+            raise click.UsageError("a model knows its labels: leave out the options of reading.")
+        known = describe_model(model)
+        if as_json:
+            print_json(known.to_json())
+        else:
+            _show_model(known)
+        return
     if Path(file).is_dir():
         if reading.given:
             raise click.UsageError("a store knows how its files were read: leave out the options of reading.")
@@ -65,6 +85,34 @@ def info(file: str, reading: ReadingOptions, as_json: bool) -> None:
         print_json(found.to_json() | {"flaws": flaws})
     else:
         _show(found, flaws, _next(reading, found))
+
+
+def _show_model(known: ModelFacts) -> None:
+    from rich.table import Table
+
+    from tensorveil.cli.common import escape
+    from tensorveil.runs.info import EXAMPLES
+
+    out = console()
+    out.print(f"[bold]{escape(known.file)}[/bold]  {known.bytes:,} bytes, a model")
+    low_high = "none" if known.bounds is None else f"{known.bounds[0]:g} to {known.bounds[1]:g}"
+    error = "" if known.estimated_rmse is None else f", RMSE about {known.estimated_rmse:.3g}, as measured under noise"
+    out.print(f"{known.model}, rank {known.rank}; predicts {escape(known.predicts)}, bounds {low_high}{error}")
+    if known.protects is not None:
+        out.print(
+            f"protects all entries of one {escape(known.protects)}, and holds nobody's own part: answers need "
+            "--entries of a person"
+        )
+    table = Table("mode", "size", "labels", "bins")
+    for mode in known.modes:
+        labels = "none (0-based indices)"
+        if mode.name == known.protects:
+            labels = "people's own"
+        elif mode.examples is not None:
+            labels = f"{mode.labels}: {', '.join(mode.examples)}{', ...' if mode.size > EXAMPLES else ''}"
+        width = f"{mode.bins} s" if isinstance(mode.bins, int) else mode.bins or ""
+        table.add_row(escape(mode.name), f"{mode.size:,}", escape(labels), width)
+    out.print(table)
 
 
 def _next(reading: ReadingOptions, found: FileFacts) -> str:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorveil.cli.common import common_options, console, escape, print_json, safe_csv_option
+from tensorveil.cli.common import (
+    check_tensor,
+    common_options,
+    console,
+    dialect_options,
+    escape,
+    print_json,
+    safe_csv_option,
+)
 
 if TYPE_CHECKING:
     from tensorveil.runs.recommend import Recommended
@@ -23,13 +31,16 @@ SHOWN = 50  # rows; all of them are in the output
 @click.option("--users", metavar="LIST", help="Labels with commas between, a file with one per line, or all.")
 @click.option(
     "--entries",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Table of what people have already, which is left out; for a release of unit slice, their own entries.",
+    type=click.Path(exists=True),
+    callback=check_tensor,
+    help="Table of what people have already, which is left out; for a release of unit slice, their own entries. Or a "
+    "store of them.",
 )
 @click.option("--at", multiple=True, metavar="MODE=LABEL", help="Rank at this label, day=monday; otherwise averaged.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Table to write: .csv, .parquet.")
 @safe_csv_option
 @click.option("--force", is_flag=True, help="Replace OUTPUT if it exists.")
+@dialect_options
 @common_options
 def recommend(
     model: Path,
@@ -42,6 +53,9 @@ def recommend(
     output: Path | None,
     safe_csv: bool,
     force: bool,
+    delimiter: str | None,
+    decimal: str | None,
+    encoding: str | None,
     as_json: bool,
 ) -> None:
     """Recommend what people do not have yet, by a model that `complete` saved. MODEL is its file or its folder.
@@ -56,10 +70,12 @@ def recommend(
       tensorveil recommend release --for user --entries mine.csv
     """
     from tensorveil.runs.recommend import Recommendation, recommend_items
+    from tensorveil.tensor.files.dialect import Dialect
 
     run = Recommendation(
         model=model, wanted=wanted, along=along, n=top, users=_read_users(users), entries=entries,
         at=_split_labels(at), output=output, safe_csv=safe_csv, force=force,
+        dialect=Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding),
     )  # fmt: skip
     found = recommend_items(run)
     if as_json:

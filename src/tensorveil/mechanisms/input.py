@@ -90,4 +90,5 @@ METHOD = Method(
     proofs=PROOFS,
     expected=predict_error,
     fits_values=True,
+    smooths=True,
 )

@@ -204,7 +204,7 @@ class StagePlan:
 
     @property
     def unsure(self) -> list[Modes]:
-        """The one-way tables that may be measured again: where effects multiply, what they left open counts for more."""
+        """The one-way tables that may be measured again: where effects multiply, what they leave open counts more."""
         return self.ones if self.lifted > _MULTIPLY else []
 
     def believe_ones(self) -> dict[Modes, float]:

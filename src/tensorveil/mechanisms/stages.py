@@ -25,6 +25,7 @@ from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solutio
 from tensorveil.mechanisms.leverage import find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
+from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.stage_plan import ONE_WAY, PRODUCT, SCALE, TWO_WAY, VALUES, StagePlan, list_tables
@@ -109,6 +110,7 @@ class _Run(StagePlan):
         self.lifted = 1.0
         self.shapes = []
         self.perturbed: tuple[Array, float] | None = None  # values and the variance of their noise
+        self.remainder: Remainder | None = None
 
     # The run
 
@@ -131,7 +133,10 @@ class _Run(StagePlan):
         errors = None
         if self.for_errors is not None:
             inflation = self.inflate_errors(solution)
-            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors, inflation)
+            unseen = None if self.remainder is None else self.remainder.unseen
+            errors, part = private_errors(
+                self.data, solution, self.form.threads, self.for_errors, inflation, beside=unseen
+            )
             self.parts.append(part)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
@@ -139,9 +144,11 @@ class _Run(StagePlan):
         """Stretch or shrink the model around the mean as the values suggest; then set its mean to the private one.
 
         What clipping takes off effects is put back by a slope that is known only about. A model that explains nothing
-        would be shrunk to the constant.
+        would be shrunk to the constant. An entry's own perturbed value has no say in what it is compared with.
         """
         raw = predict_solution(solution, self.columns, self.form.threads)
+        if self.remainder is not None:
+            raw += self.remainder.unseen
         effect = raw - float(np.mean(raw))
         spread = float(np.sqrt(np.mean(effect**2)))
         if spread < _FLAT * self.data.width:
@@ -157,6 +164,8 @@ class _Run(StagePlan):
         stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + noise), -1.0, 1.0))
         middle = float(np.mean(raw))
         solution = scale_solution(solution, middle, stretch)
+        if self.remainder is not None:
+            self.remainder = self.remainder.times(stretch)
         moved = level(middle + stretch * effect, self.center, self.data.bounds)
         return replace(solution, offset=solution.offset + moved)
 
@@ -166,6 +175,8 @@ class _Run(StagePlan):
             return None
         values, noise = self.perturbed
         left = values - predict_solution(solution, self.columns, self.form.threads)
+        if self.remainder is not None:
+            left -= self.remainder.unseen
         least = max(_LEAST_LEFT * self.residuals.variance, (_FLAT * self.data.width) ** 2)
         rest = max(float(np.mean(left**2)) - noise, least)
         leverages = find_leverages(self.columns, solution, noise + rest)
@@ -240,11 +251,15 @@ class _Run(StagePlan):
             whole = (sums.values - cells.counts * mean) / interval.slope + cells.counts * missing
             table = Table(cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2)
             self.tables[cells.modes] = table.joined(self.tables.get(cells.modes))
-        self.effects = fit_effects(
-            self.columns, list(self.tables.values()), self.effects, self.residuals.variance, self.rank,
-            center=self.known + missing, tell=self.form.tell,
-        )  # fmt: skip
+        self.effects = self.fit_tables(list(self.tables.values()), self.residuals.variance, self.known + missing)
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
+
+    def fit_tables(self, tables: Sequence[Table], rest: float, center: Array | None = None) -> Effects:
+        """Fit effects to tables, from those that there are."""
+        form = self.form
+        return fit_effects(
+            self.columns, tables, self.effects, rest, self.rank, center, smooth=form.smooth, tell=form.tell
+        )
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
@@ -260,9 +275,9 @@ class _Run(StagePlan):
         multiplied = effects.at(self.columns) + true * beyond - bounds[0]
         self.lifted = 1.0 + float(np.var(multiplied) / max(np.mean(multiplied) ** 2, 1e-300))
         first, *others = factors
-        added = effects.beside((true * first, *others))
+        self.effects = effects.beside((true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
-        self.effects = fit_effects(self.columns, tables, added, rest, self.rank, tell=self.form.tell)
+        self.effects = self.fit_tables(tables, rest)
         self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
         told = f"spent {spent:.1%} on" if spent else "did not ask"
         self.notes.append(f"{told} whether effects multiply: about {true:.0%} of what that says is true")
@@ -343,9 +358,13 @@ class _Run(StagePlan):
         rest = max(float(np.mean((values - base - found) ** 2)) - noise, _LEAST_LEFT * before)
         tables = [table.less(found) for table in self.tables.values()]
         tables += gather_values([self.cells[modes] for modes in self.twos or self.ones], values - found, noise)
-        self.effects = fit_effects(self.columns, tables, self.effects, rest, self.rank, tell=self.form.tell)
+        self.effects = self.fit_tables(tables, rest)
         solution = fit_values(perturbed, values - self.effects.at(self.columns), self.form, once=True).solution
         found = predict_solution(solution, self.columns, self.form.threads)
+        left = values - self.effects.at(self.columns) - found
+        self.remainder = find_remainder(perturbed, left, self.form.times)
+        if self.remainder is not None:
+            solution = replace(solution, remainder=self.remainder.table)
         explained = float(np.var(found)) / max(before, 1e-300)
         self.notes.append(
             f"spent {share:.0%} on perturbed values: components explain about {min(explained, 1.0):.0%} of the rest"

@@ -57,4 +57,5 @@ METHOD = Method(
         "docs/guarantees.md#errors",
     ),
     expected=predict_error,
+    smooths=True,
 )

@@ -81,7 +81,12 @@ def _one_index(wanted: Any, mode: Mode, size: int) -> int:
         if not 0 <= wanted < size:
             raise InputError(f"index of mode {mode.name!r} must lie from 0 to its size less one.")
         return int(wanted)
-    return int(label_positions([wanted], mode, size)[0])
+    try:
+        return int(label_positions([wanted], mode, size)[0])
+    except InputError:
+        pass
+    moment = ": a date, ISO text or seconds since 1970" if mode.bins is not None else ""
+    raise InputError(f"this label of mode {mode.name!r} the model has not seen. Check how it is written{moment}.")
 
 
 def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:

@@ -153,7 +153,15 @@ def _find_users(users: Any, mode: Mode, size: int) -> NDArray[np.int32]:
     listed = [users] if isinstance(users, str | int) else list(users)
     if not listed:
         raise InputError("users must name at least one. Leave it out for all of them.")
-    return label_positions(listed, mode, size)
+    try:
+        return label_positions(listed, mode, size)
+    except InputError as error:
+        if mode.labels is None:
+            raise
+        problem = InputError(
+            f"users must be known to the model as {mode.name!r}; some are not. Check how they are written."
+        )
+        raise problem from error
 
 
 def _name(mode: Mode, indices: NDArray[Any]) -> Any:

@@ -14,6 +14,7 @@ from tensorveil.models.indexing import find_columns, missing_columns
 from tensorveil.models.tables import cells_table
 from tensorveil.tensor import Mode
 from tensorveil.tensor.bins import bin_columns, known_bins, settle_bins
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import read_table, table_format
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ __all__ = ["cells_table", "find_cells", "read_cells", "read_model_table"]
 
 
 def read_cells(
-    path: Path, modes: tuple[Mode, ...], shape: tuple[int, ...], bins: Mapping[str, Any] | None = None
+    path: Path,
+    modes: tuple[Mode, ...],
+    shape: tuple[int, ...],
+    bins: Mapping[str, Any] | None = None,
+    dialect: Dialect = PLAIN,
 ) -> NDArray[np.int32]:
     """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns.
 
@@ -32,10 +37,12 @@ def read_cells(
     kind = table_format(path).name
     if not path.is_file():
         raise InputError(f"at: file not found: {path}.")
-    return find_cells(read_model_table(path, modes, bins), modes, shape, path.name, kind)
+    return find_cells(read_model_table(path, modes, bins, dialect), modes, shape, path.name, kind)
 
 
-def read_model_table(path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None) -> pa.Table:
+def read_model_table(
+    path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None, dialect: Dialect = PLAIN
+) -> pa.Table:
     """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7.
 
     Moments are put into the bins that the model knows, and into those that are named.
@@ -43,7 +50,7 @@ def read_model_table(path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] 
     texts = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
     asked = settle_bins(bins)
     wanted = known_bins(modes, asked)
-    table = read_table(path, text=[*texts, *wanted])
+    table = read_table(path, text=[*texts, *wanted], dialect=dialect)
     present = {name: each for name, each in wanted.items() if name in asked or name in table.column_names}
     return bin_columns(table, present, lenient=False)[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError, LeftOutWarning, warn
+from tensorveil.models.indexing import missing_columns
 from tensorveil.models.recommending import Seen, find_places
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.bins import bin_columns, known_bins
 from tensorveil.tensor.frames import as_table, table_to_tensor
 from tensorveil.tensor.labels import encode_column
-from tensorveil.tensor.lists import match_columns
+from tensorveil.tensor.lists import find_listed, match_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,14 +60,14 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     owner = modes[protect].name
     table = table_of_own(entries, owner)
     value = value or _find_value(table.column_names, model)
-    if table.column(owner).null_count:
-        raise InputError(f"entries: column {owner!r} has empty cells. Fill them in, or drop those rows.")
+    _check_cells(table, [*(mode.name for mode in modes), value])
     table, _ = bin_columns(table, known_bins([modes[protect]], {}), lenient=False)
     owners = np.empty(table.num_rows, np.int32)
     names = encode_column(table.column(owner), f"column {owner!r}", None, owners)
     people = Mode.from_trusted(owner, names, modes[protect].bins)
     listed = {mode.name: mode for m, mode in enumerate(modes) if mode.labels is not None and m != protect}
     columns = [people if m == protect else listed.get(mode.name, Mode(mode.name)) for m, mode in enumerate(modes)]
+    _check_known(table, [mode for m, mode in enumerate(modes) if m != protect])
     found = table_to_tensor(table, columns, value, labels=True, lists=listed, quiet=True, duplicates="keep")
     _tell(table.num_rows - found.n_entries, table.num_rows)
     sizes = tuple(found.shape[m] if m == protect else size for m, size in enumerate(model.shape))
@@ -74,6 +75,40 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
         found.columns, found.values, sizes, modes=found.modes, duplicates="keep", value=model.value_name
     )
     return OwnEntries(tensor=tensor, source=table, owners=owners, modes=found.modes)
+
+
+def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
+    """Refuse entries without a column, a row or a cell that they must have."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    missing = [name for name in names if name not in table.column_names]
+    if missing:
+        raise missing_columns("entries", missing, table.column_names)
+    if not table.num_rows:
+        raise InputError("entries must hold at least one row; there is none.")
+    for name in names:
+        column = table.column(name)
+        nan = pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()
+        if nan or column.null_count:
+            raise InputError(f"entries: column {name!r} has empty cells. Fill them in, or drop those rows.")
+
+
+def _check_known(table: pa.Table, modes: Iterable[Mode]) -> None:
+    """Refuse entries none of which can be matched, or that are not indices where they must be; say which column."""
+    import pyarrow as pa
+
+    for mode in modes:
+        kind = table.column(mode.name).type
+        if mode.labels is None:
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+                raise InputError(
+                    f"entries: the model has no labels of mode {mode.name!r}, so its column must hold 0-based indices."
+                )
+        elif not (find_listed(table.column(mode.name), mode) >= 0).any():
+            raise InputError(
+                f"entries: the model knows nothing of what stands in column {mode.name!r}. Check how it is written."
+            )
 
 
 def table_of_own(entries: Any, owner: str) -> pa.Table:
@@ -91,7 +126,7 @@ def table_of_own(entries: Any, owner: str) -> pa.Table:
     return table.add_column(0, owner, pa.array(np.zeros(table.num_rows, np.int32)))
 
 
-def _find_value(names: Sequence[str], model: SharedModel) -> str | None:
+def _find_value(names: Sequence[str], model: SharedModel) -> str:
     """Return the column of values: that of the data, or the only one that is no mode."""
     modes = [mode.name for mode in model.modes]
     others = [name for name in names if name not in modes]
@@ -103,7 +138,9 @@ def _find_value(names: Sequence[str], model: SharedModel) -> str | None:
             f"entries: several columns could hold the values: {', '.join(map(repr, others))}. Call the one that does "
             f"{model.value_name!r}, as in the data of the release, or leave the others out."
         )
-    return None
+    if not others:
+        raise InputError(f"entries: there must be a column of values, such as {model.value_name!r}.")
+    return others[0]
 
 
 def _align(entries: ObservedTensor, model: SharedModel) -> OwnEntries:

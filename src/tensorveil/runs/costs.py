@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, Final
 
 from tensorveil.completion.needs import estimate_fit
+from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
 
 __all__ = ["Cost", "estimate_open", "estimate_private"]
 
@@ -23,11 +25,20 @@ PRIVATE: Final[Mapping[str, float]] = {"value": 10.0, "entry": 10.0, "slice": 7.
 SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
 # Nanoseconds per row and cubed rank of a sweep: small systems of equations.
 PER_ROW: Final = 2.0
+# The interpreter, its libraries and compiled code.
+BASE: Final = 200_000_000
+# What fits for single values and entries need besides, and bytes per cell of their two-way tables.
+PRIVATE_BASE: Final = 50_000_000
+PER_CELL: Final = 64
+_SMALL: Final = 1 << 16  # modes up to this size have coordinates of two bytes in what solvers keep
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a fit takes at most, roughly: seconds on one core, if it makes all its sweeps, and bytes of memory."""
+    """What a fit takes at most, roughly: seconds on one core, if it makes all its sweeps, and bytes of memory.
+
+    Bytes are those of the whole process, interpreter and data included.
+    """
 
     seconds: float
     bytes: int
@@ -53,7 +64,23 @@ def estimate_open(
     fixed, slope, power = PER_ENTRY[solver]
     per_sweep = 1e-9 * entries * sum(fixed + slope * rank**power for rank in ranks)
     per_sweep += 1e-9 * PER_ROW * sum(size * rank**3 for size, rank in zip(shape, ranks, strict=True))
-    return Cost(seconds=SWEEPS[solver] * per_sweep, bytes=estimate_fit(shape, ranks, entries))
+    return Cost(seconds=SWEEPS[solver] * per_sweep, bytes=_count_bytes(shape, entries, solver, ranks))
+
+
+def _count_bytes(shape: tuple[int, ...], entries: int, solver: str, ranks: tuple[int, ...]) -> int:
+    """Return the peak of an open fit of values in double precision, the tensor and the interpreter included.
+
+    Measured within a tenth, at a million entries and four (`python -m benchmarks.costs memory`).
+    """
+    order = len(shape)
+    coords = [2 if all(size <= _SMALL for m, size in enumerate(shape) if m != mode) else 4 for mode in range(order)]
+    per_entry = 4 * order + 8  # the tensor
+    if solver == "sgd":
+        per_entry += 2 * order + 8
+    else:  # by the rows of every mode; the variational solver keeps scaled values besides
+        per_entry += sum((order - 1) * wide + 8 for wide in coords) + (8 if solver == "bayes" else 0)
+    widths = [8 * (2 * rank + (rank * (rank + 1) // 2 if solver == "bayes" else 0)) for rank in ranks]
+    return BASE + entries * per_entry + sum(size * width for size, width in zip(shape, widths, strict=True))
 
 
 def estimate_private(
@@ -63,7 +90,11 @@ def estimate_private(
     # A core's statistics are about as many as the products of the other modes' components.
     wide = tuple(math.prod(ranks) // rank for rank in ranks) if core else ranks
     fit = estimate_open(shape, entries, ranks=wide)
-    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=estimate_fit(shape, ranks, entries))
+    tables = 0
+    if unit != "slice":  # of which two-way tables are decoded whole
+        cells = [one * other for one, other in combinations(shape, 2)]
+        tables = PRIVATE_BASE + PER_CELL * sum(each for each in cells if each <= MOST_CELLS)
+    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=BASE + tables + estimate_fit(shape, ranks, entries))
 
 
 def _words(seconds: float) -> str:

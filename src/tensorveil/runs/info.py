@@ -29,6 +29,8 @@ __all__ = [
     "describe_file",
     "describe_store",
     "describe_tensor",
+    "name_labels",
+    "show_examples",
 ]
 
 # Policies under which a file with flaws can still be described, mildest first.
@@ -225,8 +227,8 @@ def _describe_mode(tensor: ObservedTensor, m: int) -> ModeFacts:
     return ModeFacts(
         name=mode.name,
         size=size,
-        labels=_name_labels(mode.labels),
-        examples=None if mode.labels is None else [_shorten(str(label)) for label in mode.labels[:EXAMPLES]],
+        labels=name_labels(mode.labels),
+        examples=show_examples(mode.labels),
         entries_per_index={
             "min": 0 if empty else int(counts[0]),
             "median": sum(middle) / 2,
@@ -234,6 +236,11 @@ def _describe_mode(tensor: ObservedTensor, m: int) -> ModeFacts:
         },
         empty=empty,
     )
+
+
+def show_examples(labels: Any) -> list[str] | None:
+    """Return the first labels of a mode as text, if it has some."""
+    return None if labels is None else [_shorten(str(label)) for label in labels[:EXAMPLES]]
 
 
 def _shorten(label: str) -> str:
@@ -250,7 +257,8 @@ def _count_indices(column: Any, size: int) -> Any:
     return np.unique(column, return_counts=True)[1]
 
 
-def _name_labels(labels: Any) -> str | None:
+def name_labels(labels: Any) -> str | None:
+    """Return the kind of a mode's labels, if it has some."""
     if labels is None:
         return None
     return {"T": "text", "M": "dates", "m": "durations", "b": "true/false"}.get(labels.dtype.kind, "numbers")

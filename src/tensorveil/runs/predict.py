@@ -12,8 +12,10 @@ from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns, predict_intervals
 from tensorveil.release.cells import cells_table, find_cells, read_cells
+from tensorveil.release.names import model_file
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_people
+from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import write_table
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class PredictionRun:
     Parameters
     ----------
     model
-        A model's file.
+        A model's file, or the folder of a result or a release.
     at
         A table of cells: one column per mode, with labels (or 0-based indices where there are none).
     output
@@ -48,6 +50,8 @@ class PredictionRun:
         Whether texts of a CSV or TSV file that a spreadsheet would take for formulas get an apostrophe before them.
     force
         Whether an existing output may be replaced.
+    dialect
+        How CSV and TSV files are written, where that is not to be detected.
     """
 
     model: Path
@@ -59,6 +63,7 @@ class PredictionRun:
     interval: float | None = None
     safe_csv: bool = False
     force: bool = False
+    dialect: Dialect = PLAIN
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +82,17 @@ def predict_cells(run: PredictionRun) -> Predicted:
     """Predict the cells that are asked for and write them, whole or not at all."""
     if run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
-    table = (_predict_for_people if is_shared(run.model) else _predict)(run)
+    path = model_file(run.model)
+    table = (_predict_for_people if is_shared(path) else _predict)(run, path)
     write_table(table, run.output, safe=run.safe_csv)
     return Predicted(output=run.output, predictions=table.num_rows)
 
 
-def _predict(run: PredictionRun) -> pa.Table:
+def _predict(run: PredictionRun, model: Path) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
-    fitted = load_model(run.model)
-    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins)
+    fitted = load_model(model)
+    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
     name = run.value_name or fitted.value_name
     if run.interval is None:
         return cells_table(columns, predict_columns(fitted, columns), fitted.modes, name)
@@ -94,7 +100,7 @@ def _predict(run: PredictionRun) -> pa.Table:
     return cells_table(columns, values, fitted.modes, name, (low, high))
 
 
-def _predict_for_people(run: PredictionRun) -> pa.Table:
+def _predict_for_people(run: PredictionRun, model: Path) -> pa.Table:
     """Predict with the part that everybody shares and the part that follows from people's own entries."""
     if run.interval is not None:
         raise InputError("interval: a release of unit slice does not know its errors. Leave it out.")
@@ -103,8 +109,8 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
             f"{run.model} holds nobody's own part: predictions for a person need the person's entries. "
             "Add entries=FILE."
         )
-    shared = SharedModel.load(run.model)
-    people = read_people(run.entries, run.at, shared, run.bins)
+    shared = SharedModel.load(model)
+    people = read_people(run.entries, run.at, shared, run.bins, run.dialect)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
     predictions = shared.predict_for(people.entries, columns.T)
     table = cells_table(columns, predictions, people.modes, run.value_name or shared.value_name)

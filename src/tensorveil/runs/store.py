@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tensorveil.errors import InputError
+from tensorveil.errors import GuessWarning, InputError, LeftOutWarning
 from tensorveil.memory import memory_limit
 from tensorveil.privacy.reading import read_privately_in_blocks
 from tensorveil.privacy.unit import Unit
@@ -24,7 +24,7 @@ from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import read_blocks
 from tensorveil.tensor.lists import settle_lists
-from tensorveil.tensor.rows import keep_listed
+from tensorveil.tensor.rows import NothingListedError, keep_listed
 from tensorveil.tensor.stored import StoredTensor
 from tensorveil.tensor.storing import PART_ROWS, fill_store
 
@@ -120,6 +120,8 @@ def write_store(
     staged = write_folder(folder, ours=STORE_FILES, force=force, private=unit is not None)
     with staged as staging, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they may follow the data
+        for known in (GuessWarning, LeftOutWarning) if unit is None else ():
+            warnings.simplefilter("always", known)
         memory = min(memory_limit() // _SHARE, _MOST)
         fill_store(staging, blocks, order=by, duplicates=rule, memory=memory, part_rows=part_rows)
     return StoredTensor.open(folder)
@@ -185,7 +187,10 @@ def _number_labels(
             bins = known_bins(layout.modes or (), layout.bins)
             table, ranges = bin_columns(table, bins, lenient=False)
             lists = {**layout.lists, **ranges}
-            table = keep_listed(table, names, lists, quiet=True)  # rows that are left out number nobody
+            try:
+                table = keep_listed(table, names, lists, quiet=True)  # rows that are left out number nobody
+            except NothingListedError:
+                continue  # another block may have some; if none has, reading the entries says so
             given = {mode.name for mode in layout.modes or () if isinstance(mode, Mode)}
             for each in names if table.num_rows else ():
                 if each in lists or each in given:

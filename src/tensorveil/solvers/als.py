@@ -1,7 +1,8 @@
 """Alternating least squares for CP and Tucker: every row (and the core) solved exactly, given everything else.
 
-The objective is sum (x - prediction)^2 + regularization * (sum of squared factor entries), for Tucker plus
-core_regularization * (sum of squared core entries), on values centred and scaled to unit variance.
+The objective is sum (x - prediction)^2 + regularization * (sum of squared factor entries), plus
+regularization_per_entry * (the same, every row as often as it has entries), for Tucker plus core_regularization * (sum
+of squared core entries), on values centred and scaled to unit variance.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.solvers.all_cells import solve_all_cells
-from tensorveil.solvers.als_stored import StoredFit
+from tensorveil.solvers.als_stored import Ridge, StoredFit
 from tensorveil.solvers.priors.point import SMALLEST_VARIANCE, PointPriors, solve_point_mode
 from tensorveil.solvers.priors.row_prior import PriorFactory
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
@@ -36,6 +37,7 @@ class ALS:
     sweeps: int = 50
     tol: float = 1e-4
     regularization: float = 3.0
+    regularization_per_entry: float = 0.0
     core_regularization: float = 3.0
     unlisted_weight: float = 1.0
     # By mode: priors that take the place of the penalty; their strength is learnt by evidence.
@@ -44,13 +46,17 @@ class ALS:
 
 def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     """Fit by sweeps over the modes (and the core)."""
+    if settings.regularization_per_entry and (task.zeros or task.nonnegative or settings.priors):
+        raise InputError(
+            "regularization_per_entry is for squared error of listed entries, without nonnegative, smooth and side. "
+            "Leave it out."
+        )
     if task.zeros or task.nonnegative:
         return solve_all_cells(task, settings, watch)
     if isinstance(task.entries, StoredEntries):
         return _solve_stored(StoredFit(task.entries.stored, task), task, settings, watch)
     scaling = standard_scaling(task)
-    values = scaling.apply(task.values, task.dtype)
-    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    rows = _group(task, scaling)
     rng = np.random.default_rng(task.seed)
     spread = start_spread(task)
     factors = pad([spread * rng.standard_normal(s) for s in zip(task.shape, task.ranks, strict=True)], task.dtype)
@@ -63,7 +69,7 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     own = PointPriors.start(settings.priors, task.ranks[0], settings.regularization)
     for _ in range(settings.sweeps):
         residual = _sweep(rows, factors, core, biases, settings, task.threads, own)
-        own.variance = max(residual / len(values), SMALLEST_VARIANCE)
+        own.variance = max(residual / task.n_entries, SMALLEST_VARIANCE)
         error = task.error(residual, scaling)
         if watch.step(
             train_error=error, criterion=error, size=error, solution=lambda: _solution(factors, core, biases, scaling)
@@ -72,14 +78,30 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     return watch.result(lambda: _solution(factors, core, biases, scaling))
 
 
+def _group(task: Task, scaling: Scaling) -> tuple[Rows, ...]:
+    """Return the entries by the rows of every mode, with values as the solver sees them.
+
+    They are scaled where they lie, in the order of every mode, rather than before in a copy of their own.
+    """
+    values = task.values
+    if values.dtype != task.dtype:
+        return build_all_rows(task.columns, scaling.apply(values, task.dtype), task.shape, threads=task.threads)
+    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    for each in rows:
+        scaling.apply_in_place(each.values)
+    return rows
+
+
 def _solve_stored(fit: StoredFit, task: Task, settings: ALS, watch: Watch) -> Solution:
-    """Fit CP by the same sweeps on a store."""
+    """Fit by the same sweeps on a store."""
 
     def solution() -> Solution:
-        return _solution(fit.factors, None, fit.biases, fit.scaling)
+        return _solution(fit.factors, fit.core, fit.biases, fit.scaling)
 
     for _ in range(settings.sweeps):
-        error = task.error(fit.sweep(settings.regularization), fit.scaling)
+        ridge = Ridge(settings.regularization, settings.regularization_per_entry)
+        residual = fit.sweep(ridge, settings.core_regularization, _CORE_STEPS)
+        error = task.error(residual, fit.scaling)
         if watch.step(train_error=error, criterion=error, size=error, solution=solution):
             break
     return watch.result(solution)
@@ -96,14 +118,18 @@ def _sweep(
 ) -> float:
     """Solve the rows of every mode, then the core; return the residual sum of squares."""
     residual = 0.0
-    ridge = settings.regularization
+    ridge, more = settings.regularization, settings.regularization_per_entry
     for mode, grouped in enumerate(rows):
         if mode in own.priors:
             residual = solve_point_mode(grouped, factors, mode, biases, own, threads)
         elif core is None:
-            residual = cp_als_mode(grouped, factors, mode, biases, ridge=ridge, threads=threads)
+            residual = cp_als_mode(
+                grouped, factors, mode, biases, ridge=ridge, ridge_per_entry=more, threads=threads
+            )  # fmt: skip
         else:
-            residual = tucker_als_mode(grouped, core, factors, mode, biases, ridge=ridge, threads=threads)
+            residual = tucker_als_mode(
+                grouped, core, factors, mode, biases, ridge=ridge, ridge_per_entry=more, threads=threads
+            )  # fmt: skip
     if core is not None:
         fewest = min(rows, key=lambda grouped: grouped.shape[grouped.mode])
         ridge = settings.core_regularization

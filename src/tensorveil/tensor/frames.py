@@ -32,6 +32,10 @@ VALUE = "value"
 METADATA = b"tensorveil"
 
 
+class NoValueColumnError(InputError):
+    """A table has no column of the name that its values were said to have."""
+
+
 def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     """Return any data frame as an Arrow table.
 
@@ -44,15 +48,15 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
         return fetch_table(frame, lenient=lenient)
     frame = plain_frame(frame)
     if isinstance(frame, pa.Table):
-        return frame
+        return _without_views(frame)
     if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
+        return _without_views(pa.Table.from_batches([frame]))
     failed = False
     try:
         if type(frame).__module__.split(".")[0] == "pandas":
             return pa.Table.from_pandas(_without_mixtures(frame) if lenient else frame, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
-            return pa.table(frame)
+            return _without_views(pa.table(frame))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         failed = True  # Arrow's own message quotes the data
     if failed:
@@ -61,6 +65,16 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
             "Convert the mixed column first."
         )
     raise InputError("frame must be a pandas, polars or Arrow table. For arrays use ObservedTensor(coords, values).")
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Return a table whose texts Arrow can take rows of: not as polars lays them out."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        if _is_string_view(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.large_string()))
+    return table
 
 
 def _without_mixtures(frame: Any) -> Any:
@@ -93,7 +107,7 @@ def choose_columns(
         rest = [name for name in names if name not in chosen]
         value = VALUE if VALUE in rest else (rest or names)[-1]
     elif value not in names:
-        raise InputError(
+        raise NoValueColumnError(
             f"value must name a column of the frame; there is none called {value!r}. "
             f"{near(value, names, helpful=helpful)}"
         )

@@ -75,7 +75,16 @@ def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions) -> ObservedT
             )
         raise InputError(_NO_VALUES)
     if is_frame(coords):
-        return frame_to_tensor(coords, values, rules)
+        try:
+            return frame_to_tensor(coords, values, rules)
+        except InputError as error:
+            if error.flaw != "repeated":
+                raise
+        raise InputError(
+            "the frame must have one row per cell; two rows are of the same one. Say how to merge them, e.g. "
+            "fit(ObservedTensor.from_frame(frame, ['user', 'film'], 'rating', duplicates='mean')), or fit "
+            "frame.groupby(['user', 'film'])['rating'].mean()."
+        )
     if rules.get("missing") != "drop":
         numbers = np.asarray(values)
         if numbers.dtype.kind == "f" and np.isnan(numbers).any():

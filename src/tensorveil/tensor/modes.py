@@ -183,6 +183,9 @@ def _positions(labels: NDArray[Any], wanted: NDArray[Any]) -> IntArray | None:
     if labels.dtype.kind == "T":
         if wanted.size and wanted.dtype.kind not in "UTO":
             return None
+        if wanted.dtype.kind == "O":  # periods and intervals of pandas are labels as text
+            texts = [str(each) if hasattr(each, "ordinal") or hasattr(each, "closed") else each for each in wanted]
+            wanted = np.array(texts, dtype=object)
         index = {label: place for place, label in enumerate(labels.tolist())}
         places = np.fromiter((index.get(label, -1) for label in wanted.tolist()), np.int32, len(wanted))
         for row in np.flatnonzero(places < 0):  # public lists have their labels trimmed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,10 @@ def numbers_of(table: pa.Table, modes: Sequence[str | Mode]) -> list[NDArray[np.
     ]
 
 
+class NothingListedError(InputError):
+    """No row of a table is on the public lists; of a block of a table that need not be an error."""
+
+
 def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode], *, quiet: bool = False) -> pa.Table:
     """Return the rows whose labels are on the lists, with their places there instead of the labels.
 
@@ -43,20 +47,26 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
         return table
     kept = np.logical_and.reduce([column >= 0 for column in places.values()])
     if not kept.any() and len(kept):
-        raise InputError(
+        raise NothingListedError(
             f"labels: no row of the table has its {' and '.join(repr(name) for name in names if name in lists)} on the "
-            "public list. Check that the list names them as the table does."
+            "public list or in the declared range. Check that it is written as in the table."
         )
-    if not quiet and not kept.all():
-        where = " or ".join(repr(names[m]) for m, column in places.items() if (column < 0).any())
-        warn(
-            f"labels: {np.count_nonzero(~kept):,} of {len(kept):,} rows are left out, whose {where} is not on the "
-            "public list or in the declared range.",
-            LeftOutWarning,
-        )
+    if not quiet:
+        tell_left_out(int(np.count_nonzero(~kept)), len(kept), [names[m] for m in places if (places[m] < 0).any()])
     for m, column in places.items():
         table = table.set_column(m, names[m], pa.array(column))
     return table.filter(pa.array(kept))
+
+
+def tell_left_out(count: int, among: int, names: Iterable[str]) -> None:
+    """Warn of rows that are not on public lists: of open data alone."""
+    if count:
+        where = " or ".join(map(repr, names))
+        warn(
+            f"labels: {count:,} of {among:,} rows are left out, whose {where} is not on the public list or in the "
+            "declared range.",
+            LeftOutWarning,
+        )
 
 
 def read_rows(

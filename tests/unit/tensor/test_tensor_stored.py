@@ -230,7 +230,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def fail(*_: Any, **__: Any) -> Iterator[Any]:
         raise OSError("disk is full")
 
-    monkeypatch.setattr("tensorveil.tensor.storing._write_part", fail)
+    monkeypatch.setattr("tensorveil.tensor.storing.write_part", fail)
     with pytest.raises(OSError, match="full"):
         tv.write_store(path, tmp_path / "store", order="user", indices=True, shape=(5, 5), **RULES)
     assert [each.name for each in tmp_path.iterdir()] == ["rows.parquet"]
@@ -256,7 +256,7 @@ def stored(tmp_path: Path) -> Any:
 
 def test_what_needs_entries_in_memory_says_so(stored: Any) -> None:
     uses: list[Any] = [
-        lambda: tv.CP(2).fit(stored),
+        lambda: tv.CP(2, solver="sgd").fit(stored),
         lambda: tv.PrivateCP(2, epsilon=1, delta=0, unit="value", bounds=(1, 5)).fit(stored),
         lambda: tv.cell_split(stored, 0.1),
         lambda: tv.random_split(stored, 0.1),
@@ -348,3 +348,18 @@ def test_lines_without_end_do_not_fill_memory(tmp_path: Path, monkeypatch: pytes
     stored = tv.write_store(path, tmp_path / "store", order="user", indices=True, shape=(5, 5), **RULES)
     assert rows_of(stored.load()) == [(1, 1, 3), (2, 2, 4)]
     assert path.stat().st_size > 50_000
+
+
+def test_rows_outside_a_declared_range_are_counted_over_all_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = [f"2024-{month:02}-{day:02}" for month in (1, 2) for day in range(1, 29)]
+    rows = [f"user {k % 9},{when}T12:00,{k % 7}" for k, when in enumerate(days)]
+    (tmp_path / "days.csv").write_text("\n".join(["user,time,value", *rows]))
+    monkeypatch.setattr(text, "BLOCK", 200)  # whole blocks are outside
+    inside, outside = ({"time": ("day", f"{year}-02-01", f"{year}-02-20")} for year in (2024, 2034))
+    with pytest.warns(tv.LeftOutWarning, match="labels: 36 of 56 rows are left out, whose 'time' is not") as told:
+        stored = tv.write_store(tmp_path / "days.csv", tmp_path / "store", order="user", bins=inside)
+    assert (len(told), stored.n_entries, stored.shape) == (1, 20, (9, 20))
+    with pytest.raises(InputError, match="no row of the table has its 'time' on the public list or in the declared"):
+        tv.write_store(tmp_path / "days.csv", tmp_path / "none", order="user", bins=outside)

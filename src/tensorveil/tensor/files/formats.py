@@ -243,7 +243,8 @@ def read_blocks(
     Every row becomes what `read_layout` makes of it, and rows of one cell stay apart. ``number`` numbers the owners,
     for all blocks of all files alike. Files that are no tables are read whole.
     """
-    from tensorveil.tensor.frames import table_to_tensor
+    from tensorveil.tensor.frames import is_open, table_to_tensor
+    from tensorveil.tensor.rows import NothingListedError, tell_left_out
 
     picked = pick_format(file, name)
     if not file.is_file():
@@ -251,12 +252,13 @@ def read_blocks(
     _check_layout(picked, layout)
     check_content(file, picked)
     rules = {**options, "duplicates": "keep"}
+    rows, kept, nothing = 0, 0, None
     unlisted = rules.pop("unlisted", None)
 
     def build(table: pa.Table) -> ObservedTensor:
         return table_to_tensor(
             table, layout.modes, layout.value, labels=layout.labels, index_base=layout.index_base or 0,
-            lists=layout.lists, owners=layout.owners, number=number, bins=layout.bins, **rules,
+            lists=layout.lists, owners=layout.owners, number=number, bins=layout.bins, quiet=True, **rules,
         )  # fmt: skip
 
     if picked.cut is None:
@@ -268,8 +270,18 @@ def read_blocks(
     tables = picked.cut(file, layout, rules)
     while (table := read_guarded(lambda: next(tables, None), picked.name)) is not None:
         if table.num_rows or rules.get("out_of_range") == "drop":
-            tensor = read_guarded(partial(build, table), picked.name)
+            rows += table.num_rows
+            try:
+                tensor = read_guarded(partial(build, table), picked.name)
+            except NothingListedError as error:
+                nothing = error
+                continue
+            kept += tensor.n_entries
             yield tensor if unlisted is None else tensor.with_unlisted(unlisted)
+    if nothing is not None and not kept:
+        raise nothing
+    if is_open(rules):
+        tell_left_out(rows - kept, rows, (*layout.lists, *layout.bins))
 
 
 def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -> None:  # noqa: A002
@@ -311,7 +323,7 @@ def table_format(path: Path) -> Format:
     return found
 
 
-def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
+def read_table(path: Path, *, text: Collection[str] = (), dialect: Dialect = PLAIN) -> pa.Table:
     """Read a table of cells.
 
     Parameters
@@ -320,11 +332,17 @@ def read_table(path: Path, *, text: Collection[str] = ()) -> pa.Table:
         The file; its ending decides the format.
     text
         Names of columns that are text even if they look like numbers: the label "007" must not turn into 7.
+    dialect
+        How a CSV or TSV file is written; other files know that.
     """
     found = table_format(path)
     reader = found.read_table
     assert reader is not None  # or it would be no table
     check_content(path, found)
+    if found.is_text and dialect != PLAIN:
+        from tensorveil.tensor.files.text import read_text_table
+
+        return read_guarded(lambda: read_text_table(path, found.name, text, dialect), found.name, path.name)
     return read_guarded(lambda: reader(path, text=text), found.name, path.name)
 
 

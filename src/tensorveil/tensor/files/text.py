@@ -295,10 +295,10 @@ def _check_header(names: Sequence[str], layout: Layout) -> None:
         )
 
 
-def _read_table(path: Path, default: str, text: Collection[str]) -> pa.Table:
-    """Read a table of cells, or of whatever else is not private."""
+def read_text_table(path: Path, name: str, text: Collection[str], said: Dialect = PLAIN) -> pa.Table:
+    """Read a table of cells, or of whatever else is not private, in a format of text."""
     try:
-        return _load_openly(path, default, PLAIN, header=True, text=text, nulls=None)[1]
+        return _load_openly(path, default_delimiter(name), said, header=True, text=text, nulls=None)[1]
     except InputError as error:
         problem = InputError(re.sub("^path", path.name, str(error)))
     raise problem
@@ -361,7 +361,7 @@ def _make_format(name: str) -> Format:
         read=lambda path, layout, options: _read_tensor(path, delimiter, layout, options),
         write=lambda tensor, path, final: _write_tensor(tensor, path, final, delimiter),
         cut=lambda path, layout, options: _cut_table(path, delimiter, layout, options),
-        read_table=lambda path, *, text: _read_table(path, delimiter, text),
+        read_table=lambda path, *, text: read_text_table(path, name, text),
         write_table=lambda table, path: _write_table(table, path, delimiter),
     )
 
