@@ -7,7 +7,7 @@ are functions of public facts and of what has been released.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -60,8 +60,6 @@ _WORTH, _ENOUGH, _AT_ONCE = 0.97, 0.25, 0.05
 _PARTS_FOR_TABLES = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85)
 # One-way tables have at least this share of their budget together, evenly.
 _EVEN = 0.25
-# The clipped residuals whose products tell about pairs lie within this many spreads.
-_PRODUCT_REACH = 2.0
 # Two-way tables have at most so many cells, and at most as many as there are entries.
 _MOST_CELLS = 4_000_000
 
@@ -181,18 +179,16 @@ class StagePlan:
         effects = (ones or {}) | effects | {self.layout.values: share * left}
         return Belief(effects=effects, rest=(1 - share) * left, lifted=self.lifted)
 
-    def believe_later(self) -> list[Belief]:
+    def believe_later(self, pairs: Mapping[Modes, float]) -> list[Belief]:
         """Return what may be expected once one-way effects are known, by a noisy number for every pair of modes.
 
         These numbers also rise with components, so a second belief takes half of them for that.
         """
-        variance = self.residuals.variance
-        ones = self.believe_ones()
-        variance -= min(self.lifted * sum(ones.values()), _MOST_UNKNOWN * variance)
+        variance, ones = self.beyond_ones, self.believe_ones()
         if not self.twos:
             share = _SECOND_VALUES if len(self.shape) > 2 else _SECOND_OF_MATRIX
             return [self.believe_components(variance, {}, share, ones)]
-        effects = self.measure_pairs(variance)
+        effects = dict(pairs)
         total = sum(effects.values())
         if total > _MOST_EFFECTS * variance:
             effects = {modes: effect * _MOST_EFFECTS * variance / total for modes, effect in effects.items()}
@@ -201,6 +197,12 @@ class StagePlan:
             replace(self.believe_components(variance, effects, _SECOND_VALUES, ones), weight=_ALONE),
             replace(self.believe_components(variance, halves, _THIRD_VALUES, ones), weight=1.0 - _ALONE),
         ]
+
+    @property
+    def beyond_ones(self) -> float:
+        """The variance of the residuals that is not unknown of one-way effects."""
+        variance = self.residuals.variance
+        return variance - min(self.lifted * sum(self.believe_ones().values()), _MOST_UNKNOWN * variance)
 
     @property
     def unsure(self) -> list[Modes]:
@@ -219,26 +221,12 @@ class StagePlan:
         share = _MOST_UNKNOWN * most / max(self.lifted * sum(unknown.values()), 1e-300)
         return {modes: min(share, 1.0) * variance for modes, variance in unknown.items()}
 
-    def measure_pairs(self, variance: float) -> dict[Modes, float]:
-        """Measure how much variance each two-way table would explain, as far as noise lets it be seen."""
-        limit = _PRODUCT_REACH * variance**0.5
-        slope = max(self.residuals.interval(-limit, limit).slope, 0.1)
+    def expect_pair(self) -> tuple[float, float]:
+        """Return the variance that a two-way effect is expected to have before it is measured, and by how much it may
+        differ."""
         chance = _TWO_WAY_OF_CHANCES if self.residuals.by_chance else 1.0
-        usual = chance * _SECOND_TWO_WAY * variance / len(self.twos)
-        effects: dict[Modes, float] = {}
-        residual = self.data.values.reveal() - self.known
-        for modes, part in zip(
-            self.twos, self.take(*[self.pairs_share / len(self.twos)] * len(self.twos)), strict=True
-        ):
-            cells = self.cells[modes]
-            noisy = part.pair_products(residual, limit, cells.index, cells.counts.astype(np.int64))
-            self.parts.append(part.part(f"pairs of modes {modes[0]} and {modes[1]}", "products of pairs of residuals"))
-            together = max(float(cells.counts[cells.counts > 1].sum()), 1.0) * slope**2
-            found, noise = float(noisy.values[0]) / together, noisy.variance / together**2
-            spread = max(usual, chance * _PAIRS_DIFFER * variance) ** 2
-            weight = spread / (spread + noise)
-            effects[modes] = float(np.clip(usual + weight * (found - usual), 0.01 * usual, 0.9 * variance))
-        return effects
+        usual = chance * _SECOND_TWO_WAY * self.beyond_ones / len(self.twos)
+        return usual, max(usual, chance * _PAIRS_DIFFER * self.beyond_ones)
 
     # How to split
 

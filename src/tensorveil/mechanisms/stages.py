@@ -58,6 +58,8 @@ _SMALL_PRODUCT = 0.003
 _FLAT = 1e-6
 # A stage that would get less than this share of what is left is left out, and tables that would get less of a stage.
 _LEAST_STAGE, _LEAST_TABLE = 0.02, 0.02
+# The clipped residuals whose products tell about pairs lie within this many spreads.
+_PRODUCT_REACH = 2.0
 # What components leave of the values is taken to be at least this share of what there was before.
 _LEAST_LEFT = 0.05
 
@@ -204,7 +206,7 @@ class _Run(StagePlan):
 
     def measure_further(self, shape_share: float) -> Solution | None:
         """Measure two-way tables, values, or first the one and then the other."""
-        beliefs = self.believe_later()
+        beliefs = self.believe_later(self.measure_pairs() if self.twos else {})
         shares, on_values = self.split_further(beliefs, shape_share)
         on_twos, whole = sum(shares.values()), sum(shares.values()) + on_values
         if on_twos > _LEAST_STAGE * whole:
@@ -223,6 +225,27 @@ class _Run(StagePlan):
         return self.measure_values(beliefs)
 
     # Measuring
+
+    def measure_pairs(self) -> dict[Modes, float]:
+        """Measure how much variance each two-way table would explain, as far as noise lets it be seen."""
+        variance = self.beyond_ones
+        limit = _PRODUCT_REACH * variance**0.5
+        slope = max(self.residuals.interval(-limit, limit).slope, 0.1)
+        usual, differ = self.expect_pair()
+        effects: dict[Modes, float] = {}
+        residual = self.data.values.reveal() - self.known
+        for modes, part in zip(
+            self.twos, self.take(*[self.pairs_share / len(self.twos)] * len(self.twos)), strict=True
+        ):
+            cells = self.cells[modes]
+            noisy = part.pair_products(residual, limit, cells.index, cells.counts.astype(np.int64))
+            self.parts.append(part.part(f"pairs of modes {modes[0]} and {modes[1]}", "products of pairs of residuals"))
+            together = max(float(cells.counts[cells.counts > 1].sum()), 1.0) * slope**2
+            found, noise = float(noisy.values[0]) / together, noisy.variance / together**2
+            spread = differ**2
+            weight = spread / (spread + noise)
+            effects[modes] = float(np.clip(usual + weight * (found - usual), 0.01 * usual, 0.9 * variance))
+        return effects
 
     def choose_interval(self, shares: dict[Modes, float], beliefs: Sequence[Belief]) -> Interval:
         """Choose where to clip residuals whose sums or values get these shares."""
@@ -273,7 +296,7 @@ class _Run(StagePlan):
         if true < _LEAST_PRODUCT:
             return
         multiplied = effects.at(self.columns) + true * beyond - bounds[0]
-        self.lifted = 1.0 + float(np.var(multiplied) / max(np.mean(multiplied) ** 2, 1e-300))
+        self.lifted = 1.0 + float(np.var(multiplied)) / max(float(np.mean(multiplied)) ** 2, 1e-300)
         first, *others = factors
         self.effects = effects.beside((true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
