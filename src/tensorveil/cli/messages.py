@@ -95,6 +95,7 @@ FLAGS = {
     "decimal must be": "--decimal must be",
     "delimiter must be": "--delimiter must be",
     "encoding must": "--encoding must",
+    "as in a pivot table, try ObservedTensor.from_dense(frame).": "as in a pivot table, write a row for each of them.",
     "variable must name": "--variable must name",
     "Drop those rows, or add them to the model with fold_in. Where parts of one frame are fitted, as in "
     "cross-validation, make the column categorical: all its categories have a place in the model.": "Drop those rows, "

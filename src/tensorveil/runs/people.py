@@ -29,13 +29,13 @@ __all__ = ["People", "read_own_table", "read_people"]
 class People:
     """People's entries in a model's indices, the cells they ask for, and the modes that both are in.
 
-    ``named`` says whether people have names or numbers of their own; if not, all entries are one person's.
+    ``written`` are these cells as they are written: without a column of people all entries are one person's.
     """
 
     entries: ObservedTensor
     asked: pa.Table
+    written: pa.Table
     modes: tuple[Mode, ...]
-    named: bool
 
 
 def read_own_table(
@@ -49,7 +49,7 @@ def read_own_table(
     if found.is_table:
         if not Path(path).is_file():
             raise InputError(f"entries: file not found: {path}.")
-        return read_model_table(Path(path), shared.modes, bins, dialect)
+        return read_model_table(Path(path), shared.modes, bins, dialect).binned
     names = [mode.name for mode in shared.modes]
     return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
 
@@ -69,7 +69,8 @@ def read_people(
 
     owner = shared.modes[shared.protect].name
     mine = read_own_table(entries, shared, bins, dialect)
-    asked = read_model_table(at, shared.modes, bins, dialect)
+    table = read_model_table(at, shared.modes, bins, dialect)
+    asked = table.binned
     named = [owner in table.column_names for table in (mine, asked)]
     if named[0] != named[1]:
         has, lacks = (Path(entries).name, at.name) if named[0] else (at.name, Path(entries).name)
@@ -91,4 +92,4 @@ def read_people(
     modes = tuple(everyone if m == shared.protect else mode for m, mode in enumerate(shared.modes))
     shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
     widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")
-    return People(entries=widened, asked=asked, modes=modes, named=named[0])
+    return People(entries=widened, asked=asked, written=table.written, modes=modes)

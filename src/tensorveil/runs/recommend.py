@@ -135,7 +135,7 @@ def _read_entries(run: Recommendation, model: Any, owner: int, target: int) -> p
     path = Path(run.entries)
     if not path.is_file():
         raise InputError(f"entries: file not found: {path}.")
-    return read_model_table(path, [model.modes[owner], model.modes[target]], dialect=run.dialect)
+    return read_model_table(path, [model.modes[owner], model.modes[target]], dialect=run.dialect).binned
 
 
 def _choose_users(run: Recommendation, model: Any, owner: int, entries: pa.Table | None) -> Any:

@@ -17,6 +17,7 @@ from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
 from tensorveil.tensor.bins import Bins, bin_columns, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
+from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.lists import NumberOwners, number_owners
@@ -124,6 +125,12 @@ def choose_columns(
             "frame must have a column for each of two modes or more, and one for the value, for which the last is taken"
             f"{f' ({value!r})' if helpful else ''}. If every row is an event or a link, add a column of ones."
         )
+    if modes is None and len(picked) > checks.MAX_ORDER:
+        raise InputError(
+            f"frame must have a row for each entry: columns for {checks.MIN_ORDER} to {checks.MAX_ORDER} modes and one "
+            "for the value. Name those that are modes, modes=['user', 'film']; where the cells of a table are values, "
+            "as in a pivot table, try ObservedTensor.from_dense(frame)."
+        )
     checks.check_order(len(picked), "modes")
     nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
     if nameless:
@@ -198,6 +205,7 @@ def table_to_tensor(
         value = stored.value
         if lists:  # which have sizes of their own
             own, options = None, options | {"shape": None}
+    table = drop_index(table, modes, value)
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
@@ -235,7 +243,7 @@ def table_to_tensor(
             columns, numbers, given, owners=owners, number=number, index_base=index_base, options=options
         )
         return tensor.with_origin(earlier.then(tensor.origin))
-    table = keep_listed(table, names, lists, quiet=quiet or not is_open(options))
+    table = keep_listed(table, names, lists, quiet=quiet)  # in unit value too, where positions are public
     table = _without_nulls(table, names, value, options, shown)
     packed = np.empty((len(names), table.num_rows), np.int32)
 

@@ -5,13 +5,14 @@ Nothing here imports pandas, polars or xarray: whoever hands over one of their o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.options import DenseOptions, FrameOptions
@@ -19,7 +20,15 @@ from tensorveil.tensor.options import DenseOptions, FrameOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NO_VALUE", "arrays_to_tensor", "frame_to_tensor", "is_array_of_labels", "is_frame", "labelled_to_tensor"]
+__all__ = [
+    "NO_VALUE",
+    "arrays_to_tensor",
+    "dense_frame_modes",
+    "frame_to_tensor",
+    "is_array_of_labels",
+    "is_frame",
+    "labelled_to_tensor",
+]
 
 VALUE = "value"
 NO_VALUE = (
@@ -61,6 +70,28 @@ def labelled_to_tensor(array: Any, rules: FrameOptions | DenseOptions) -> Observ
     return tensor.with_origin(replace(tensor.origin, value=value, numbered=labelled))
 
 
+def dense_frame_modes(frame: Any, modes: Sequence[str | Mode] | None) -> list[Mode] | None:
+    """Return the modes of a pandas frame whose cells are values: its rows and its columns; None for other things.
+
+    Rows or columns that pandas has only numbered have no labels. ``modes`` may give names, or modes of their own.
+    """
+    if not (is_frame(frame) and hasattr(frame, "index") and hasattr(frame, "columns")):
+        return None
+    if max(frame.index.nlevels, frame.columns.nlevels) > 1:
+        raise InputError(
+            "array must have one level of labels for its rows and one for its columns. With more of them try "
+            "ObservedTensor.from_frame(frame.stack())."
+        )
+    found = []
+    for m, axis in enumerate((frame.index, frame.columns)):
+        given = modes[m] if modes is not None and len(modes) == 2 else None
+        name = given if isinstance(given, str) else f"mode_{m}" if axis.name is None else str(axis.name)
+        numbered = axis.name is None and type(axis).__name__ == "RangeIndex" and axis.start == 0 and axis.step == 1
+        labels = np.asarray(axis.astype(str) if str(axis.dtype).startswith(("period", "interval")) else axis)
+        found.append(given if isinstance(given, Mode) else Mode(name, None if numbered else labels))
+    return found
+
+
 def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
     """Return a tensor from coordinates and values, or from a frame of labels and values."""
     if values is None:
@@ -95,15 +126,16 @@ def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions) -> ObservedT
 def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
     """Return a tensor whose modes are the columns of a frame.
 
-    Columns are labels; where a shape is declared, columns of integers are indices. A categorical column brings all its
-    categories, those that do not occur too, so that parts of a frame number their labels alike.
+    Values of pandas that have the index of the frame in another order are taken row by row of that index, as pandas
+    takes them. Columns are labels; where a shape is declared, columns of integers are indices. A categorical column
+    brings all its categories, those that do not occur too, so that parts of a frame number their labels alike.
     """
     from tensorveil.tensor.frames import as_table, table_to_tensor
 
     lenient = rules.get("missing") == "drop"
     plain = plain_frame(frame)
-    table = as_table(plain, lenient=lenient)
-    name, column = _value_column(values, lenient=lenient)
+    table = drop_index(as_table(plain, lenient=lenient))
+    name, column = _value_column(_in_order_of(frame, values), lenient=lenient)
     if name in table.column_names:
         raise InputError(
             f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
@@ -123,6 +155,20 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     tensor = table_to_tensor(table, modes, name, labels=not indices, **rules)
     # Categories are mostly those that occur: whoever made them has read them off the data.
     return tensor.with_origin(replace(tensor.origin, numbered=tensor.origin.numbered or not indices))
+
+
+def _in_order_of(frame: Any, values: Any) -> Any:
+    """Return values in the order of a frame whose index they have in another one; all others as they are.
+
+    Only labels of rows decide, and nothing is refused: in private fits too an index is no data.
+    """
+    own, wanted = getattr(values, "index", None), getattr(frame, "index", None)
+    if not (hasattr(own, "get_indexer") and hasattr(wanted, "get_indexer")) or own.equals(wanted):
+        return values
+    if len(own) != len(wanted) or own.nlevels != wanted.nlevels or not (own.is_unique and wanted.is_unique):
+        return values
+    places = own.get_indexer(wanted)
+    return values.iloc[places] if (places >= 0).all() else values
 
 
 def plain_frame(frame: Any) -> Any:
@@ -197,7 +243,7 @@ def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
     if hasattr(values, "to_frame"):  # a series of pandas or polars
         return name, as_table(values.to_frame(name), lenient=lenient).columns[-1]  # behind levels of the index
     if is_frame(values):
-        table = as_table(plain_frame(values), lenient=lenient)
+        table = drop_index(as_table(plain_frame(values), lenient=lenient))
         if table.num_columns != 1:
             raise InputError("values must be one column of numbers, one per row of the frame.")
         return table.column_names[0], table.column(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ class NothingListedError(InputError):
 def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode], *, quiet: bool = False) -> pa.Table:
     """Return the rows whose labels are on the lists, with their places there instead of the labels.
 
-    Unless ``quiet`` a `LeftOutWarning` counts the others: not in private runs, where it would be a release.
+    Unless ``quiet`` a `LeftOutWarning` counts the others.
     """
     import pyarrow as pa
 
@@ -52,21 +52,24 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
             "public list or in the declared range. Check that it is written as in the table."
         )
     if not quiet:
-        tell_left_out(np.count_nonzero(~kept), len(kept), [names[m] for m in places if (places[m] < 0).any()])
+        found = [names[m] for m in places if (places[m] < 0).any()]
+        tell_left_out(np.count_nonzero(~kept), len(kept), {name: lists[name].bins is not None for name in found})
     for m, column in places.items():
         table = table.set_column(m, names[m], pa.array(column))
     return table.filter(pa.array(kept))
 
 
-def tell_left_out(count: int, among: int, names: Iterable[str]) -> None:
-    """Warn of rows that are not on public lists: of open data alone."""
+def tell_left_out(count: int, among: int, lists: Mapping[str, bool]) -> None:
+    """Warn of rows that are not on public lists, or not in declared ranges of bins, as ``lists`` says of each mode.
+
+    Only where positions are public: in open runs, and in unit value.
+    """
     if count:
-        where = " or ".join(map(repr, names))
-        warn(
-            f"labels: {count:,} of {among:,} rows are left out, whose {where} is not on the public list or in the "
-            "declared range.",
-            LeftOutWarning,
-        )
+        listed, ranges = ([name for name in lists if lists[name] is binned] for binned in (False, True))
+        where = [f"{' or '.join(map(repr, listed))} is not on the public list"] if listed else []
+        where += [f"{' or '.join(map(repr, ranges))} is not in the declared range"] if ranges else []
+        parameter = "bins: " if not listed else "labels: " if not ranges else ""
+        warn(f"{parameter}{count:,} of {among:,} rows are left out, whose {', or '.join(where)}.", LeftOutWarning)
 
 
 def read_rows(
