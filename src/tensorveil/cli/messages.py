@@ -54,6 +54,7 @@ FLAGS = {
     'tensor.with_unlisted("unknown")': "--unlisted unknown",
     'tensor.with_unlisted("zero")': "--unlisted zero",
     " into 0 and 1: tensor.with_values(tensor.values > 0)": " into 0 and 1 in the file",
+    "unit must name": "--unit must name",
     "unlisted_weight is": "--unlisted-weight is",
     "same must name": "--same must name",
     "modes=[Mode('head', labels), Mode('relation'), Mode('tail', labels)]": "--labels head=FILE --labels tail=FILE",

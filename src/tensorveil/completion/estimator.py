@@ -40,7 +40,7 @@ from tensorveil.solvers.losses import find_loss
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.given import VALUE, arrays_to_tensor
+from tensorveil.tensor.given import VALUE, arrays_to_tensor, in_order_of
 from tensorveil.tensor.options import FrameOptions
 from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor
 
@@ -141,9 +141,10 @@ class Predictor(Fitted[Model], Generic[Model]):
             check_numbering(tensor.modes, model.modes)
             return cast(ObservedTensor, tensor)
         if not isinstance(tensor, ObservedTensor) and values is not None:
+            values = in_order_of(tensor, values)
             tensor = find_places(tensor, model.modes, model.shape).T
             return as_tensor(tensor, np.asarray(values), {"shape": model.shape})
-        return like_model(as_tensor(tensor, values, {}), model.modes, model.shape)
+        return like_model(as_tensor(tensor, values, {}, "rmse({})"), model.modes, model.shape)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -363,15 +364,18 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         return train, hold_out(train, held, int(rng.integers(2**62)) if tensor.unlisted == "zero" else 0)
 
 
-def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) -> ObservedTensor:
-    """Return an observed tensor from one, or by these rules from coordinates and values as scikit-learn passes them."""
+def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions, call: str = "fit({})") -> ObservedTensor:
+    """Return an observed tensor from one, or by these rules from coordinates and values as scikit-learn passes them.
+
+    ``call`` is how errors write what was called with them.
+    """
     if isinstance(tensor, ObservedTensor):
         if values is not None:
             raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
         return tensor
     if isinstance(tensor, StoredTensor):
         raise InputError(NOT_IN_MEMORY)
-    return arrays_to_tensor(tensor, values, rules)
+    return arrays_to_tensor(tensor, values, rules, call)
 
 
 def _badness(watch: Watch) -> float:

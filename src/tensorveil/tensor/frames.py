@@ -209,6 +209,9 @@ def table_to_tensor(
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
+    if owners is not None and owners not in names:
+        remedy = near(owners, names, helpful=shown.modes)
+        raise InputError(f"unit must name the mode whose indices are protected; there is no mode {owners!r}. {remedy}")
     lists = {**(lists or {})}
     bins = known_bins([*(modes or ()), *lists.values()], bins or {})
     if bins:

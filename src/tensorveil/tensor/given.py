@@ -35,6 +35,22 @@ NO_VALUE = (
     "values must not contain NaN: a missing entry is left out, not marked. Try seen = ~numpy.isnan(y) and "
     "fit(X[seen], y[seen])."
 )
+_TWO = "frame[['user', 'item']], frame['rating']"
+_REMEDIES = {
+    "repeated": (
+        "the frame must have one row per cell; two rows are of the same one. Say how to merge them, e.g. "
+        "fit(ObservedTensor.from_frame(frame, ['user', 'film'], 'rating', duplicates='mean')), or fit "
+        "frame.groupby(['user', 'film'])['rating'].mean()."
+    ),
+    "no label": (
+        "the frame must have a label in each column of a mode; some rows lack one. Leave them out, with "
+        "seen = frame.notna().all(axis=1) and fit(frame[seen], values[seen]), or fill them in."
+    ),
+}
+_READ_PRIVATELY = (
+    "Read the frame with a public list for every mode but the protected one: private = tensorveil.read_privately(frame, "
+    "unit=..., bounds=..., labels={{'film': films}}, value='rating'), and {}."
+)
 _NO_VALUES = (
     "values must be given with coordinates. Try fit(coords, values) or fit(ObservedTensor(coords, values)); a dense "
     "array whose missing cells are NaN becomes a tensor by ObservedTensor.from_dense(array)."
@@ -92,35 +108,47 @@ def dense_frame_modes(frame: Any, modes: Sequence[str | Mode] | None) -> list[Mo
     return found
 
 
-def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
-    """Return a tensor from coordinates and values, or from a frame of labels and values."""
+def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions, call: str = "fit({})") -> ObservedTensor:
+    """Return a tensor from coordinates and values, or from a frame of labels and values.
+
+    ``call`` is how errors write what was called with them.
+    """
     if values is None:
         if is_array_of_labels(coords):
             return labelled_to_tensor(coords, rules)
         if _has_levels(coords) and not is_frame(coords):
             return ObservedTensor.from_frame(coords, value=_series_name(coords), **rules)
-        if is_frame(coords):
-            raise InputError(
-                "values must be given with a frame of modes. Try fit(frame[['user', 'item']], frame['rating']), or "
-                "fit(ObservedTensor.from_frame(frame, value='rating'))."
-            )
-        raise InputError(_NO_VALUES)
+        raise _lacks_values(rules, call) if is_frame(coords) else InputError(_NO_VALUES)
     if is_frame(coords):
         try:
             return frame_to_tensor(coords, values, rules)
         except InputError as error:
-            if error.flaw != "repeated":
+            remedy = _REMEDIES.get(error.flaw or "")
+            if remedy is None:
                 raise
-        raise InputError(
-            "the frame must have one row per cell; two rows are of the same one. Say how to merge them, e.g. "
-            "fit(ObservedTensor.from_frame(frame, ['user', 'film'], 'rating', duplicates='mean')), or fit "
-            "frame.groupby(['user', 'film'])['rating'].mean()."
-        )
+        raise InputError(remedy)
     if rules.get("missing") != "drop":
         numbers = np.asarray(values)
         if numbers.dtype.kind == "f" and np.isnan(numbers).any():
             raise InputError(NO_VALUE)
-    return ObservedTensor(coords, values, **rules)
+    try:
+        return ObservedTensor(coords, values, **rules)
+    except InputError as error:
+        if error.flaw != "repeated":
+            raise
+    raise InputError(
+        "coords must not list a cell twice. Say how to merge its values: "
+        + call.format("ObservedTensor(coords, values, duplicates='mean')")
+    )
+
+
+def _lacks_values(rules: FrameOptions, call: str) -> InputError:
+    """Return the error for a frame alone, with what can be read in its unit."""
+    if rules.get("out_of_range") == "drop":
+        return InputError(f"a frame needs public labels in this unit. {_READ_PRIVATELY.format(call.format('private'))}")
+    one = call.format("ObservedTensor.from_frame(frame, value='rating')")
+    two = "" if ", " in call else f"{call.format(_TWO)}, or "
+    return InputError(f"values must be given with a frame of modes. Try {two}{one}.")
 
 
 def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
@@ -135,7 +163,7 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     lenient = rules.get("missing") == "drop"
     plain = plain_frame(frame)
     table = drop_index(as_table(plain, lenient=lenient))
-    name, column = _value_column(_in_order_of(frame, values), lenient=lenient)
+    name, column = _value_column(in_order_of(frame, values), lenient=lenient)
     if name in table.column_names:
         raise InputError(
             f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
@@ -157,7 +185,7 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     return tensor.with_origin(replace(tensor.origin, numbered=tensor.origin.numbered or not indices))
 
 
-def _in_order_of(frame: Any, values: Any) -> Any:
+def in_order_of(frame: Any, values: Any) -> Any:
     """Return values in the order of a frame whose index they have in another one; all others as they are.
 
     Only labels of rows decide, and nothing is refused: in private fits too an index is no data.
@@ -292,5 +320,5 @@ def _check_numeric(table: pa.Table) -> None:
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             raise InputError(
                 f"coords of mode {axis} must be 0-based indices for this unit: labels that are read off the data tell "
-                "who is in them. Number the rows by a public list, and declare its length in shape."
+                f"who is in them. {_READ_PRIVATELY.format('fit(private)')}"
             )
