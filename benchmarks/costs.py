@@ -1,5 +1,9 @@
 """What fits cost: CPU time per entry, mode and sweep, for the rough estimates of `tensorveil info` and `plan`.
 
+    python -m benchmarks.costs memory
+
+measures peaks of open fits, each in a process of its own, beside the estimates;
+
     python -m benchmarks.costs
 
 prints the table that stands in `src/tensorveil/runs/costs.py`. One thread; every kind is fitted once before, so that
@@ -9,10 +13,14 @@ private fits are measured against an open fit by bayes of 100 sweeps on the same
 
 from __future__ import annotations
 
+import math
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -65,8 +73,33 @@ def measure_private(tensor: tv.ObservedTensor) -> dict[str, float]:
     return {unit: measure(fit) / open_fit for unit, fit in fits.items()}
 
 
+def measure_memory(solver: str, entries: int) -> None:
+    """Fit in this process, and print its peak over the estimate."""
+    import resource
+
+    from tensorveil.runs.costs import estimate_open
+
+    shape, rank = (100_000, 5_000, 100), 8
+    key = np.arange(entries, dtype=np.int64) * (math.prod(shape) // entries)
+    columns = np.stack([index.astype(np.int32) for index in np.unravel_index(key, shape)])
+    del key
+    tensor = tv.ObservedTensor.from_columns(columns, np.random.default_rng(0).uniform(1, 5, entries), shape)
+    tv.CP(rank, solver=solver, sweeps=2, tol=0.0, random_state=0, threads=1).fit(tensor)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    estimate = estimate_open(shape, entries, solver=solver, ranks=(rank,) * 3).bytes
+    print(f"{solver}, {entries:,} entries: {peak / 1e6:,.0f} MB, estimated {estimate / peak:.2f} of it", flush=True)
+
+
 def main() -> None:
     """Measure and print."""
+    if sys.argv[1:2] == ["memory"]:
+        if len(sys.argv) > 2:
+            measure_memory(sys.argv[2], int(sys.argv[3]))
+            return
+        for solver, entries in product(("bayes", "als", "sgd"), (1_000_000, 4_000_000)):
+            words = [sys.executable, "-m", "benchmarks.costs", "memory", solver, str(entries)]
+            subprocess.run(words, check=True)
+        return
     warnings.simplefilter("ignore", tv.NoLedgerWarning)
     tensor = planted()
     for solver in ("bayes", "als", "sgd"):

@@ -1,6 +1,7 @@
 """Out of core: a store that is larger than its memory, user-level fits on it, and the same fit in memory.
 
     python -m benchmarks.store --entries 20000000 --memory 1GB --folder /tmp/scale
+    python -m benchmarks.store --plot
 
 Every stage runs in a process of its own, so that peaks are its own. Values are planted; rows come in random order.
 """
@@ -22,6 +23,7 @@ FILES = 4
 PER_USER = 50
 ITEMS, DAYS = 20_000, 100
 SWEEPS = 5
+RESULTS = Path(__file__).parent / "results"
 
 
 def generate(folder: Path, entries: int) -> None:
@@ -112,7 +114,8 @@ def stage(name: str, folder: Path, entries: int, memory: str, method: str, threa
         found["error"] = als.history_[-1].train_error
     else:
         set_memory_limit(memory)
-        found = {"digest": _digest(fit.fit(tv.StoredTensor.open(folder / "store"), engine=engine), folder)}
+        data = tv.StoredTensor.open(folder / ("orders" if name == "users" else "store"))  # in the users' order, both
+        found = {"digest": _digest(fit.fit(data, engine=engine), folder)}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rounds = len(fit.guarantee_.composition) if hasattr(fit, "guarantee_") else None
     took = {"wall_s": time.time() - start, "cpu_s": time.process_time() - cpu, "peak_MB": peak, "rounds": rounds}
@@ -126,6 +129,28 @@ def _digest(fitted, folder: Path) -> str:
     return hashlib.sha256((folder / "model.npz").read_bytes()).hexdigest()[:16]
 
 
+def plot() -> None:
+    """Draw what fits and stores took by their entries, from the lines that are kept."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "tensorveil"
+    import matplotlib.pyplot as plt
+
+    rows = [json.loads(line) for line in (RESULTS / "store.jsonl").read_text().splitlines()]
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    named = (("orders", "store, three orders", "#888888"), ("als", "als, rank 16, five sweeps", "#1f5fa8"))
+    for axis, key, scale, label in (
+        (axes[0], "cpu_s", 1.0, "CPU seconds"), (axes[1], "peak_MB", 1e-3, "peak memory, GB"),
+    ):  # fmt: skip
+        for stage_name, words, colour in named:
+            found = sorted((row["entries"] / 1e6, row[key] * scale) for row in rows if row["stage"] == stage_name)
+            axis.plot(*zip(*found, strict=True), "o-", color=colour, label=words)
+        axis.set(xlabel="entries, millions", ylabel=label, xlim=(0, None), ylim=(0, None))
+    axes[0].legend(frameon=False, fontsize=8)
+    figure.savefig(RESULTS / "store.svg", metadata={"Date": None})
+
+
 def main() -> None:
     """Run the stages one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -134,10 +159,14 @@ def main() -> None:
     parser.add_argument("--method", default="factors")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--engine", default="loop")
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--plot", action="store_true", help="draw results/store.jsonl and stop")
     parser.add_argument("--stages", default="generate,store,loop,memory")
     parser.add_argument("--here", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.plot:
+        plot()
+        return
     options.folder.mkdir(exist_ok=True)
     if options.here:
         print(json.dumps(stage(options.here, options.folder, options.entries, options.memory, options.method,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tensorveil.privacy import Budget, Ledger, Unit
     from tensorveil.privacy.reading import read_privately
     from tensorveil.release.release import load_release, write_release
+    from tensorveil.runs.split_store import split_store
     from tensorveil.runs.store import write_store
     from tensorveil.solvers.csvd_qr import csvd_qr
     from tensorveil.solvers.loss import Loss
@@ -95,6 +96,7 @@ _HOMES = {
     "tensorveil.privacy": ("Budget", "Ledger", "Unit"),
     "tensorveil.privacy.reading": ("read_privately",),
     "tensorveil.release.release": ("load_release", "write_release"),
+    "tensorveil.runs.split_store": ("split_store",),
     "tensorveil.runs.store": ("write_store",),
     "tensorveil.solvers.csvd_qr": ("csvd_qr",),
     "tensorveil.solvers.loss": ("Loss",),
@@ -161,6 +163,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "random_split",
     "read",
     "read_privately",
+    "split_store",
     "synthesise",
     "synthetic_cp",
     "synthetic_tucker",

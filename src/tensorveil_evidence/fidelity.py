@@ -14,8 +14,9 @@ from collections import Counter
 from dataclasses import dataclass
 from importlib.resources import files
 
-FAITHFUL, DIFFERS, PART, MISSING = "faithful", "differs, said", "in part", "missing"
-STATES = (FAITHFUL, DIFFERS, PART, MISSING)
+FAITHFUL, DIFFERS, EXAMINED = "faithful", "differs, said", "examined"
+PART, MISSING = "in part", "missing"
+STATES = (FAITHFUL, DIFFERS, EXAMINED, PART, MISSING)
 PAPERS = {
     "W": ("Wei, Li, Mao and Wang: tensor completion under differential privacy (three versions)", 42),
     "G": ("Guo: matrix completion under differential privacy", 23),
@@ -80,7 +81,9 @@ def write_page() -> str:
         "future - and where each is here. Written by `python -m tensorveil_evidence.fidelity` from\n"
         "`src/tensorveil_evidence/fidelity.toml`; do not edit.\n",
         "*Faithful*: as printed, or as the paper says. *Differs, said*: differs, and the page or the docstring named\n"
-        "says so. *In part*: a part is there. *Missing*: not there, for the reason given.\n",
+        "says so. *Examined*: a theorem, a statement or a measured number of the paper, held against proof\n"
+        "or measurement here; the remark says whether it holds. *In part*: a part is there. *Missing*: not there,\n"
+        "for the reason given.\n",
         _table(("", "items", *used), [_count(items, letter, used) for letter in PAPERS] + [_count(items, "", used)]),
     ]
     for letter, (title, _) in PAPERS.items():

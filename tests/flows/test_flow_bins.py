@@ -150,12 +150,22 @@ def test_no_one_is_recommended_what_they_have(
 
 
 @pytest.mark.parametrize("kind", ["open", "value", "entry"])
-def test_held_out_moments_are_measured_in_their_bins(folder: Path, tmp_path: Path, kind: str) -> None:
+def test_held_out_moments_are_measured_in_their_bins(
+    folder: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     frame = pd.read_csv(folder / "ratings.csv", parse_dates=["day"])
     model = released(folder, kind)
     error = np.sqrt(np.mean((model.predict(frame[["user", "film", "day"]]) - frame["rating"]) ** 2))
     given = ["evaluate", str(folder / kind / "model.npz"), "--at", str(folder / "ratings.csv"), "--value", "rating"]
     assert run([*given, "--json"]) == 0
+    # Two moments of one bin are one cell, and the values are found by their name.
+    twice = pd.concat([frame, frame.assign(day=frame["day"].dt.floor("D") + pd.Timedelta("1h"))]).assign(note=1)
+    twice.to_csv(tmp_path / "twice.csv", index=False)
+    given = ["evaluate", str(folder / kind), "--at", str(tmp_path / "twice.csv"), "--json"]
+    assert run(given) == 2
+    capsys.readouterr()
+    assert run([*given, "--duplicates", "mean"]) == 0
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(error)
     held = tv.read(folder / "ratings.csv", modes=model.modes, value="rating", shape=model.shape)
     assert tv.evaluate(model, held).rmse == pytest.approx(error)
 
@@ -296,9 +306,16 @@ def test_tables_that_are_asked_about_may_say_how_they_are_written(
     assert run([*asked, "-o", str(tmp_path / "answers.csv")]) == 0
 
 
+def test_whole_users_are_not_measured_as_a_whole_model_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", str(folder / "whole"), "--at", str(folder / "ratings.csv")]) == 2
+    assert "predict held-out cells of theirs with --entries FILE" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_info_says_what_a_model_knows(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
+    if kind != "open":
+        assert "6 (day, moments in bins of a day)" in (folder / kind / "MODEL_CARD.md").read_text()
     assert run(["info", str(folder / kind)]) == 0
     shown = capsys.readouterr().out
     assert "predicts rating, bounds 1 to 5" in shown

@@ -25,7 +25,7 @@ def words(capsys: pytest.CaptureFixture[str]) -> str:
 def test_info_and_plan_say_what_a_fit_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_table(tmp_path / "ratings.csv")
     assert run(["info", str(path)]) == 0
-    assert "a fit of rank 8 takes, roughly and on one core: bayes under a second, under 1 MB; als" in words(capsys)
+    assert "a fit of rank 8 takes, roughly and on one core: bayes under a second, 200 MB; als" in words(capsys)
     assert run(["info", str(path), "--json"]) == 0
     assert set(json.loads(capsys.readouterr().out)["costs"]) == {"bayes", "als", "sgd"}
     for unit in ("value", "entry", "slice:user"):

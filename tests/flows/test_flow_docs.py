@@ -94,7 +94,7 @@ def test_the_page_about_stores_runs(
     for command in commands("docs/how-to/scale.md"):
         assert run(command) == 0, command
     execute("docs/how-to/scale.md", {})
-    assert capsys.readouterr().out.endswith("proven (300, 20, 5)\n")
+    assert capsys.readouterr().out.endswith("proven (300, 20, 5)\nTrue\n")
 
 
 def test_every_option_of_complete_is_in_the_page() -> None:

@@ -17,6 +17,7 @@ from tensorveil.release.release import load_release
 from tests.flows.private_cases import SECRET, SHAPE, assert_nothing_private, write_table
 
 PROMISE = ["--epsilon", "2", "--delta", "1e-5", "--unit", "slice:user", "--bounds", "1", "5", "--rank", "2"]
+BY_ENTRY = ["--epsilon", "2", "--unit", "entry", "--bounds", "1", "5", "--rank", "2", "--no-fill"]
 SIZES = ",".join(map(str, SHAPE))
 
 
@@ -57,12 +58,20 @@ def test_from_a_file_to_a_store_to_a_release(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["complete", "STORE", "-o", "r", "--epsilon", "1", "--bounds", "1", "5", "--unit", "value"], "slice:MODE"),
+        (
+            ["complete", "STORE", "-o", "r", "--epsilon", "1", "--bounds", "1", "5", "--unit", "value"],
+            "entry or slice:MODE",
+        ),
+        (
+            ["complete", "STORE", "-o", "r", *BY_ENTRY, "--private-shape", SIZES, "--checkpoint", "c"],
+            "the rounds of fits for whole users",
+        ),
+        (["complete", "STORE", "-o", "r", *BY_ENTRY[:-1], "--private-shape", SIZES], "--no-fill"),
         (["complete", "STORE", "-o", "r", "--no-fill"], "--no-report"),
         (["complete", "STORE", "-o", "r", "--no-report"], "--at FILE"),
-        (["complete", "STORE", "-o", "r", "--no-report", "--no-fill"], "--solver als"),
+        (["complete", "STORE", "-o", "r", "--no-report", "--no-fill"], "'film' is missing"),
         (["complete", "STORE", "-o", "r", "--no-report", "--no-fill", "--solver", "als"], "'film' is missing"),
-        (["complete", "STORE", "-o", "r", "--engine", "loop"], "for private fits"),
+        (["complete", "STORE", "-o", "r", "--checkpoint", "c"], "for private fits"),
         (["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--value", "x"], "how its files were"),
         (
             ["complete", "STORE", "-o", "r", *PROMISE, "--private-shape", SIZES, "--diagnostics", "d"],
@@ -75,7 +84,8 @@ def test_from_a_file_to_a_store_to_a_release(tmp_path: Path, capsys: pytest.Capt
         ),
         (["complete", "ratings.csv", "-o", "r", "--engine", "loop"], "for stores"),
         (["complete", ".", "-o", "r"], "no store"),
-        (["plan", "STORE", "--bounds", "1", "5", "--epsilon", "1"], "tensorveil info"),
+        (["perturb", "STORE", "r", "--bounds", "1", "5", "--epsilon", "1"], "is a directory"),
+        (["plan", "STORE", "--bounds", "1", "5", "--epsilon", "1"], "--duplicates keep"),
         (["info", "STORE", "--value", "x"], "how its files were read"),
         (["store", "ratings.csv", "-o", "s2", "--order", "user", "--unit", "slice:user"], "--bounds"),
         (["store", "ratings.csv", "-o", "s2", "--order", "nobody", "--indices", "--value", "rating"], "'nobody'"),
@@ -161,3 +171,29 @@ def test_an_open_fit_on_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[st
     facts = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("one", "two")]
     assert facts[0]["data"] == facts[1]["data"]
     assert facts[0]["fit"]["train_rmse"] == pytest.approx(facts[1]["fit"]["train_rmse"], rel=1e-6)
+
+
+def test_a_release_for_single_entries_of_a_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = make_store(tmp_path)
+    ledger = tmp_path / "ledger"
+    promise = ["--epsilon", "9", "--delta", "0", "--unit", "entry", "--name", "ratings"]
+    assert run(["budget", "create", str(ledger), *promise]) == 0
+    asked = [*BY_ENTRY, "--private-shape", SIZES, "--ledger", str(ledger), "--engine", "loop"]
+    assert run(["complete", str(store), "-o", str(tmp_path / "release"), *asked]) == 0
+    captured = capsys.readouterr()
+    _, guarantee = load_release(tmp_path / "release")
+    assert guarantee.private
+    assert str(guarantee.unit) == "entry"
+    assert_nothing_private(tmp_path / "release", captured.out, captured.err)
+    assert [charge.status for charge in Ledger.open(ledger).entries()] == ["released"]
+
+
+@pytest.mark.parametrize("unit", ["entry", "slice:user"])
+def test_a_release_of_counts_of_a_store(tmp_path: Path, unit: str) -> None:
+    store = make_store(tmp_path)
+    asked = ["--epsilon", "9", "--delta", "1e-3", "--unit", unit, "--bounds", "0", "5", "--private-shape", SIZES]
+    zeros = ["--unlisted", "zero", "--rank", "2", "--no-fill", "--engine", "loop"]
+    assert run(["complete", str(store), "-o", str(tmp_path / "release"), *asked, *zeros]) == 0
+    model, guarantee = load_release(tmp_path / "release")
+    assert guarantee.private
+    assert model.shape[1:] == SHAPE[1:]

@@ -152,6 +152,10 @@ def test_redrawing_computes_nothing(
     assert told["name"] == SMALL
     same_results(tmp_path, whole)
     assert (tmp_path / f"{SMALL}.md").read_text() == (whole / f"{SMALL}.md").read_text()
+    assert run(["study", "all", "--redraw", "-o", str(tmp_path), "--json"]) == 0
+    others = [each for each in json.loads(capsys.readouterr().out) if each["name"] != SMALL]
+    assert others
+    assert all("has no results to draw" in each["skipped"] for each in others)
     assert run(["study", "claims", "--redraw", "-o", str(tmp_path)]) == 2
     assert "holds no finished results of claims" in capsys.readouterr().err
 

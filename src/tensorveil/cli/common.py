@@ -189,18 +189,6 @@ def check_tensor(_: click.Context, __: click.Parameter, path: str | None) -> str
     return path
 
 
-def check_file(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
-    """Accept files, and say of stores where they are worked on instead."""
-    from pathlib import Path
-
-    if path is not None and Path(path).is_dir():
-        raise click.BadParameter(
-            "this verb reads a file into memory, not a folder. Of a store, `tensorveil info` tells what it holds, and "
-            "`tensorveil complete` with --unit slice:MODE fits it part by part."
-        )
-    return path
-
-
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
     """Where the parts of a store are worked on."""

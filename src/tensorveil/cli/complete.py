@@ -217,7 +217,7 @@ def complete(
         _complete_privately(_private_run(file, fit, writing, open_only, private, reading, engines), as_json=as_json)
     else:
         refuse_private_options(private)
-        _complete_openly(_open_run(file, fit, writing, open_only, reading), as_json=as_json)
+        _complete_openly(_open_run(file, fit, writing, open_only, reading, engines), as_json=as_json)
 
 
 def _check_store(
@@ -226,13 +226,13 @@ def _check_store(
     """Refuse what a store cannot be asked; tell whether it has public lists of labels."""
     from tensorveil.tensor.stored import StoredTensor
 
-    if private.epsilon is not None and private.unit_kind != "slice":
+    if private.epsilon is not None and private.unit_kind == "value":
         raise click.UsageError(
-            "a store takes --unit slice:MODE: private fits for other units need all entries in memory. Give the files "
-            "themselves, if they fit."
+            "a store takes --unit entry or slice:MODE: fits for unit value come back to every entry, and need all of "
+            "them in memory. Give the files themselves, if they fit."
         )
-    if private.epsilon is None and engines.given:
-        raise click.UsageError(f"{', '.join(engines.given)}: for private fits. Others work on a store here, by als.")
+    if private.epsilon is None and engines.checkpoint is not None:
+        raise click.UsageError("--checkpoint: for private fits of --unit slice:MODE. Leave it out.")
     if reading.given or fit.duplicates is not None or fit.missing is not None:
         raise click.UsageError(
             "a store knows how its files were read: leave out --modes, --value, --labels, --indices and the like, "
@@ -335,7 +335,12 @@ def _private_run(
 
 
 def _open_run(
-    file: str, fit: FitOptions, writing: WritingOptions, open_only: OpenOptions, reading: ReadingOptions
+    file: str,
+    fit: FitOptions,
+    writing: WritingOptions,
+    open_only: OpenOptions,
+    reading: ReadingOptions,
+    engines: EngineOptions,
 ) -> OpenRun:
     from tensorveil.runs.complete import OpenRun
     from tensorveil.runs.estimators import OPEN
@@ -368,6 +373,8 @@ def _open_run(
         filling=_filling(fit, writing, reading),
         report=not writing.no_report,
         force=open_only.force,
+        engine=engines.engine,
+        trust_network=bool(engines.trust_network),
     )
 
 

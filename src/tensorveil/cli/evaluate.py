@@ -9,6 +9,7 @@ import click
 
 from tensorveil.cli.common import (
     ReadingOptions,
+    check_tensor,
     common_options,
     console,
     print_json,
@@ -21,12 +22,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--at",
     required=True,
-    type=click.Path(exists=True, dir_okay=False),
-    help="Held-out cells with their values: a column per mode, with the model's labels, and the value.",
+    type=click.Path(exists=True),
+    callback=check_tensor,
+    help="Held-out cells with their values: a column per mode, with the model's labels, and the value; or a store.",
 )
 @unlisted_option
 @click.option(
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
 )
 @click.option("--along", metavar="MODE", help="Rank the candidates of this mode: recall, NDCG, MRR.")
 @click.option("-k", type=click.IntRange(min=1), default=20, show_default=True, help="How many of the best count.")
+@click.option(
+    "--duplicates",
+    type=click.Choice(["mean", "sum", "first", "last"]),
+    help="What becomes of held-out cells that are listed more than once [default: refused].",
+)
 @reading_options
 @common_options
 def evaluate(
@@ -46,10 +53,11 @@ def evaluate(
     exclude: tuple[Path, ...],
     along: str | None,
     k: int,
+    duplicates: str | None,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
-    """Measure a model that `complete` saved at cells that it was not fitted to.
+    """Measure a model that `complete` saved at cells that it was not fitted to. MODEL is its file or its folder.
 
     Deviance by the model's own loss, RMSE, calibration; where values are 0 and 1 also AUC and average precision; with
     --along how well the candidates of a mode are ranked. Of private data these numbers are private too.
@@ -61,7 +69,7 @@ def evaluate(
     """
     from tensorveil.runs.evaluate import EvaluationRun, evaluate_model
 
-    at_file = reading.reading(at, unlisted=unlisted)
+    at_file = reading.reading(at, unlisted=unlisted, duplicates=duplicates)
     found = evaluate_model(EvaluationRun(model=model, at=at_file, exclude=exclude, along=along, k=k))
     if as_json:
         print_json(found.to_json())

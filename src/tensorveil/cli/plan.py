@@ -11,7 +11,7 @@ import click
 from tensorveil.cli.common import (
     ReadingOptions,
     add_options,
-    check_file,
+    check_tensor,
     common_options,
     console,
     gather,
@@ -108,7 +108,7 @@ def _check_unit(_: click.Context, __: click.Parameter, text: str) -> str:
 
 
 @click.command()
-@click.argument("file", required=False, type=click.Path(exists=True), callback=check_file)
+@click.argument("file", required=False, type=click.Path(exists=True), callback=check_tensor)
 @plan_options
 @reading_options
 @common_options
@@ -116,9 +116,9 @@ def plan(file: str | None, asked: PlanOptions, reading: ReadingOptions, as_json:
     """Ask what accuracy a budget may buy, or which budget an accuracy takes, before spending anything.
 
     Give --epsilon, --rmse or both. In unit value give --shape and --entries, or a FILE, of which only the positions are
-    used, which are public. In units entry and slice nothing is read: declare --shape, and about how many --entries
-    there are. For means of local reports (units tensor and local-entry) give --people and the --shape of one tensor;
-    these errors are exact, all others are guesses.
+    used, which are public; of a store that is the manifest. In units entry and slice nothing is read: declare --shape,
+    and about how many --entries there are. For means of local reports (units tensor and local-entry) give --people and
+    the --shape of one tensor; these errors are exact, all others are guesses.
 
     \b
     Examples:

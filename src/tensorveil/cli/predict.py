@@ -9,6 +9,7 @@ import click
 
 from tensorveil.cli.common import (
     bin_option,
+    check_tensor,
     common_options,
     console,
     dialect_options,
@@ -19,7 +20,7 @@ from tensorveil.cli.common import (
 
 
 @click.command()
-@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("model", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--at",
     required=True,
@@ -35,8 +36,10 @@ from tensorveil.cli.common import (
 )
 @click.option(
     "--entries",
-    type=click.Path(exists=True, dir_okay=False),
-    help="For a release of unit slice: a person's own entries, or several people's, told apart by a column.",
+    type=click.Path(exists=True),
+    callback=check_tensor,
+    help="For a release of unit slice: a person's own entries, or several people's, told apart by a column. Or a "
+    "store of them.",
 )
 @bin_option
 @click.option("--value", help="Name of the column of predictions; by default that of the value column of the data.")
@@ -65,16 +68,15 @@ def predict(
     encoding: str | None,
     as_json: bool,
 ) -> None:
-    """Predict the cells listed in a table with a model that `complete` saved.
+    """Predict the cells listed in a table with a model that `complete` saved. MODEL is its file or its folder.
 
     A release of unit slice holds nobody's own part: --entries brings it, and the answers are for its owner alone.
 
     \b
     Example:
       tensorveil predict result/model.npz --at questions.csv --output answers.csv
-      tensorveil predict result/model.npz --at clicks.csv --bin time=day --output answers.csv
-      tensorveil predict release/model.npz --interval 0.9 --at questions.csv --output answers.csv
-      tensorveil predict release/model.npz --entries mine.csv --at questions.csv --output answers.csv
+      tensorveil predict release --interval 0.9 --at questions.csv --output answers.csv
+      tensorveil predict release --entries mine.csv --at questions.csv --output answers.csv
     """
     from tensorveil.runs.predict import PredictionRun, predict_cells
     from tensorveil.tensor.files.dialect import Dialect

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensorveil.cli.common import common_options, console, dialect_options, escape, print_json, safe_csv_option
+from tensorveil.cli.common import (
+    check_tensor,
+    common_options,
+    console,
+    dialect_options,
+    escape,
+    print_json,
+    safe_csv_option,
+)
 
 if TYPE_CHECKING:
     from tensorveil.runs.recommend import Recommended
@@ -23,8 +31,10 @@ SHOWN = 50  # rows; all of them are in the output
 @click.option("--users", metavar="LIST", help="Labels with commas between, a file with one per line, or all.")
 @click.option(
     "--entries",
-    type=click.Path(exists=True, dir_okay=False),
-    help="Table of what people have already, which is left out; for a release of unit slice, their own entries.",
+    type=click.Path(exists=True),
+    callback=check_tensor,
+    help="Table of what people have already, which is left out; for a release of unit slice, their own entries. Or a "
+    "store of them.",
 )
 @click.option("--at", multiple=True, metavar="MODE=LABEL", help="Rank at this label, day=monday; otherwise averaged.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Table to write: .csv, .parquet.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import contextlib
+import math
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Generic, Self
 
 from tensorveil.completion import settings as rules
@@ -13,20 +16,29 @@ from tensorveil.completion.job import Begun, Promise, Released
 from tensorveil.completion.methods import check_method
 from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_settings import CentralSettings
+from tensorveil.engines import Engine, Loop, find_engine
+from tensorveil.engines.entries import open_entries
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
 from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Budget, Event, Unit, gaussian_mu
-from tensorveil.privacy.gate import Declared, admit
+from tensorveil.privacy.gate import Declared, PrivateEntries, PrivateValues, admit
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import BERNOULLI, POISSON
 from tensorveil.solvers.task import Solution
-from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
 from tensorveil.tensor.given import VALUE
+
+ONLY_IN_MEMORY = (
+    'unit="value" needs all entries in memory: positions are public there, and what is fitted to noisy sums comes back '
+    "to every one of them. Load them, if they fit: stored.load(). On a store run units entry (PrivateCP and its like) "
+    "and slice (UserLevelCP and its like)."
+)
 
 Build = Callable[[Solution, Sequence[Mode], tuple[float, float]], Model]
 
@@ -53,8 +65,32 @@ class CentralJob(Generic[Model]):
 
         Guarantee: that of the mechanism, for the promised budget and unit (docs/guarantees.md).
         """
+        return self._run_on(admit(tensor, self.promise.declared))
+
+    @contextlib.contextmanager
+    def begin_stored(self, stored: StoredTensor, engine: Engine) -> Iterator[Begun[Model]]:
+        """Run the same mechanism on a store: its sums part by part, wherever the engine computes them, noise here.
+
+        Before anything is charged every part has been opened where it will be worked on.
+
+        Guarantee: that of the mechanism, for the promised budget and unit entry (docs/guarantees.md#entry).
+        """
         declared = self.promise.declared
-        outcome = self.method.run(admit(tensor, declared), self.form, self.spend)
+        data = open_entries(stored, engine, declared.shape, declared.bounds, self._largest_sum(), zeros=declared.zeros)
+        yield Begun(run=lambda: self._run_on(data), release_id=str(uuid.uuid4()))
+
+    def _largest_sum(self) -> int:
+        """Return how many integers the largest sum has: of a table, three per cell; of rows, their Gram matrices."""
+        shape: tuple[int, ...] = self.promise.declared.shape
+        if self.method.name == "gram":
+            grams = [size * rank * (rank + 3) // 2 for size, rank in zip(shape, self.form.ranks, strict=True)]
+            return max(grams)
+        tables: list[int] = [math.prod(shape), *(one * other for one, other in combinations(shape, 2))]
+        return 3 * max([*shape, *(cells for cells in tables if cells <= MOST_CELLS)])
+
+    def _run_on(self, data: PrivateValues | PrivateEntries) -> Released[Model]:
+        declared = self.promise.declared
+        outcome = self.method.run(data, self.form, self.spend)
         model = replace(
             self.build(outcome.solution, declared.modes, declared.bounds),
             errors=outcome.errors,
@@ -95,21 +131,43 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
 
     def fit(
         self,
-        tensor: ObservedTensor | Any,
+        tensor: ObservedTensor | StoredTensor | Any,
         values: Any = None,
         *,
+        engine: Any = None,
+        trust_network: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Self:
-        """Fit privately, as all private estimators do.
+        """Fit privately, as all private estimators do, in memory or, in unit "entry", on a store.
 
-        ``progress`` is called while what was measured under noise is worked on: with what is counted, such as "sweeps
-        for components", how many are done, and how many there are at most.
+        Parameters
+        ----------
+        tensor, values
+            An `ObservedTensor`, coordinates and values, or a `StoredTensor`, in whatever order. The same entries give
+            the same model, to the last bit, wherever they are.
+        engine, trust_network
+            For a store: where its parts are worked on, as for `UserLevelCP.fit`. A process that dies after the charge
+            has to be paid for again: nothing keeps what it had released by then.
+        progress
+            Is called while what was measured under noise is worked on: with what is counted, such as "sweeps for
+            components", how many are done, and how many there are at most.
         """
 
-        def begin(job: CentralJob[Model], seen: Any) -> AbstractContextManager[Begun[Model]]:
-            return begin_at_once(replace(job, form=replace(job.form, progress=progress)), seen)
+        def follow(job: CentralJob[Model]) -> CentralJob[Model]:
+            return replace(job, form=replace(job.form, progress=progress))
 
-        return self._fit(self._read(tensor, values), begin)
+        if not isinstance(tensor, StoredTensor) or values is not None:
+            if engine is not None:
+                raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
+            return self._fit(self._read(tensor, values), lambda job, seen: begin_at_once(follow(job), seen))
+        if self._unit().kind == "value":
+            raise InputError(ONLY_IN_MEMORY)
+        name = "loop" if engine is None else engine
+        found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
+        try:
+            return self._fit(tensor, lambda job, stored: follow(job).begin_stored(stored, found))
+        finally:
+            found.close()
 
     def fold_in(self, tensor: ObservedTensor, mode: str | int, **options: Any) -> Model:
         """Return a larger model, with rows for new indices of a mode. The estimator and its guarantee stay as they are.

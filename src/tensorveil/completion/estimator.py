@@ -33,10 +33,11 @@ from tensorveil.errors import InputError, NotFittedError
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import check_numbering, find_places, like_model
 from tensorveil.models.tables import check_container, frame_of
-from tensorveil.solvers.als_stored import check_stored_memory
+from tensorveil.solvers.als_stored import Elsewhere
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
+from tensorveil.solvers.stored_rows import check_stored_memory
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
@@ -205,14 +206,57 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         *,
         validation: ObservedTensor | None = None,
         progress: Progress | None = None,
+        engine: Any = None,
+        trust_network: bool = False,
     ) -> Self:
         """Fit the model to an observed tensor, to coordinates (n, order) and their values, or to a frame and a column.
 
         The columns of a frame are labels; where ``shape`` is declared, integers are indices.
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
         entries; ``progress`` is called with a `Record` after every sweep. A `StoredTensor` that is ordered by all of
-        its modes is fitted part by part by ``solver="als"`` (`CP` and `LowRankMatrix`).
+        its modes is fitted part by part by ``solver="bayes"`` and "als" (`CP` and `LowRankMatrix`); by "als" also where
+        an ``engine`` is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that
+        leave the machine must be encrypted, or ``trust_network`` must say that nobody else is there.
         """
+        if engine is None:
+            return self._fit_here(tensor, values, validation, progress, None)
+        if not isinstance(tensor, StoredTensor) or values is not None:
+            raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
+        if engine != "loop" and (self.solver != "als" or self._core()):
+            raise InputError(
+                'engine: on clusters open fits run by solver="als", for CP and LowRankMatrix. Others take parts here: '
+                'engine="loop".'
+            )
+        if engine == "loop":
+            return self._fit_here(tensor, None, validation, progress, None)
+        return self._fit_elsewhere(tensor, validation, progress, engine, trust_network)
+
+    def _fit_elsewhere(
+        self,
+        stored: StoredTensor,
+        validation: ObservedTensor | None,
+        progress: Progress | None,
+        engine: Any,
+        trust_network: bool,
+    ) -> Self:
+        """Fit a store on a cluster."""
+        from tensorveil.engines import find_engine
+        from tensorveil.engines.rows import EngineRows
+
+        found = find_engine(engine, trust_network=trust_network)
+        try:
+            return self._fit_here(stored, None, validation, progress, EngineRows(engine=found, stored=stored))
+        finally:
+            found.close()
+
+    def _fit_here(
+        self,
+        tensor: Any,
+        values: Any,
+        validation: ObservedTensor | None,
+        progress: Progress | None,
+        elsewhere: Elsewhere | None,
+    ) -> Self:
         if isinstance(tensor, StoredTensor) and values is None:
             observed: Any = self._check_stored(tensor)
         else:
@@ -236,7 +280,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             threads=self.threads, seed=0, loss=response.loss, zeros=response.zeros,
             excluded=np.empty((observed.order, 0), np.int32) if held is None else held.cells.columns,
             excluded_entries=0 if held is None else int(np.count_nonzero(held.cells.values)),
-            nonnegative=response.nonnegative, same=(response.same,) if response.same else (),
+            nonnegative=response.nonnegative, same=(response.same,) if response.same else (), elsewhere=elsewhere,
         )  # fmt: skip
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
@@ -310,10 +354,20 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
     def _check_stored(self, stored: StoredTensor) -> StoredTensor:
         """Refuse a store for fits that need all entries in memory."""
         plain = self.loss == "gaussian" and not self.nonnegative and stored.unlisted == "unknown" and self.same is None
-        if self.solver != "als" or self._core() or not plain or self._knows_more():
+        laplace = getattr(self, "noise_law", "gaussian") == "laplace"
+        known = self.solver in ("auto", "bayes", "als") and not laplace
+        known = known and not (self._core() and self.solver != "als")
+        if not known or not plain or self._knows_more():
             raise InputError(
                 "this fit needs all entries in memory. On a StoredTensor CP and LowRankMatrix fit squared error with "
-                'solver="als", without smooth, side, implicit or same; or load it, if it fits: stored.load().'
+                'solver="bayes" or "als", Tucker with "als", without smooth, side, implicit, same or '
+                'noise_law="laplace"; or load it, if it fits: stored.load().'
+            )
+        solver = "als" if self.solver == "als" else "bayes"
+        if solver == "bayes" and self.restarts > 1 and stored.order > 2:
+            raise InputError(
+                "restarts: the second start looks at the spectrum of all entries, which a StoredTensor keeps on disk. "
+                "Leave it out; or load it, if it fits: stored.load()."
             )
         if self.validation_fraction > 0:
             raise InputError(
@@ -322,8 +376,8 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             )
         if not stored.n_entries:
             raise InputError("the store holds no entry. Check the files that it was made of.")
-        dtype = rules.fit_dtype(self.dtype, self.solver, np.dtype(stored.dtype))
-        check_stored_memory(stored, self._ranks(stored.shape), dtype)
+        dtype = rules.fit_dtype(self.dtype, solver, np.dtype(stored.dtype))
+        check_stored_memory(stored, self._ranks(stored.shape), dtype, moments=solver == "bayes")
         return stored
 
     def _knows_more(self) -> bool:

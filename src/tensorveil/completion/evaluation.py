@@ -10,12 +10,13 @@ import numpy as np
 
 from tensorveil.completion.settings import whole_number
 from tensorveil.errors import InputError
+from tensorveil.memory import check_memory
 from tensorveil.models import CPModel, TuckerModel, measures
 from tensorveil.models.evaluate import baseline_at
 from tensorveil.models.indexing import like_model
 from tensorveil.solvers.losses import LOSSES, deviance_explained
 from tensorveil.solvers.task import Array
-from tensorveil.tensor import ObservedTensor
+from tensorveil.tensor import ObservedTensor, StoredTensor
 from tensorveil.tensor.modes import find_axis
 from tensorveil.tensor.unlisted import known_cells
 
@@ -87,7 +88,7 @@ class Evaluation:
 
 def evaluate(
     model: CPModel | TuckerModel | Any,
-    held_out: ObservedTensor,
+    held_out: ObservedTensor | StoredTensor,
     *,
     exclude: ObservedTensor | Sequence[ObservedTensor] = (),
     along: str | int | None = None,
@@ -104,7 +105,8 @@ def evaluate(
         A model, or an estimator that has been fitted.
     held_out
         The cells to compare with. Where its unlisted cells are zeros they count too: all of them in small tensors, a
-        random part in large ones.
+        random part in large ones. Of a store one part after the other is compared; only values and predictions are in
+        memory at once.
     exclude
         What is known already, such as the tensor that was fitted: its cells are not among the zeros, and in rankings
         not among the candidates.
@@ -126,7 +128,10 @@ def evaluate(
     """
     whole_number("k", k, 1, 20)
     fitted: CPModel | TuckerModel = getattr(model, "model_", model)
-    held_out = like_model(held_out, fitted.modes, fitted.shape)
+    if isinstance(held_out, StoredTensor):
+        _check_numbered_alike(held_out, fitted)
+    else:
+        held_out = like_model(held_out, fitted.modes, fitted.shape)
     if held_out.shape != fitted.shape:
         raise InputError(
             "held_out must have the shape of the model. Read it with the model's labels: modes=model.modes."
@@ -138,9 +143,14 @@ def evaluate(
         like_model(each, fitted.modes, fitted.shape)
         for each in ((exclude,) if isinstance(exclude, ObservedTensor) else exclude)
     ]
-    cells = known_cells(held_out, without=[each.columns for each in known], seed=seed)
-    predicted = np.asarray(fitted.predict(cells.columns.T), dtype=np.float64)
-    truth, weights = cells.values, cells.weights
+    if isinstance(held_out, StoredTensor):
+        _check_passed_over(held_out, known, along)
+        truth, predicted = _pass_over(fitted, held_out)
+        weights = np.ones(len(truth))
+    else:
+        cells = known_cells(held_out, without=[each.columns for each in known], seed=seed)
+        predicted = np.asarray(fitted.predict(cells.columns.T), dtype=np.float64)
+        truth, weights = cells.values, cells.weights
     total = float(weights.sum())
     deviance, explained = None, None
     if loss is not None:  # on the scale of its usual link: a deviance looks at expected values alone
@@ -160,8 +170,42 @@ def evaluate(
         auc=measures.auc(truth, predicted, weights) if binary else None,
         average_precision=measures.average_precision(truth, predicted, weights) if binary else None,
         calibration=measures.calibration(truth, predicted, weights),
-        ranking=None if along is None else _rank(fitted, held_out, known, find_axis(fitted.modes, along), k),
+        ranking=None
+        if along is None or isinstance(held_out, StoredTensor)
+        else _rank(fitted, held_out, known, find_axis(fitted.modes, along), k),
     )
+
+
+def _check_numbered_alike(stored: StoredTensor, model: CPModel | TuckerModel) -> None:
+    """Refuse a store whose labels are others than the model's: its entries are compared as they are numbered."""
+    for own, known in zip(stored.modes, model.modes, strict=False):
+        if own.labels is not None and known.labels is not None and not np.array_equal(own.labels, known.labels):
+            raise InputError(
+                "held_out: the store has other labels than the model. Give the files that it was made of, or load it, "
+                "if it fits: stored.load()."
+            )
+
+
+def _check_passed_over(stored: StoredTensor, known: Sequence[ObservedTensor], along: str | int | None) -> None:
+    """Refuse what one pass over a store cannot tell."""
+    if along is not None or known or stored.unlisted == "zero":
+        raise InputError(
+            "rankings and unlisted zeros need all entries in memory, and a StoredTensor keeps them on disk. Leave out "
+            "along and exclude; or load it, if it fits: stored.load()."
+        )
+    if not stored.n_entries:
+        raise InputError("held_out: the store holds no entry. Check the files that it was made of.")
+    check_memory(6 * 8 * stored.n_entries, "comparing a store", "Compare a smaller part: split_store makes one.")
+
+
+def _pass_over(model: CPModel | TuckerModel, stored: StoredTensor) -> tuple[Array, Array]:
+    """Return the values of a store and a model's predictions of them, part after part."""
+    truth, predicted, at = np.empty(stored.n_entries), np.empty(stored.n_entries), 0
+    for block in stored.entries.blocks():
+        here = slice(at, at + len(block.values))
+        truth[here], predicted[here] = block.values, model.predict(block.columns.T)
+        at = here.stop
+    return truth, predicted
 
 
 def _rank(

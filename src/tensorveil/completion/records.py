@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,14 +11,13 @@ import numpy as np
 from tensorveil.completion import settings as rules
 from tensorveil.completion.estimator import as_tensor
 from tensorveil.completion.job import Promise, Released
-from tensorveil.completion.private import PrivateCompletion
-from tensorveil.completion.private_settings import UserLevelSettings
+from tensorveil.completion.rounds_fit import RoundsCompletion
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.models import CPModel
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian, Unit
-from tensorveil.rounds import RecordsRecipe, describe_parts
+from tensorveil.rounds import RecordsRecipe, State, describe_parts
 from tensorveil.rounds.runner import run_recipe
 from tensorveil.solvers.loss import rmse
 from tensorveil.tensor import Mode, ObservedTensor
@@ -51,6 +51,7 @@ class RecordsJob:
     value: str | None
     method: Records = RECORDS
     conditions: tuple[str, ...] = ()
+    progress: Callable[[int, int], None] | None = None
 
     @property
     def plan(self) -> Plan:
@@ -69,8 +70,11 @@ class RecordsJob:
 
         Guarantee: the recipe's budget, unit slice (docs/guarantees.md#records).
         """
-        recipe = self.recipe
-        state = run_recipe(recipe, [tensor], self.source, threads=self.threads)
+        state = run_recipe(self.recipe, [tensor], self.source, threads=self.threads, progress=self.progress)
+        return self.release(self.recipe, state)
+
+    def release(self, recipe: RecordsRecipe, state: State) -> Released[CPModel]:
+        """Return the model of the last state, and what is said of it."""
         model = replace(recipe.finish(state), modes=self.modes, value_name=self.value or VALUE)
         users, usual = recipe.describe_sizes(state)
         shown = int(np.count_nonzero(model.factors[recipe.protected]))
@@ -97,7 +101,7 @@ def _round(number: float) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class UserLevelCounts(PrivateCompletion[CPModel], UserLevelSettings):
+class UserLevelCounts(RoundsCompletion[CPModel]):
     """Find components of counts while protecting all that one user did (user-level privacy): phenotypes of patients.
 
     Takes a tensor with ``unlisted="zero"``: patients x diagnoses x procedures, people x pages. Released are components

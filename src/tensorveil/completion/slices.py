@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Final
 
-from tensorveil.completion.job import Begun, Promise, Released
+from tensorveil.completion.job import Promise, Released
 from tensorveil.completion.side_table import Features
-from tensorveil.engines import Engine
-from tensorveil.engines.engine import sum_over_parts
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Event, Gaussian
-from tensorveil.rounds import Recipe, SharedModel, State, describe_parts, run_recipe, run_rounds
-from tensorveil.rounds.checkpoint import Checkpoint, open_checkpoint
+from tensorveil.rounds import Recipe, SharedModel, State, describe_parts, run_recipe
 from tensorveil.rounds.features import add_features
 from tensorveil.rounds.guess import describe_release
-from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
+from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.given import VALUE
-from tensorveil.tensor.stored import StoreError
 
 JOINT = (
     "joint differential privacy: what one person is shown is computed from the release and this person's own entries, "
@@ -96,40 +88,10 @@ class RoundsJob:
         Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
         """
         state = run_recipe(self.recipe, [tensor], self.source, threads=self.threads, progress=self.progress)
-        return self._release(self.recipe, state)
+        return self.release(self.recipe, state)
 
-    @contextlib.contextmanager
-    def begin_stored(
-        self, stored: StoredTensor, engine: Engine, checkpoint: str | os.PathLike[str] | None
-    ) -> Iterator[Begun[SharedModel]]:
-        """Run the same rounds on a store: sums wherever the engine computes them, noise here, once per round.
-
-        Before anything is charged every part has been opened where it will be worked on: it is the one that was
-        stored, and shares no user with another. With a ``checkpoint`` an attempt that died is gone on with.
-
-        Guarantee: the recipe's budget, unit slice, joint (docs/guarantees.md#slice).
-        """
-        recipe, protect = self.recipe, self.recipe.protect
-        engine.check_memory(stored, protect, max(this.size for this in recipe.rounds))
-        if int(sum_over_parts(engine, stored, protect, recipe, None)[0]) != stored.n_entries:
-            raise StoreError("unsound")
-        with contextlib.ExitStack() as held:
-            kept: Checkpoint | None = None
-            if checkpoint is not None:
-                kept = held.enter_context(
-                    open_checkpoint(checkpoint, recipe, data=stored.digest, secure=self.source.secure)
-                )
-                recipe = kept.recipe
-
-            def run() -> Released[SharedModel]:
-                total = partial(sum_over_parts, engine, stored, protect, recipe)
-                state = run_rounds(recipe, total, self.source, keeper=kept, progress=self.progress)
-                return self._release(recipe, state)
-
-            name = str(uuid.uuid4()) if kept is None else kept.release_id
-            yield Begun(run=run, release_id=name, again=kept is not None and kept.begun)
-
-    def _release(self, recipe: Recipe, state: State) -> Released[SharedModel]:
+    def release(self, recipe: Recipe, state: State) -> Released[SharedModel]:
+        """Return the model of the last state, and what is said of it."""
         model = replace(recipe.finish(state), modes=self.modes, value_name=self.value or VALUE)
         others = ", ".join(repr(recipe.modes[m]) for m in recipe.released)
         holds = (

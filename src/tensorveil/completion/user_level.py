@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from tensorveil.completion.job import Promise
 from tensorveil.completion.methods import check_method
-from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_matrix import plan_ranks
-from tensorveil.completion.private_settings import UserLevelSettings
 from tensorveil.completion.records import RECORDS
+from tensorveil.completion.rounds_fit import RoundsCompletion
 from tensorveil.completion.settings import cp_ranks, tucker_ranks
 from tensorveil.completion.side_table import read_public_tables
 from tensorveil.completion.slices import RoundsJob, make_recipe
-from tensorveil.engines import Loop, find_engine
 from tensorveil.errors import InputError, LowerRankWarning, warn
 from tensorveil.models import CPModel, TuckerModel
 from tensorveil.noise import NoiseSource
@@ -25,56 +22,11 @@ from tensorveil.rounds import SharedModel
 from tensorveil.rounds.guess import describe_release, has_latent
 from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.task import Array
-from tensorveil.tensor import ObservedTensor, StoredTensor
+from tensorveil.tensor import ObservedTensor
 
 
-class UserLevelCompletion(PrivateCompletion[SharedModel], UserLevelSettings):
+class UserLevelCompletion(RoundsCompletion[SharedModel]):
     """What the estimators for whole users have in common: a released `SharedModel`, from which people are served."""
-
-    def fit(
-        self,
-        tensor: ObservedTensor | StoredTensor | Any,
-        values: Any = None,
-        *,
-        engine: Any = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        trust_network: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Self:
-        """Fit privately, as all private estimators do, in memory or on a store.
-
-        Parameters
-        ----------
-        tensor, values
-            An `ObservedTensor`, coordinates and values, or a `StoredTensor` that is ordered by the protected mode. The
-            same entries give the same model, to the last bit, wherever they are.
-        engine
-            For a store: where its parts are worked on. "loop" (default) takes one after the other here, in memory that
-            does not depend on their number; "dask:ADDRESS", "spark", "spark:MASTER", a Dask client or a Spark session
-            use a cluster.
-        checkpoint
-            For a store: a folder that keeps the state of every round. If the process dies, the same call goes on from
-            there: nothing is charged, and no noise drawn, twice.
-        trust_network
-            Allow clusters beyond this machine whose connections are not encrypted.
-        progress
-            Is called after each round with the number of rounds that are done, and of all.
-        """
-        if not isinstance(tensor, StoredTensor) or values is not None:
-            if engine is not None or checkpoint is not None:
-                raise InputError(
-                    "engine and checkpoint are for a StoredTensor: tensorveil.write_store makes one from files."
-                )
-            observed = self._read(tensor, values)
-            return self._fit(observed, lambda job, seen: begin_at_once(replace(job, progress=progress), seen))
-        name = "loop" if engine is None else engine
-        found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
-        try:
-            return self._fit(
-                tensor, lambda job, stored: replace(job, progress=progress).begin_stored(stored, found, checkpoint)
-            )
-        finally:
-            found.close()
 
     def _recipe_rank(self, shape: Sequence[int]) -> int | tuple[int, ...]:
         """Return one number for CP, one per mode for Tucker."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from dask.distributed import Client
 
 from tensorveil.engines.engine import is_loopback
-from tensorveil.engines.task import add_answers, run_task
+from tensorveil.engines.task import Public, add_answers, run_task
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoredTensor
 
@@ -59,29 +59,51 @@ class DaskEngine:
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:
         """Leave it to the workers, whose memory is theirs to limit."""
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
-        """Run all tasks on the cluster and add their answers there."""
-        submit, kept = self._client.submit, []
-        # A task of its own rather than scattered data: what a lost worker held is made again.
+    def gather(self, function: Callable[[str, Any], bytes], tasks: Sequence[str], public: Any) -> Iterator[bytes]:
+        """Run a function for all tasks on the cluster."""
+        with self._share(public) as shared:
+            futures = [self._client.submit(function, task, shared, pure=False, retries=_TRIES) for task in tasks]
+            try:
+                while futures:  # one after the other, so that no more than one answer is held here
+                    answer = bytes(futures[0].result())
+                    futures.pop(0).release()
+                    yield answer
+            finally:
+                for future in futures:
+                    future.release()
+                self._client.cancel(futures)
+
+    @contextlib.contextmanager
+    def _share(self, public: Any) -> Iterator[Any]:
+        """Bring public facts to the cluster: as a task, not as scattered data, so that what is lost is made again."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large graphs
-            shared = submit(_hand_on, public, pure=False)
-        kept.append(shared)
+            shared = self._client.submit(_hand_on, public, pure=False)
         try:
-            level = [submit(run_task, task, shared, pure=False, retries=_TRIES) for task in tasks]
-            kept += level
-            while len(level) > 1:
-                pairs = [
-                    submit(add_answers, *level[i : i + 2], pure=False) if i + 1 < len(level) else level[i]
-                    for i in range(0, len(level), 2)
-                ]
-                kept += pairs
-                level = pairs
-            return bytes(level[0].result())
+            yield shared
         finally:
-            for future in kept:
-                future.release()
-            self._client.cancel(kept)
+            shared.release()
+            self._client.cancel([shared])
+
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
+        """Run all tasks on the cluster and add their answers there."""
+        submit, kept = self._client.submit, []
+        with self._share(public) as shared:
+            try:
+                level = [submit(run_task, task, shared, pure=False, retries=_TRIES) for task in tasks]
+                kept += level
+                while len(level) > 1:
+                    pairs = [
+                        submit(add_answers, *level[i : i + 2], pure=False) if i + 1 < len(level) else level[i]
+                        for i in range(0, len(level), 2)
+                    ]
+                    kept += pairs
+                    level = pairs
+                return bytes(level[0].result())
+            finally:
+                for future in kept:
+                    future.release()
+                self._client.cancel(kept)
 
     def close(self) -> None:
         """Close the connection, if it was opened here."""
@@ -89,7 +111,7 @@ class DaskEngine:
             self._client.close()
 
 
-def _hand_on(public: bytes) -> bytes:
+def _hand_on(public: Any) -> Any:
     return public
 
 

@@ -5,30 +5,28 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import math
-from collections.abc import Sequence
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.engines.answers import CHANGED, FAILED, MEMORY, MISSING, OK, UNLIKE, UNSOUND, VERSION
 from tensorveil.engines.task import (
-    CHANGED,
-    FAILED,
-    MEMORY,
-    MISSING,
-    OK,
-    UNLIKE,
-    UNSOUND,
-    VERSION,
+    Public,
     make_public,
     name_parts,
     read_answer,
 )
 from tensorveil.errors import InputError, MemoryLimitError, MissingDependencyError, TensorveilError
-from tensorveil.rounds import Recipe, State
+from tensorveil.rounds import State
+from tensorveil.rounds.runner import AnyRecipe
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError
 
 __all__ = ["Engine", "find_engine", "sum_over_parts"]
+
+Answer = TypeVar("Answer")
+Task = Callable[[str, Any], bytes]
 
 _PROBLEMS: Final = {MISSING: "missing", CHANGED: "changed", UNSOUND: "unsound"}
 
@@ -48,10 +46,16 @@ class Engine(Protocol):
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:
         """Refuse a store whose parts, or sums of ``size`` integers, would not fit, where that is known beforehand."""
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run `run_task` for all tasks and add their answers.
 
         Tasks may be run again, elsewhere, and in any order; the answers of a task are added once.
+        """
+
+    def gather(self, function: Task, tasks: Sequence[str], public: Any) -> Iterator[bytes]:
+        """Run a function for all tasks and return the answers, in the tasks' order.
+
+        It is found by name where it runs, and catches everything.
         """
 
     def close(self) -> None:
@@ -136,37 +140,45 @@ def group_parts(parts: Sequence[Part], tasks: int) -> list[Sequence[Part]]:
 
 
 def sum_over_parts(
-    engine: Engine, stored: StoredTensor, mode: str, recipe: Recipe, state: State | None
+    engine: Engine, stored: StoredTensor, mode: str, recipe: AnyRecipe, state: State | None
 ) -> NDArray[np.int64]:
     """Return the sum of a round over all users of a store; without a state, the number of rows that were found.
 
     Any engine and any cut into parts gives the same integers, because every user's are computed alone.
     """
-    parts = stored.parts(mode)
     size = 1 if state is None else recipe.rounds[state.round].size
+    public = make_public(stored, mode, threads=engine.threads, recipe=recipe, state=state)
+    return add_over_parts(engine, stored, mode, public, size)
+
+
+def add_over_parts(engine: Engine, stored: StoredTensor, mode: str, public: Public, size: int) -> NDArray[np.int64]:
+    """Return the sum of so many integers over all parts of a mode's order."""
+    parts = stored.parts(mode)
     if not parts:
         return np.zeros(size, np.int64)
     # A few tasks per worker: enough to even out their lengths, and not a sum of its own for every part.
     tasks = [name_parts(stored, group) for group in group_parts(parts, 4 * engine.workers)]
-    public = make_public(stored, mode, threads=engine.threads, recipe=recipe, state=state)
-    problem: TensorveilError | None = None
-    try:
-        answer = engine.run(tasks, public)
-    except TensorveilError:
-        raise
-    except Exception as error:
-        problem = _explain(error)
-    if problem is not None:
-        raise problem  # without what led to it, whose text may come from anywhere
-    code, found = read_answer(answer)
-    _check(code)
+    code, found = read_answer(run_safely(lambda: engine.run(tasks, public)))
+    check_code(code)
     total = found.astype(np.int64)
     if total.shape != (size,):
         raise InputError("engine: it returned another number of integers than were asked for.")
     return total
 
 
-def _check(code: int) -> None:
+def run_safely(run: Callable[[], Answer]) -> Answer:
+    """Return what an engine gives; of its own errors only the kind is told."""
+    problem: TensorveilError | None = None
+    try:
+        return run()
+    except TensorveilError:
+        raise
+    except Exception as error:
+        problem = _explain(error)
+    raise problem  # without what led to it, whose text may come from anywhere
+
+
+def check_code(code: int) -> None:
     """Turn a code into an error that says what to do."""
     if code == OK:
         return

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from typing import Any
 
-from tensorveil.engines.task import add_answers, run_task
+from tensorveil.engines.task import Public, add_answers, run_task
 from tensorveil.memory import check_memory
 from tensorveil.tensor.stored import StoredTensor
 
@@ -36,9 +37,13 @@ class Loop:
         needed = estimate_part(stored, mode) + 8 * size * (_SUMS + 2 * thread_count(self.threads))
         check_memory(needed, "the largest part of the store", "Make the store again with a smaller part_rows.")
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run all tasks here and add their answers."""
         return reduce(add_answers, (run_task(task, public) for task in tasks))
+
+    def gather(self, function: Callable[[str, Any], bytes], tasks: Sequence[str], public: Any) -> Iterator[bytes]:
+        """Run a function for all tasks, one after the other."""
+        return (function(task, public) for task in tasks)
 
     def close(self) -> None:
         """Nothing was opened."""

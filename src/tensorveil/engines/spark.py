@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from tensorveil.engines.answers import FAILED, UNLIKE
 from tensorveil.engines.engine import is_loopback
-from tensorveil.engines.task import FAILED, UNLIKE, add_answers, head_of, read_answer, run_task
+from tensorveil.engines.task import Public, add_answers, head_of, read_answer, run_task
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoredTensor
 
@@ -65,7 +66,7 @@ class SparkEngine:
     def check_memory(self, stored: StoredTensor, mode: str, size: int) -> None:
         """Leave it to Spark, whose executors' memory is its own to limit."""
 
-    def run(self, tasks: Sequence[str], public: bytes) -> bytes:
+    def run(self, tasks: Sequence[str], public: Public) -> bytes:
         """Run all tasks on Spark and add their answers there, block by block."""
         session = self._session
         frame = session.range(0, len(tasks), 1, len(tasks))
@@ -79,13 +80,21 @@ class SparkEngine:
             return bytes([UNLIKE])
         return b"".join([*heads, *(answer[len(head_of(answer)) :] for _, answer in sorted(found.items()))])
 
+    def gather(self, function: Callable[[str, Any], bytes], tasks: Sequence[str], public: Any) -> Iterator[bytes]:
+        """Run a function for all tasks on Spark."""
+        session = self._session
+        frame = session.range(0, len(tasks), 1, len(tasks))
+        answers = frame.mapInArrow(_gatherer(function, list(tasks), public), "task long, answer binary")
+        found = {int(row["task"]): bytes(row["answer"]) for row in answers.collect()}
+        return (found.get(number, bytes([FAILED])) for number in range(len(tasks)))
+
     def close(self) -> None:
         """Stop the session, if it was started here."""
         if self._owned:
             self._session.stop()
 
 
-def _worker(tasks: list[str], public: bytes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _worker(tasks: list[str], public: Public) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return what a Python worker of Spark runs: numbers of tasks in, blocks of sums out."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -95,6 +104,20 @@ def _worker(tasks: list[str], public: bytes) -> Callable[[Iterator[pa.RecordBatc
                 cut = [answer] if answer[0] else _cut(answer)
                 yield pa.record_batch([pa.array(range(len(cut)), pa.int64()), pa.array(cut, pa.binary())],
                                       names=["block", "answer"])  # fmt: skip
+
+    return work
+
+
+def _gatherer(
+    function: Callable[[str, Any], bytes], tasks: list[str], public: Any
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return what a Python worker of Spark runs: numbers of tasks in, their answers out."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                answer = pa.array([function(tasks[number], public)], pa.binary())
+                yield pa.record_batch([pa.array([number], pa.int64()), answer], names=["task", "answer"])
 
     return work
 

@@ -1,4 +1,4 @@
-"""The one function that runs elsewhere: names of parts and public bytes in, a code and integers out.
+"""The one function that runs elsewhere: names of parts and public facts in, a code and integers out.
 
 It catches everything: what an error says travels into logs, and may hold data.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,19 +21,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil import __version__
+from tensorveil.engines.answers import OK, UNLIKE, VERSION, catch_codes
+from tensorveil.mechanisms.deferred import Sums
+from tensorveil.privacy.gate import clip_values, keep_inside
 from tensorveil.rounds.contract import TASTE_COVARIANCE, State
 from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.records import RecordsRecipe
+from tensorveil.rounds.runner import AnyRecipe
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part
 
-__all__ = ["CODES", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
+__all__ = ["EntryWork", "Public", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
 
-OK, MISSING, CHANGED, UNSOUND, MEMORY, FAILED, VERSION, UNLIKE = range(8)
+_KINDS: Final[dict[str, type[AnyRecipe]]] = {kind.__name__: kind for kind in (Recipe, RecordsRecipe)}
+_AT_ONCE: Final = 1 << 17  # entries whose rows are in memory
 _MARK: Final = 8  # bytes that tell machines of different kinds apart
-CODES: Final = {"missing": MISSING, "changed": CHANGED, "unsound": UNSOUND}
 
 
-def make_public(stored: StoredTensor, mode: str, *, threads: int | None, recipe: Recipe, state: State | None) -> bytes:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EntryWork:
+    """All that a task needs for a sum over entries, besides the names of its parts; without ``sums`` it looks at them.
+
+    Functions and public numbers: what follows from declared facts, and from earlier sums, which had noise.
+    """
+
+    version: str
+    names: tuple[str, ...]
+    axis: int
+    shape: tuple[int, ...]
+    bounds: tuple[float, float]
+    sums: Sums | None
+
+    @property
+    def size(self) -> int:
+        """How many integers a task returns."""
+        return 1 if self.sums is None else self.sums.size
+
+    def contribute(self, columns: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the sum over the entries of a part, each as the gate admits it."""
+        if (columns < 0).any() or not np.isfinite(values).all():
+            raise StoreError("unsound")
+        if self.sums is None:
+            return np.array([len(values)])
+        inside, kept = keep_inside(columns, values, self.shape)
+        kept, total = clip_values(kept, self.bounds), np.zeros(self.size, np.int64)
+        for start in range(0, len(kept), _AT_ONCE):
+            some = slice(start, start + _AT_ONCE)
+            total += self.sums.contribute(np.ascontiguousarray(inside[:, some]), kept[some])
+        return total
+
+
+Public = bytes | EntryWork
+
+
+def make_public(
+    stored: StoredTensor, mode: str, *, threads: int | None, recipe: AnyRecipe, state: State | None
+) -> bytes:
     """Return all that a task needs besides the names of its parts; without a state it only looks at them.
 
     Nothing of it depends on private data but by way of earlier rounds, whose sums had noise.
@@ -42,6 +86,7 @@ def make_public(stored: StoredTensor, mode: str, *, threads: int | None, recipe:
         "names": stored.column_names,
         "axis": stored.axis(mode),
         "threads": threads,
+        "kind": type(recipe).__name__,
         "recipe": recipe.to_json(),
     }
     return json.dumps(facts).encode() + b"\n" + (b"" if state is None else state.to_bytes())
@@ -54,16 +99,11 @@ def name_parts(stored: StoredTensor, parts: Sequence[Part]) -> str:
     )
 
 
-def run_task(parts: str, public: bytes) -> bytes:
+def run_task(parts: str, public: Public) -> bytes:
     """Return a code, and if it is `OK` the sum of the parts' contributions, or the number of their rows."""
-    try:
-        return _run(json.loads(parts), public)
-    except StoreError as error:
-        return _answer(CODES[error.problem])
-    except MemoryError:
-        return _answer(MEMORY)
-    except Exception:
-        return _answer(FAILED)
+    if isinstance(public, bytes):
+        return catch_codes(lambda: _run(json.loads(parts), public))
+    return catch_codes(lambda: _sum_entries(json.loads(parts), public))
 
 
 def _run(parts: Sequence[Any], public: bytes) -> bytes:
@@ -71,7 +111,7 @@ def _run(parts: Sequence[Any], public: bytes) -> bytes:
     facts = json.loads(header)
     if facts["version"] != __version__:
         return _answer(VERSION)
-    recipe = Recipe.from_json(facts["recipe"])
+    recipe = _KINDS[facts["kind"]].from_json(facts["recipe"])
     state = State.from_bytes(rest) if rest else None
     total = np.zeros(1 if state is None else recipe.rounds[state.round].size, np.int64)
     for file, rows, first, last, sha256 in parts:
@@ -87,13 +127,24 @@ def _run(parts: Sequence[Any], public: bytes) -> bytes:
     return _answer(OK, total, mark_machine(recipe.start() if state is None else state))
 
 
+def _sum_entries(parts: Sequence[Any], work: EntryWork) -> bytes:
+    if work.version != __version__:
+        return _answer(VERSION)
+    total = np.zeros(work.size, np.int64)
+    for file, rows, first, last, sha256 in parts:
+        part = Part(file=file, rows=rows, first=first, last=last, sha256=sha256)
+        total += work.contribute(*read_part(Path(file), part, work.axis, work.names))
+    # Entries are worked on one by one, without linear algebra, by code that is compiled for the processor at hand.
+    return _answer(OK, total, hashlib.sha256(_describe_machine()).digest()[:_MARK])
+
+
 def mark_machine(state: State) -> bytes:
     """Return a mark that machines share only if they compute alike.
 
     It stands for the processor, the libraries, and what these make of a state: compiled code is made for the processor
     at hand, and linear algebra chooses its own by it.
     """
-    covariance = state[TASTE_COVARIANCE]
+    covariance = state[TASTE_COVARIANCE] if TASTE_COVARIANCE in state else np.eye(1)
     numbers = np.concatenate([np.linalg.inv(covariance), np.linalg.cholesky(covariance)])
     return hashlib.sha256(_describe_machine() + numbers.tobytes()).digest()[:_MARK]
 
@@ -109,7 +160,7 @@ def _describe_machine() -> bytes:
     return json.dumps([binding.get_host_cpu_name(), features, versions]).encode()
 
 
-def _admit(columns: NDArray[Any], values: NDArray[Any], shape: Sequence[int], recipe: Recipe) -> ObservedTensor:
+def _admit(columns: NDArray[Any], values: NDArray[Any], shape: Sequence[int], recipe: AnyRecipe) -> ObservedTensor:
     """Return a part as a tensor; entries that are beyond the declared shape are left out, as everywhere."""
     return ObservedTensor.from_columns(
         columns, values, shape, modes=recipe.modes, duplicates="keep", out_of_range="drop"

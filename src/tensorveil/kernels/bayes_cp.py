@@ -78,15 +78,16 @@ def cp_bayes_mode(
     bias_precision: float | None,
     threads: int | None = None,
     precisions: Precisions | None = None,
+    first: int = 0,
 ) -> tuple[Sums, float]:
-    """Update the rows of ``rows.mode`` in place; ``bias_precision=None`` leaves biases out.
+    """Update the rows of ``rows.mode`` in place, from row ``first`` on; ``bias_precision=None`` leaves biases out.
 
     Returns sums over the entries, and the sum of the log determinants of the rows' covariances.
     """
     starts = posterior.starts[np.array(rows.others)]
     precision = -1.0 if bias_precision is None else float(bias_precision)
     moments = (posterior.mean, posterior.second, posterior.bias, posterior.bias_variance)
-    data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]))
+    data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]) + first)
     with workers(thread_count(threads)) as run:
         pieces = cut_evenly(rows.pointers, PIECES)
         law = (np.empty(0), 1.0, np.empty(0))

@@ -123,9 +123,23 @@ def add_entry_products(numbers: Array, groups: Array, n_groups: int, per_unit: f
     a more makes that (S^2 - Q + 2 a S) / c: at most 2 limit^2 for 2 a S / c, and limit^2 for the other divisor, because
     S^2 - Q is at most c (c - 1) limit^2 in size. So the result moves by at most 3 limit^2 + 1. No group is left out.
     """
+    return combine_entry_products(*gather_entry_products(numbers, groups, n_groups, per_unit, limit), limit)
+
+
+def gather_entry_products(
+    numbers: Array, groups: Array, n_groups: int, per_unit: float, limit: int
+) -> tuple[Array, Array, Array]:
+    """Return, by group, the sum of bounded numbers, that of their squares, and how many there are.
+
+    All three add up over parts of the entries.
+    """
     sums, squares = np.zeros(n_groups, dtype=np.int64), np.zeros(n_groups, dtype=np.int64)
     gather_bounded(numbers, groups, per_unit, limit, sums, squares)
-    counts = np.bincount(groups, minlength=n_groups)
+    return sums, squares, np.bincount(groups, minlength=n_groups).astype(np.int64)
+
+
+def combine_entry_products(sums: Array, squares: Array, counts: Array, limit: int) -> int:
+    """Return the sum of products over pairs of entries of a group, over its count less one."""
     small = (counts > 1) & (counts * limit < MOST_STEPS)
     total = int(np.sum((sums[small] ** 2 - squares[small]) // (counts[small] - 1)))
     for at in np.flatnonzero((counts > 1) & ~small):  # few: their squares might not fit into 64 bits

@@ -20,6 +20,8 @@ same for every number of threads.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -63,6 +65,40 @@ def tucker_core(
     """
     check_types(factors, rows.values, biases)
     problem = _Problem(rows, core, factors, biases, offset, thread_count(threads))
+    return _solve(problem, core, ridge, direct_limit, max_iterations)
+
+
+def tucker_core_over(
+    read: Callable[[], Iterator[tuple[int, Rows]]],
+    mode: int,
+    core: Array,
+    factors: Padded,
+    biases: tuple[Array, ...] = (),
+    offset: float = 0.0,
+    ridge: float = 1e-3,
+    threads: int | None = None,
+    direct_limit: int = _DIRECT,
+    max_iterations: int = 100,
+) -> float:
+    """Do what `tucker_core` does, over rows that are read part after part, as often as needed.
+
+    ``read`` yields the first row of a part of ``mode``, and the entries of its rows.
+    """
+
+    def problems() -> Iterator[_Problem]:
+        for first, rows in read():
+            own = slice(first, first + len(rows.pointers) - 1)
+            arrays = tuple(each[own] if m == mode else each for m, each in enumerate(factors.arrays))
+            own_biases = tuple(each[own] if m == mode else each for m, each in enumerate(biases))
+            part = replace(factors, arrays=arrays)
+            yield _Problem(rows, core, part, own_biases, offset, thread_count(threads))
+
+    axes = (mode, *(m for m in range(core.ndim) if m != mode))
+    return _solve(_Parts(problems, axes, core.shape), core, ridge, direct_limit, max_iterations)
+
+
+def _solve(problem: _Problem | _Parts, core: Array, ridge: float, direct_limit: int, max_iterations: int) -> float:
+    """Solve the normal equations and write the core; return the residual sum of squares."""
     rhs, squares = problem.right_hand_side()
     if core.size <= direct_limit:
         normal = problem.normal_matrix() + ridge * np.eye(core.size)
@@ -75,7 +111,43 @@ def tucker_core(
     return max(0.0, squares - 2.0 * float(solution @ rhs) + plain)
 
 
-class _Problem:
+class _Turned:
+    """The core as a vector, with the grouping mode first."""
+
+    axes: tuple[int, ...]
+    core_shape: tuple[int, ...]
+
+    def flatten(self, core: Array) -> Array:
+        """Return the core as a float64 vector, grouping mode first."""
+        return np.ascontiguousarray(core.transpose(self.axes), dtype=np.float64).reshape(-1)
+
+    def write(self, vector: Array, core: Array) -> None:
+        """Put a vector back into the core."""
+        turned = vector.reshape([self.core_shape[m] for m in self.axes])
+        core[...] = turned.transpose(np.argsort(self.axes))
+
+
+class _Parts(_Turned):
+    """The normal equations of one core whose entries are read part by part."""
+
+    def __init__(self, read: Callable[[], Iterator[_Problem]], axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        self._read, self.axes, self.core_shape = read, axes, shape
+
+    def right_hand_side(self) -> tuple[Array, float]:
+        """Return the sums over all parts."""
+        found = [each.right_hand_side() for each in self._read()]
+        return np.asarray(sum(part[0] for part in found)), sum(part[1] for part in found)
+
+    def normal_matrix(self) -> Array:
+        """Return the sum over all parts."""
+        return np.asarray(sum(each.normal_matrix() for each in self._read()))
+
+    def product(self, vector: Array) -> Array:
+        """Return the sum over all parts."""
+        return np.asarray(sum(each.product(vector) for each in self._read()))
+
+
+class _Problem(_Turned):
     """The normal equations of one core, with the grouping mode first."""
 
     def __init__(
@@ -97,15 +169,6 @@ class _Problem:
         self.own_bias = biases[rows.mode] if biases else np.empty(0, dtype=factors.dtype)
         self.offset = factors.dtype.type(offset)
         self.core_shape = core.shape
-
-    def flatten(self, core: Array) -> Array:
-        """Return the core as a float64 vector, grouping mode first."""
-        return np.ascontiguousarray(core.transpose(self.axes), dtype=np.float64).reshape(-1)
-
-    def write(self, vector: Array, core: Array) -> None:
-        """Put a vector back into the core."""
-        turned = vector.reshape([self.core_shape[m] for m in self.axes])
-        core[...] = turned.transpose(np.argsort(self.axes))
 
     def _over_rows(self, task: Any) -> list[Any]:
         with workers(self.threads) as run:
@@ -168,7 +231,7 @@ def _solve_symmetric(matrix: Array, rhs: Array) -> Array:
 
 
 def _conjugate_gradients(
-    problem: _Problem, rhs: Array, start: Array, ridge: float, max_iterations: int
+    problem: _Problem | _Parts, rhs: Array, start: Array, ridge: float, max_iterations: int
 ) -> tuple[Array, Array]:
     """Return the solution and the matrix (with ridge) times it."""
     x = start

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -24,9 +25,10 @@ from tensorveil.mechanisms.count_model import (
 )
 from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
 from tensorveil.mechanisms.data import Array, Form, Outcome
+from tensorveil.mechanisms.deferred import add_steps, each
 from tensorveil.mechanisms.fitting import Perturbed, fit_values
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.tallies import number_cells
+from tensorveil.mechanisms.tallies import count_once, number_cells
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateEntries
 from tensorveil.solvers.task import Solution
@@ -41,6 +43,8 @@ _PRECISE = 0.1
 _HALVINGS, _SEEN = 30, 2.0
 # All cells are perturbed, where they are at most so many, if each of so many equal components stands so far out.
 _MOST_PERTURBED, _COMPONENTS, _FAR_OUT = 200_000, 8, 8.0
+# The value of a cell is summed in so many steps.
+_CELL_STEPS = 1 << 30
 # A two-way table is taken to differ from the product of one-way tables by this share of its squares, before and after
 # one-way tables tell how crowded cells are, and by this share of the entries.
 _TWO_WAY, _CROWDED, _SPARSE = 0.3, 0.15, 0.1
@@ -54,8 +58,8 @@ def private_sizes(values: Array, high: float, spend: Spend) -> tuple[Array, floa
     Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
     """
     edges = high * 0.5 ** np.arange(_HALVINGS, -1.0, -1.0)
-    bins = np.minimum(np.searchsorted(edges, values), _HALVINGS)
-    noisy = spend.bounded_rows(np.ones((len(bins), 1)), bins, len(edges), longest=1.0)
+    bins = each(partial(_find_sizes, edges), values)
+    noisy = spend.bounded_rows(each(count_once, bins), bins, len(edges), longest=1.0)
     return noisy.values[:, 0], noisy.variance
 
 
@@ -67,7 +71,7 @@ def private_sums(
     Guarantee: ``spend``, unit entry (docs/guarantees.md#counts-of-cells).
     """
     sizes, cells = tuple(shape[mode] for mode in modes), number_cells(columns, shape, modes)
-    rows = np.clip(values / limit, 0.0, 1.0).reshape(-1, 1)
+    rows = each(partial(_make_rows, limit), values)
     noisy = spend.bounded_rows(rows, cells, math.prod(sizes), longest=1.0)
     return CountTable(modes=modes, sums=noisy.values[:, 0].reshape(sizes), noise=noisy.variance)
 
@@ -81,9 +85,26 @@ def private_cells(columns: Array, shape: tuple[int, ...], values: Array, spend: 
     """
     everything = tuple(range(len(shape)))
     cells = number_cells(columns, shape, everything)
-    sums = np.bincount(cells, np.clip(values, 0.0, 1.0), minlength=math.prod(shape))
-    noisy, _ = spend.values(np.minimum(sums, 1.0), (0.0, 1.0), flags=True)
+    # In whole steps, which add up to the same whatever order entries come in.
+    sums = add_steps(each(_to_steps, values), cells, math.prod(shape))
+    noisy, _ = spend.values(np.minimum(sums, _CELL_STEPS) / _CELL_STEPS, (0.0, 1.0), flags=True)
     return CountTable(modes=everything, sums=noisy.values.reshape(shape), noise=noisy.variance)
+
+
+def _cut(high: float, values: Array) -> Array:
+    return np.asarray(np.clip(values, 0.0, high))
+
+
+def _find_sizes(edges: Array, values: Array) -> Array:
+    return np.asarray(np.minimum(np.searchsorted(edges, values), _HALVINGS))
+
+
+def _make_rows(limit: float, values: Array) -> Array:
+    return np.asarray(np.clip(values / limit, 0.0, 1.0)).reshape(-1, 1)
+
+
+def _to_steps(values: Array) -> Array:
+    return np.asarray(np.rint(np.clip(values, 0.0, 1.0) * _CELL_STEPS), dtype=np.int64)
 
 
 def run_counts(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
@@ -109,7 +130,7 @@ class _Run:
     @property
     def values(self) -> Array:
         """The private values, between 0 and the upper bound."""
-        within: Array = np.clip(self.data.values.reveal(), 0.0, self.high)
+        within: Array = each(partial(_cut, self.high), self.data.values.reveal())
         return within
 
     def take(self, share: float, name: str, statistic: str) -> Spend:

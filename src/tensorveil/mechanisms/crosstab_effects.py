@@ -46,6 +46,34 @@ class CellValues:
     noise: float
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settled:
+    """Effects that were found: public, and what is taken off every entry's value."""
+
+    bounds: tuple[float, float]
+    offset: float
+    biases: tuple[Array, ...]
+    pairs: tuple[tuple[Modes, Array], ...]
+    products: tuple[Array, ...] | None
+
+    def at(self, columns: Array) -> Array:
+        """Return the effects at entries, within the bounds: each a sum of its own numbers in a fixed order."""
+        total = np.full(columns.shape[1], self.offset)
+        for bias, column in zip(self.biases, columns, strict=True):
+            total += bias[column]
+        for (one, other), matrix in self.pairs:
+            total += matrix[columns[one], columns[other]]
+        if self.products is not None:
+            total += components_at(columns, self.products)
+        within: Array = np.clip(total, *self.bounds)
+        return within
+
+    def leave(self, values: Array, columns: Array) -> Array:
+        """Return what is left of values."""
+        left: Array = values - self.at(columns)
+        return left
+
+
 @dataclass(kw_only=True)
 class Known:
     """What was found so far: effects, and how far off each may be (variances; none where nothing was measured)."""
@@ -75,16 +103,16 @@ class Known:
         )  # fmt: skip
 
     def at(self, columns: Array) -> Array:
-        """Return the effects at entries, within the bounds: each a sum of its own numbers in a fixed order."""
-        total = np.full(columns.shape[1], self.offset)
-        for bias, column in zip(self.biases, columns, strict=True):
-            total += bias[column]
-        for (one, other), pair in self.pairs.items():
-            total += pair.matrix[columns[one], columns[other]]
-        if self.products is not None:
-            total += components_at(columns, self.products)
-        within: Array = np.clip(total, *self.bounds)
-        return within
+        """Return the effects at entries, within the bounds."""
+        return self.settled.at(columns)
+
+    @property
+    def settled(self) -> Settled:
+        """The effects as they are now, which is all that residuals need."""
+        return Settled(
+            bounds=self.bounds, offset=self.offset, biases=tuple(self.biases), products=self.products,
+            pairs=tuple((modes, pair.matrix) for modes, pair in self.pairs.items()),
+        )  # fmt: skip
 
     @property
     def reach(self) -> tuple[float, float]:

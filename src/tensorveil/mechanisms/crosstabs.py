@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -20,8 +21,9 @@ from tensorveil.mechanisms.crosstab_effects import DRIFT, CellValues, Known
 from tensorveil.mechanisms.crosstab_plan import MOST_CELLS, Prospects
 from tensorveil.mechanisms.data import Array, Form, Outcome
 from tensorveil.mechanisms.decoder import join, scale_solution
+from tensorveil.mechanisms.deferred import each
 from tensorveil.mechanisms.entry_errors import private_entry_errors
-from tensorveil.mechanisms.entry_predictions import components_at, predict_alone
+from tensorveil.mechanisms.entry_predictions import components_at, predict_alone, predict_within
 from tensorveil.mechanisms.errors import errors_share
 from tensorveil.mechanisms.fitting import Fitted, Perturbed, fit_values
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
@@ -121,7 +123,7 @@ class _Run:
 
     def residual(self) -> Array:
         """Return what is left of the private values."""
-        residual: Array = self.data.values.reveal() - self.known.at(self.data.columns.reveal())
+        residual: Array = each(self.known.settled.leave, self.data.values.reveal(), self.data.columns.reveal())
         return residual
 
     def draw_places(self) -> Array:
@@ -241,7 +243,7 @@ class _Run:
         if spread < _FLAT * self.width:
             return solution
         part = self.take(_AGREE, "components", "sums of residuals times components, and of squared components")
-        guess, differ = predict_alone(self.data.columns.reveal(), solution), _COMPONENTS_DIFFER**2
+        guess, differ = each(partial(_predict, solution), self.data.columns.reveal()), _COMPONENTS_DIFFER**2
         found = private_agreement(self.residual(), guess, self.spread.farthest, spread, self.n, part)
         true = 1.0 + (found.slope - 1.0) * differ / (differ + found.noise)
         return scale_solution(solution, 0.0, float(np.clip(true, 0.0, _MOST_STRETCH)))
@@ -258,7 +260,7 @@ class _Run:
         if spread**2 < _SMALL_PRODUCT * self.spread.variance or seen > _PRODUCT_NOISE * spread:
             return
         part = self.take(_AGREE, "products", "sums of residuals times products of effects, and of squared products")
-        guess, differ = components_at(self.data.columns.reveal(), factors), _PRODUCTS_DIFFER**2
+        guess, differ = each(partial(_multiply, factors), self.data.columns.reveal()), _PRODUCTS_DIFFER**2
         found = private_agreement(self.residual(), guess, limit, spread, self.n, part)
         true = float(np.clip(found.slope * differ / (differ + found.noise), 0.0, 1.0))
         if true < _LEAST_PRODUCT:
@@ -270,9 +272,10 @@ class _Run:
     def settle(self, solution: Solution) -> Solution:
         """Set the mean of the predictions by what is left of the entries, on average."""
         part, columns = self.rest_of_budget, self.data.columns.reveal()
-        residual = self.data.values.reveal() - np.clip(predict_alone(columns, solution), *self.data.bounds)
+        predicted = each(partial(predict_within, solution, self.data.bounds), columns)
+        residual = each(np.subtract, self.data.values.reveal(), predicted)
         interval = self.spread.best_interval(lambda interval: interval.kept)
-        everything = np.zeros((1, len(residual)), dtype=np.int64)
+        everything = each(_put_in_one_cell, residual)
         tally = private_tally(everything, (1,), (0,), residual, interval, part)
         self.parts.append(part.part("level", "sum and number of the residuals"))
         before = self.known.offset
@@ -286,6 +289,18 @@ class _Run:
         explained = min(moved / max(self.spread.variance, 1e-300), 1.0)
         of = "the variance" if name == ONE_WAY else "what was left"
         self.notes.append(f"spent {share:.0%} on {name}: they explain about {explained:.0%} of {of}")
+
+
+def _predict(solution: Solution, columns: Array) -> Array:
+    return predict_alone(columns, solution)
+
+
+def _multiply(factors: tuple[Array, ...], columns: Array) -> Array:
+    return components_at(columns, factors)
+
+
+def _put_in_one_cell(residual: Array) -> Array:
+    return np.zeros((1, len(residual)), dtype=np.int64)
 
 
 def _name(modes: Modes) -> str:

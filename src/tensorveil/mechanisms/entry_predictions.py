@@ -24,6 +24,11 @@ def predict_alone(columns: Array, solution: Solution) -> Array:
     return total
 
 
+def predict_within(solution: Solution, bounds: tuple[float, float], columns: Array) -> Array:
+    """Return what a model predicts at entries, within bounds."""
+    return np.asarray(np.clip(predict_alone(columns, solution), *bounds))
+
+
 def components_at(columns: Array, factors: Sequence[Array]) -> Array:
     """Return the sum of components at entries."""
     return _multiply_rows(columns, None, list(factors))

@@ -7,9 +7,12 @@ possible length (known from the already private factors) and y to [-1, 1], this 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tensorveil.mechanisms.data import Array, Form, Outcome
+from tensorveil.mechanisms.deferred import each
 from tensorveil.mechanisms.design import draw_start, make_entry_design, scale_columns
 from tensorveil.mechanisms.entry_errors import private_entry_errors
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
@@ -40,7 +43,7 @@ def run_gram(data: PrivateEntries, form: Form, spend: Spend) -> Outcome:
     parts: list[Part] = [for_mean.part("mean", "sum and number of the entries")]
     core, factors = draw_start(data.shape, form)
     reach = max(data.bounds[1] - center, center - data.bounds[0])
-    residual = Private((data.values.reveal() - center) / reach)
+    residual = Private(each(partial(_scale_values, center, reach), data.values.reveal()))
     for turn, step in enumerate(rest):
         mode = turn % order
         factors = [factor if k == mode else scale_columns(factor) for k, factor in enumerate(factors)]
@@ -60,12 +63,12 @@ def _rows(
     """Return the rows that solve the noisy normal equations."""
     columns = data.columns.reveal()
     longest = _longest(core, factors, mode)
-    design = make_entry_design(columns, core, factors, mode) / longest
-    rank = design.shape[1]
+    rank = factors[mode].shape[1]
     low, high = np.tril_indices(rank)
     stretch = np.where(low == high, 1.0, np.sqrt(2.0))  # so that lengths are those of the whole matrix
-    rows = np.concatenate([design[:, low] * design[:, high] * stretch, residual.reveal()[:, None] * design], axis=1)
-    noisy = spend.bounded_rows(rows, columns[mode], data.shape[mode], longest=np.sqrt(2.0))
+    rows = each(partial(_make_rows, core, factors, mode, longest, stretch), columns, residual.reveal())
+    own = each(partial(_take_mode, mode), columns)
+    noisy = spend.bounded_rows(rows, own, data.shape[mode], longest=np.sqrt(2.0))
     gram = np.zeros((data.shape[mode], rank, rank))
     gram[:, low, high] = noisy.values[:, : len(low)] / stretch
     gram[:, high, low] = gram[:, low, high]
@@ -75,6 +78,30 @@ def _rows(
     turned = np.einsum("ipq,ip->iq", vectors, noisy.values[:, len(low) :])
     solved: Array = np.einsum("ipq,iq->ip", vectors, turned / (np.maximum(values, 0.0) + ridge))
     return solved / longest
+
+
+def _scale_values(center: float, reach: float, values: Array) -> Array:
+    return (values - center) / reach
+
+
+def _take_mode(mode: int, columns: Array) -> Array:
+    own: Array = columns[mode]
+    return own
+
+
+def _make_rows(
+    core: Array | None,
+    factors: list[Array],
+    mode: int,
+    longest: float,
+    stretch: Array,
+    columns: Array,
+    residual: Array,
+) -> Array:
+    """Return every entry's share of the Gram matrix and of the right-hand side of its row."""
+    design = make_entry_design(columns, core, factors, mode) / longest
+    low, high = np.tril_indices(design.shape[1])
+    return np.concatenate([design[:, low] * design[:, high] * stretch, residual[:, None] * design], axis=1)
 
 
 def _longest(core: Array | None, factors: list[Array], mode: int) -> float:

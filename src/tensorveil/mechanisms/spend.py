@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tensorveil.mechanisms.deferred import Deferred, ProductSums, RowSums
 from tensorveil.noise import (
     Grid,
     NoiseSource,
@@ -132,11 +133,15 @@ class Spend:
         longest = math.sqrt(float(np.max(lengths, initial=0.0))) * limit
         return self._sum(weights, values, groups, n_groups, longest=max(longest, 1e-12 * limit), moves=2)
 
-    def bounded_rows(self, rows: Array, groups: Array, n_groups: int, *, longest: float) -> Noisy:
-        """Sum rows by groups; rows that are longer than ``longest`` are shortened.
+    def bounded_rows(self, rows: Array | Deferred, groups: Array | Deferred, n_groups: int, *, longest: float) -> Noisy:
+        """Sum rows by groups; rows that are longer than ``longest`` are shortened. Both may be `Deferred`.
 
         Guarantee: this spend, for neighbours that add or remove one row (docs/guarantees.md#entry).
         """
+        if isinstance(rows, Deferred):
+            assert isinstance(groups, Deferred)
+            return self._sum_of_parts(rows, groups, n_groups, longest=longest)
+        assert not isinstance(groups, Deferred)
         return self._sum(rows, np.ones(len(rows)), groups, n_groups, longest=longest, moves=1)
 
     def counts(self, groups: Array, n_groups: int) -> Noisy:
@@ -170,7 +175,7 @@ class Spend:
         noisy = self._add(np.array([[total]], dtype=np.int64), Grid(1.0), sensitivity)
         return replace(noisy, values=noisy.values[:, 0] / per_unit**2, variance=noisy.variance / per_unit**4)
 
-    def entry_products(self, values: Array, limit: float, groups: Array, n_groups: int) -> Noisy:
+    def entry_products(self, values: Array | Deferred, limit: float, groups: Array | Deferred, n_groups: int) -> Noisy:
         """Sum the products of all pairs of values of a group, over its count less one; counts are private too.
 
         The result is about the variance of the groups' true means times the number of entries.
@@ -178,11 +183,20 @@ class Spend:
         Guarantee: this spend, for neighbours that add or remove one value, which belongs to one group
         (docs/guarantees.md#entry-products).
         """
-        from tensorveil.kernels.bounding import add_entry_products
+        from tensorveil.kernels.bounding import add_entry_products, combine_entry_products
 
         self._spend_on("products of entries")
         per_unit, most = _PRODUCT_STEPS / limit, _PRODUCT_STEPS + 2
-        total = add_entry_products(np.asarray(values, dtype=np.float64), groups, n_groups, per_unit, most)
+        if isinstance(values, Deferred):
+            assert isinstance(groups, Deferred)
+            products = ProductSums(
+                numbers=values.expression, groups=groups.expression, n_groups=n_groups, per_unit=per_unit, limit=most
+            )
+            sums, squares, counts = values.parts.total(products).reshape(3, n_groups)
+            total = combine_entry_products(sums, squares, counts, most)
+        else:
+            assert not isinstance(groups, Deferred)
+            total = add_entry_products(np.asarray(values, dtype=np.float64), groups, n_groups, per_unit, most)
         noisy = self._add(np.array([[total]], dtype=np.int64), Grid(1.0), Fraction(3 * most * most + 1))
         return replace(noisy, values=noisy.values[:, 0] / per_unit**2, variance=noisy.variance / per_unit**4)
 
@@ -196,8 +210,7 @@ class Spend:
 
         self._spend_on("a sum")
         dimension = rows.shape[1]
-        grid = Grid(math.ldexp(1.0, -self._fineness(moves)))
-        limit = math.ceil(grid.steps(1) + sqrt_up(dimension) / 2) + 2
+        grid, limit = self._grid_of_rows(dimension, moves)
         sums = np.zeros((n_groups, dimension), dtype=np.int64)
         add_bounded_rows(
             np.ascontiguousarray(rows, dtype=np.float64), times / longest, np.asarray(groups), 1.0 / grid.step, limit,
@@ -205,6 +218,23 @@ class Spend:
         )  # fmt: skip
         noisy = self._add(sums, grid, Fraction(moves * limit))
         return replace(noisy, values=noisy.values * longest, variance=noisy.variance * longest**2)
+
+    def _sum_of_parts(self, rows: Deferred, groups: Deferred, n_groups: int, *, longest: float) -> Noisy:
+        """Sum rows of entries that are elsewhere, part by part: the integers of `_sum`; noise after the total."""
+        self._spend_on("a sum")
+        dimension = rows.measure_width()
+        grid, limit = self._grid_of_rows(dimension, 1)
+        sums = RowSums(
+            rows=rows.expression, groups=groups.expression, n_groups=n_groups, width=dimension,
+            per_unit=1.0 / grid.step, limit=limit, share=1.0 / longest,
+        )  # fmt: skip
+        noisy = self._add(rows.parts.total(sums).reshape(n_groups, dimension), grid, Fraction(limit))
+        return replace(noisy, values=noisy.values * longest, variance=noisy.variance * longest**2)
+
+    def _grid_of_rows(self, dimension: int, moves: int) -> tuple[Grid, int]:
+        """Return the grid that rows are summed on, and how long one may be, in steps."""
+        grid = Grid(math.ldexp(1.0, -self._fineness(moves)))
+        return grid, math.ceil(grid.steps(1) + sqrt_up(dimension) / 2) + 2
 
     def _fineness(self, moves: int) -> int:
         """Return the number of halvings that put about 2**20 steps into the noise, as far as integers allow."""

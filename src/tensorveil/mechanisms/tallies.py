@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.deferred import each
 from tensorveil.mechanisms.pairs import fit_pairs
 from tensorveil.mechanisms.shape import Interval, Shape, make_edges, read_shape
 from tensorveil.mechanisms.spend import Spend
@@ -67,9 +69,8 @@ def private_total(data: PrivateEntries, spend: Spend) -> Total:
     """
     low, high = data.bounds
     middle, half, values = 0.5 * (low + high), 0.5 * (high - low), data.values.reveal()
-    rows = np.stack([(values - middle) / half, np.ones(len(values))], axis=1)
-    everything = np.zeros(len(values), dtype=np.int64)
-    noisy = spend.bounded_rows(rows, everything, 1, longest=math.sqrt(2.0))
+    rows = each(partial(_count_value, middle, half), values)
+    noisy = spend.bounded_rows(rows, each(put_together, values), 1, longest=math.sqrt(2.0))
     total, count = (float(number) for number in noisy.values[0])
     n = max(count, 1.0)
     mean = float(np.clip(middle + half * total / n, low, high))
@@ -85,8 +86,8 @@ def private_spread(residual: Array, low: float, high: float, width: float, n: fl
     """
     edges = make_edges(width, _PER_OCTAVE, _OCTAVES)
     edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
-    bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
-    noisy = spend.bounded_rows(np.ones((len(bins), 1)), bins, len(edges) - 1, longest=1.0)
+    bins = each(partial(find_bins, edges), residual)
+    noisy = spend.bounded_rows(each(count_once, bins), bins, len(edges) - 1, longest=1.0)
     return read_shape(noisy.values[:, 0], noisy.variance**0.5, n, edges)
 
 
@@ -99,7 +100,7 @@ def private_tally(
     """
     sizes, cells = tuple(shape[mode] for mode in modes), number_cells(columns, shape, modes)
     middle, half = 0.5 * (interval.low + interval.high), 0.5 * (interval.high - interval.low)
-    rows = np.stack([(interval.clip(residual) - middle) / half, np.full(len(residual), WEIGHT)], axis=1)
+    rows = each(partial(_tally_residual, interval, middle, half), residual)
     noisy = spend.bounded_rows(rows, cells, math.prod(sizes), longest=math.sqrt(1.0 + WEIGHT**2))
     return Tally(
         modes=modes,
@@ -118,10 +119,8 @@ def private_agreement(residual: Array, guess: Array, limit: float, spread: float
 
     Guarantee: ``spend``, unit entry (docs/guarantees.md#crosstabs).
     """
-    here = np.clip(guess / spread, -FARTHEST, FARTHEST)
-    rows = np.stack([here * np.clip(residual / limit, -1.0, 1.0) / FARTHEST, WEIGHT * (here / FARTHEST) ** 2], axis=1)
-    everything = np.zeros(len(residual), dtype=np.int64)
-    noisy = spend.bounded_rows(rows, everything, 1, longest=math.sqrt(1.0 + WEIGHT**2))
+    rows = each(partial(_multiply_guess, limit, spread), residual, guess)
+    noisy = spend.bounded_rows(rows, each(put_together, residual), 1, longest=math.sqrt(1.0 + WEIGHT**2))
     product, square = (float(number) for number in noisy.values[0])
     seen = max(square / WEIGHT * FARTHEST**2, 0.1 * n) * spread
     scale = FARTHEST * limit / seen
@@ -130,6 +129,39 @@ def private_agreement(residual: Array, guess: Array, limit: float, spread: float
 
 def number_cells(columns: Array, shape: tuple[int, ...], modes: Modes) -> Array:
     """Return the cell of some modes that each entry is in, numbered row by row."""
+    found: Array = each(partial(_number_cells, shape, modes), columns)
+    return found
+
+
+def put_together(numbers: Array) -> Array:
+    """Return the one group that all entries are in."""
+    return np.zeros(len(numbers), dtype=np.int64)
+
+
+def count_once(numbers: Array) -> Array:
+    """Return a row of one for every entry."""
+    return np.ones((len(numbers), 1))
+
+
+def find_bins(edges: Array, residual: Array) -> Array:
+    """Return the bin between edges that each residual is in; the outermost ones have no end."""
+    return np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
+
+
+def _count_value(middle: float, half: float, values: Array) -> Array:
+    return np.stack([(values - middle) / half, np.ones(len(values))], axis=1)
+
+
+def _tally_residual(interval: Interval, middle: float, half: float, residual: Array) -> Array:
+    return np.stack([(interval.clip(residual) - middle) / half, np.full(len(residual), WEIGHT)], axis=1)
+
+
+def _multiply_guess(limit: float, spread: float, residual: Array, guess: Array) -> Array:
+    here = np.clip(guess / spread, -FARTHEST, FARTHEST)
+    return np.stack([here * np.clip(residual / limit, -1.0, 1.0) / FARTHEST, WEIGHT * (here / FARTHEST) ** 2], axis=1)
+
+
+def _number_cells(shape: tuple[int, ...], modes: Modes, columns: Array) -> Array:
     cells = np.zeros(columns.shape[1], dtype=np.int64)
     for mode in modes:
         cells = cells * shape[mode] + columns[mode]

@@ -31,8 +31,11 @@ __all__ = [
     "PrivateValues",
     "admit",
     "check_bounds",
+    "check_number",
     "check_origin",
+    "clip_values",
     "declare",
+    "keep_inside",
     "name_lists",
     "reading_rules",
 ]
@@ -277,12 +280,9 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
         sizes = np.array(declared.shape)
         if declared.unit.mode is not None:  # the protected mode only numbers its owners
             sizes[find_axis(declared.modes, declared.unit.mode)] = np.iinfo(np.int32).max
-        inside = (columns < sizes[:, None]).all(axis=0)
-        columns, values = columns[:, inside], values[inside]
-    if len(values) >= MOST_ENTRIES:
-        raise InputError(f"there must be fewer than {MOST_ENTRIES} entries. Fit a part of them.")
-    # Adding zero makes minus zero plus zero: equal values must have equal bits.
-    values = np.clip(values, *declared.bounds) + 0.0
+        columns, values = keep_inside(columns, values, sizes)
+    check_number(len(values))
+    values = clip_values(values, declared.bounds)
     columns, values = sort_entries(columns, values, tensor.shape)
     if declared.unit.kind == "value":
         return PrivateValues(columns=columns, values=Private(values), shape=declared.shape, bounds=declared.bounds)
@@ -290,6 +290,25 @@ def admit(tensor: ObservedTensor, declared: Declared) -> PrivateValues | Private
         columns=Private(columns), values=Private(values), shape=declared.shape, bounds=declared.bounds,
         zeros=declared.zeros,
     )  # fmt: skip
+
+
+def keep_inside(columns: Array, values: Array, sizes: Sequence[int] | Array) -> tuple[Array, Array]:
+    """Return the entries that lie within a declared shape; each is looked at alone."""
+    inside = (columns < np.array(sizes)[:, None]).all(axis=0)
+    return columns[:, inside], values[inside]
+
+
+def clip_values(values: Array, bounds: tuple[float, float]) -> Array:
+    """Return values within their declared bounds, each clipped alone."""
+    # Adding zero makes minus zero plus zero: equal values must have equal bits.
+    clipped: Array = np.clip(values.astype(np.float64), *bounds) + 0.0
+    return clipped
+
+
+def check_number(n_entries: int) -> None:
+    """Refuse more entries than sums have room for."""
+    if n_entries >= MOST_ENTRIES:
+        raise InputError(f"there must be fewer than {MOST_ENTRIES} entries. Fit a part of them.")
 
 
 def _check_value_rules(tensor: ObservedTensor | StoredTensor) -> None:

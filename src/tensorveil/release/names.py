@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 # A release: everything in it may be published.
@@ -22,6 +23,11 @@ DIAGNOSTICS: Final = "diagnostics.json"
 SUMMARY: Final = "summary.json"
 # An open run may replace a folder that holds nothing but files of these names.
 RESULT_FILES: Final = (MODEL, "*-model.npz", f"{FILLED}.parquet", f"{FILLED}.csv", REPORT, SUMMARY, "*.png")
+
+
+def model_file(place: Path) -> Path:
+    """Return the file of the model in the folder of a result or a release; a file is taken for one."""
+    return place / MODEL if place.is_dir() else place
 
 
 def filled_name(format: str) -> str:  # noqa: A002 - what users call it

@@ -17,11 +17,11 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, cast
 
 from tensorveil.errors import InputError
 from tensorveil.rounds.contract import State
-from tensorveil.rounds.recipe import Recipe
+from tensorveil.rounds.runner import AnyRecipe
 from tensorveil.tensor.files.atomic import name_beside
 from tensorveil.tensor.files.renaming import hold_lock, is_held
 
@@ -31,8 +31,11 @@ _RUN: Final = "run.json"
 _DAMAGED = "checkpoint: a file of it is damaged, or was changed. Nothing can be gone on from; begin again elsewhere."
 
 
+AnyRounds = TypeVar("AnyRounds", bound=AnyRecipe)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Generic[AnyRounds]):
     """A run that can be gone on with: where its states are kept, and what it has been charged as.
 
     Parameters
@@ -48,7 +51,7 @@ class Checkpoint:
     """
 
     folder: Path
-    recipe: Recipe
+    recipe: AnyRounds
     release_id: str
     begun: bool
 
@@ -80,7 +83,9 @@ class Checkpoint:
 
 
 @contextlib.contextmanager
-def open_checkpoint(folder: str | os.PathLike[str], recipe: Recipe, *, data: str, secure: bool) -> Iterator[Checkpoint]:
+def open_checkpoint(
+    folder: str | os.PathLike[str], recipe: AnyRounds, *, data: str, secure: bool
+) -> Iterator[Checkpoint[AnyRounds]]:
     """Begin a run in a new folder, or go on with the one that is there; nobody else can while the block runs.
 
     Parameters
@@ -117,13 +122,13 @@ def open_checkpoint(folder: str | os.PathLike[str], recipe: Recipe, *, data: str
         yield _go_on(place, recipe, data=data, secure=secure)
 
 
-def _go_on(place: Path, recipe: Recipe, *, data: str, secure: bool) -> Checkpoint:
+def _go_on(place: Path, recipe: AnyRounds, *, data: str, secure: bool) -> Checkpoint[AnyRounds]:
     facts: Any = None
     with contextlib.suppress(OSError, ValueError):
         facts = json.loads((place / _RUN).read_bytes())
     if not isinstance(facts, dict) or not {"recipe", "data", "secure", "release_id", "place"} <= facts.keys():
         raise InputError(_DAMAGED)
-    earlier = Recipe.from_json(facts["recipe"])
+    earlier = cast(AnyRounds, type(recipe).from_json(facts["recipe"]))
     if facts["place"] != _identify(place):
         raise InputError(
             "checkpoint: this folder is a copy. A copy that is gone on with draws noise for rounds that have some "

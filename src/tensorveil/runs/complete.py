@@ -40,6 +40,8 @@ class OpenRun:
         Whether to write ``report.html``.
     force
         Whether an earlier result in the folder may be replaced.
+    engine, trust_network
+        Where a store is worked on; as for `CP.fit`.
     """
 
     reading: Reading
@@ -48,6 +50,8 @@ class OpenRun:
     filling: Filling | None = None
     report: bool = True
     force: bool = False
+    engine: Any = None
+    trust_network: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,7 +73,8 @@ def complete_openly(run: OpenRun, *, progress: Progress | None = None) -> Comple
     tensor: Any = _open_store(run) if is_store(run.reading.file) else read_tensor(run.reading)
     fill = choose_cells(run.filling, tensor, bins=run.reading.bins)
     started = time.perf_counter()
-    fitted = run.estimator.fit(tensor, progress=progress)
+    places = {} if run.engine is None else {"engine": run.engine, "trust_network": run.trust_network}
+    fitted = run.estimator.fit(tensor, progress=progress, **places)
     summary = summarise_fit(
         fitted, tensor, file=os.fspath(run.reading.file), model=name_estimator(fitted),
         seconds=time.perf_counter() - started, fill=fill, report=run.report,

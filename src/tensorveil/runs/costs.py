@@ -23,11 +23,17 @@ PRIVATE: Final[Mapping[str, float]] = {"value": 10.0, "entry": 10.0, "slice": 7.
 SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
 # Nanoseconds per row and cubed rank of a sweep: small systems of equations.
 PER_ROW: Final = 2.0
+# The interpreter, its libraries and compiled code.
+BASE: Final = 200_000_000
+_SMALL: Final = 1 << 16  # modes up to this size have coordinates of two bytes in what solvers keep
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a fit takes at most, roughly: seconds on one core, if it makes all its sweeps, and bytes of memory."""
+    """What a fit takes at most, roughly: seconds on one core, if it makes all its sweeps, and bytes of memory.
+
+    Bytes are those of the whole process, interpreter and data included.
+    """
 
     seconds: float
     bytes: int
@@ -53,7 +59,23 @@ def estimate_open(
     fixed, slope, power = PER_ENTRY[solver]
     per_sweep = 1e-9 * entries * sum(fixed + slope * rank**power for rank in ranks)
     per_sweep += 1e-9 * PER_ROW * sum(size * rank**3 for size, rank in zip(shape, ranks, strict=True))
-    return Cost(seconds=SWEEPS[solver] * per_sweep, bytes=estimate_fit(shape, ranks, entries))
+    return Cost(seconds=SWEEPS[solver] * per_sweep, bytes=_count_bytes(shape, entries, solver, ranks))
+
+
+def _count_bytes(shape: tuple[int, ...], entries: int, solver: str, ranks: tuple[int, ...]) -> int:
+    """Return the peak of an open fit of values in double precision, the tensor and the interpreter included.
+
+    Measured within a tenth, at a million entries and four (`python -m benchmarks.costs memory`).
+    """
+    order = len(shape)
+    coords = [2 if all(size <= _SMALL for m, size in enumerate(shape) if m != mode) else 4 for mode in range(order)]
+    per_entry = 4 * order + 8  # the tensor
+    if solver == "sgd":
+        per_entry += 2 * order + 8
+    else:  # by the rows of every mode; the variational solver keeps scaled values besides
+        per_entry += sum((order - 1) * wide + 8 for wide in coords) + (8 if solver == "bayes" else 0)
+    widths = [8 * (2 * rank + (rank * (rank + 1) // 2 if solver == "bayes" else 0)) for rank in ranks]
+    return BASE + entries * per_entry + sum(size * width for size, width in zip(shape, widths, strict=True))
 
 
 def estimate_private(

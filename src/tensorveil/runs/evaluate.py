@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,11 +10,16 @@ from pathlib import Path
 
 from tensorveil.completion.evaluation import Evaluation, evaluate
 from tensorveil.errors import InputError, LeftOutWarning, warn
-from tensorveil.models import load_model
-from tensorveil.models.contract import Multilinear
+from tensorveil.models import CPModel, TuckerModel, load_model
+from tensorveil.release.names import model_file
+from tensorveil.rounds.shared import is_shared
 from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.runs.stores import check_same_modes
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.frames import NoValueColumnError
+from tensorveil.tensor.given import VALUE
 from tensorveil.tensor.labels import UnknownLabelError
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["EvaluationRun", "evaluate_model"]
 
@@ -27,7 +33,7 @@ class EvaluationRun:
     model
         A model's file.
     at
-        The held-out cells with their values; ``modes`` are the model's and need not be given.
+        The held-out cells with their values; ``modes`` are the model's and need not be given. Or a store of them.
     exclude
         Files of cells that are known already, such as those that were fitted; read like ``at``.
     along, k
@@ -43,13 +49,28 @@ class EvaluationRun:
 
 def evaluate_model(run: EvaluationRun) -> Evaluation:
     """Read model and cells, and compare them."""
-    model = load_model(run.model)
+    path = model_file(run.model)
+    if is_shared(path):
+        raise InputError(
+            f"{path} is a release of whole users, who are served from their own entries: predict held-out cells of "
+            "theirs with entries=FILE, and compare."
+        )
+    model = load_model(path)
+    if is_store(run.at.file):
+        stored = StoredTensor.open(run.at.file)
+        check_same_modes(stored, model.modes)
+        if run.exclude or run.along is not None:
+            raise InputError(
+                "along and exclude need all entries in memory, and a store keeps them on disk. Leave them out, or give "
+                "the files that it was made of."
+            )
+        return evaluate(model, stored)
     held_out, left_out = _read_like(model, run.at)
     known = [_read_known(model, replace(run.at, file=path)) for path in run.exclude]
     return replace(evaluate(model, held_out, exclude=known, along=run.along, k=run.k), left_out=left_out)
 
 
-def _read_known(model: Multilinear, reading: Reading) -> ObservedTensor:
+def _read_known(model: CPModel | TuckerModel, reading: Reading) -> ObservedTensor:
     """Read cells that are known already; of those with labels that the model does not know none is left out."""
     found, left_out = _read_like(model, reading)
     if left_out:
@@ -61,8 +82,18 @@ def _read_known(model: Multilinear, reading: Reading) -> ObservedTensor:
     return found
 
 
-def _read_like(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, int]:
-    """Read cells by the labels of the model; return them, and how many have labels that the model does not know."""
+def _read_like(model: CPModel | TuckerModel, reading: Reading) -> tuple[ObservedTensor, int]:
+    """Read cells by the labels of the model; return them, and how many have labels that the model does not know.
+
+    Values are those of the column that was said, or that is called as in the data of the model.
+    """
+    if reading.value is None and model.value_name != VALUE:
+        with contextlib.suppress(NoValueColumnError):
+            return _read_like(model, replace(reading, value=model.value_name))
+    return _read_by_labels(model, reading)
+
+
+def _read_by_labels(model: CPModel | TuckerModel, reading: Reading) -> tuple[ObservedTensor, int]:
     names = [each if isinstance(each, str) else each.name for each in reading.modes or model.modes]
     if len(names) != len(model.modes):
         raise InputError(f"modes must name one column per mode of the model, {len(model.modes)}; got {len(names)}.")

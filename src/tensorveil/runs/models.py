@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorveil.models import load_model
 from tensorveil.models.storage import HEADER
-from tensorveil.release.names import MODEL
+from tensorveil.release.names import model_file
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.info import name_labels, show_examples
 
@@ -50,7 +50,7 @@ class ModelFacts:
 
 def find_model(place: str | os.PathLike[str]) -> Path | None:
     """Return the file of a model that a path names, or that lies in the folder that it names; else None."""
-    path = Path(place) / MODEL if Path(place).is_dir() else Path(place)
+    path = model_file(Path(place))
     try:
         with zipfile.ZipFile(path) as archive:
             return path if HEADER in archive.namelist() else None

@@ -15,9 +15,11 @@ from tensorveil.release.cells import read_model_table
 from tensorveil.rounds.own_entries import table_of_own
 from tensorveil.rounds.shared import SharedModel
 from tensorveil.runs.reading import Reading, read_tensor
+from tensorveil.runs.stores import check_same_modes, take_people
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import pick_format
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,14 +65,23 @@ def read_people(
 ) -> People:
     """Read people's entries and the cells that they ask for.
 
-    People are those in either file, new ones too; one without entries is an average one.
+    People are those in either file, new ones too; one without entries is an average one. Of a store the entries of
+    those who ask are read, part by part.
     """
     import pyarrow as pa
 
     owner = shared.modes[shared.protect].name
+<<<<<<< HEAD
     mine = read_own_table(entries, shared, bins, dialect)
     table = read_model_table(at, shared.modes, bins, dialect)
     asked = table.binned
+=======
+    asked = read_model_table(at, shared.modes, bins, dialect)
+    if is_store(entries):
+        mine = _read_own_from_store(StoredTensor.open(entries), shared, asked)
+    else:
+        mine = read_own_table(entries, shared, bins, dialect)
+>>>>>>> daily
     named = [owner in table.column_names for table in (mine, asked)]
     if named[0] != named[1]:
         has, lacks = (Path(entries).name, at.name) if named[0] else (at.name, Path(entries).name)
@@ -92,4 +103,27 @@ def read_people(
     modes = tuple(everyone if m == shared.protect else mode for m, mode in enumerate(shared.modes))
     shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
     widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")
+<<<<<<< HEAD
     return People(entries=widened, asked=asked, written=table.written, modes=modes)
+=======
+    return People(entries=widened, asked=asked, modes=modes, named=named[0])
+
+
+def _read_own_from_store(stored: StoredTensor, shared: SharedModel, asked: pa.Table) -> pa.Table:
+    """Read the entries of those whom a table of cells names by number."""
+    import pyarrow as pa
+
+    check_same_modes(stored, shared.modes, but=shared.protect)
+    owner = shared.modes[shared.protect].name
+    if stored.modes[shared.protect].labels is not None:
+        raise InputError(f"entries: the store has labels of {owner!r}. Give the files that it was made of.")
+    if owner not in asked.column_names or not pa.types.is_integer(asked.column(owner).type):
+        raise InputError(f"at: it must have a column {owner!r} with the numbers by which the store knows them.")
+    wanted = np.unique(asked.column(owner).drop_null().to_numpy())
+    found = take_people(stored, owner, wanted)
+    columns = {
+        mode.name: pa.array(column if mode.labels is None else mode.decode(column).tolist())
+        for mode, column in zip(stored.modes, found.columns, strict=True)
+    }
+    return pa.table(columns | {stored.value_name: pa.array(found.values)})
+>>>>>>> daily

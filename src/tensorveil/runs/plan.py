@@ -17,6 +17,7 @@ from tensorveil.mechanisms.planner import check_spread, plan
 from tensorveil.mechanisms.tradeoffs import SIGNAL
 from tensorveil.privacy import Budget, Unit
 from tensorveil.privacy.delta import check_delta
+from tensorveil.privacy.gate import declare
 from tensorveil.release.result import make_plain
 from tensorveil.rounds import Recipe
 from tensorveil.rounds.guess import describe_release, guess_error
@@ -24,6 +25,7 @@ from tensorveil.runs.costs import Cost, estimate_private
 from tensorveil.runs.estimators import DEFAULT_RANK
 from tensorveil.runs.guesses import Guessed, check_question, find_budget
 from tensorveil.runs.reading import Reading, read_privately
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["PlanRun", "Planned", "plan_budgets"]
 
@@ -64,7 +66,7 @@ class PlanRun:
     unit
         "value", "entry" or "slice:MODE".
     reading
-        Unit "value": a file, of which only the positions are used, which are public; or else
+        Unit "value": a file or a store, of which only the positions are used, which are public; or else
     shape, entries
         the sizes of the modes and the number of entries. In units "entry" and "slice" both are declared, and the
         number of entries, which is private, is used for the guess alone; it must not be read off the data.
@@ -298,8 +300,7 @@ def _find_facts(run: PlanRun, unit: Unit) -> tuple[tuple[int, ...], int]:
                 f"reading: positions are private in unit {unit.kind!r}, so a plan reads no file. Declare the shape and "
                 "about how many entries there are."
             )
-        tensor = read_privately(run.reading, unit, run.bounds, None)
-        shape, entries = tensor.shape, tensor.n_entries
+        shape, entries = _count_positions(run.reading, unit, run.bounds)
     elif run.shape is None or run.entries is None:
         raise InputError("shape and entries must be given where there is no file. Try shape=(943, 1682).")
     else:
@@ -311,6 +312,16 @@ def _find_facts(run: PlanRun, unit: Unit) -> tuple[tuple[int, ...], int]:
         raise InputError("entries: there are more entries than cells in the shape. Check both.")
     check_delta(run.delta, unit, among=_count_units(unit, run, shape, entries))
     return shape, entries
+
+
+def _count_positions(reading: Reading, unit: Unit, bounds: tuple[float, float]) -> tuple[tuple[int, ...], int]:
+    """Return shape and number of entries of a file, or of a store, of which the manifest alone is read."""
+    if is_store(reading.file):
+        stored = StoredTensor.open(reading.file)
+        declare(stored, unit=unit, bounds=bounds, shape=None)  # refuses what no fit for this unit would take
+        return stored.shape, stored.n_entries
+    tensor = read_privately(reading, unit, bounds, None)
+    return tensor.shape, tensor.n_entries
 
 
 def _count_units(unit: Unit, run: PlanRun, shape: tuple[int, ...], entries: int) -> int:

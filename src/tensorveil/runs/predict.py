@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns, predict_intervals
+<<<<<<< HEAD
 from tensorveil.models.tables import answers_table
 from tensorveil.release.cells import find_cells, read_asked
+=======
+from tensorveil.release.cells import cells_table, find_cells, read_cells
+from tensorveil.release.names import model_file
+>>>>>>> daily
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_people
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
@@ -31,7 +36,7 @@ class PredictionRun:
     Parameters
     ----------
     model
-        A model's file.
+        A model's file, or the folder of a result or a release.
     at
         A table of cells: one column per mode, with labels (or 0-based indices where there are none).
     output
@@ -82,16 +87,22 @@ def predict_cells(run: PredictionRun) -> Predicted:
     """Predict the cells that are asked for and write them, whole or not at all."""
     if run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
-    table = (_predict_for_people if is_shared(run.model) else _predict)(run)
+    path = model_file(run.model)
+    table = (_predict_for_people if is_shared(path) else _predict)(run, path)
     write_table(table, run.output, safe=run.safe_csv)
     return Predicted(output=run.output, predictions=table.num_rows)
 
 
-def _predict(run: PredictionRun) -> pa.Table:
+def _predict(run: PredictionRun, model: Path) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
+<<<<<<< HEAD
     fitted = load_model(run.model)
     columns, asked = read_asked(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
+=======
+    fitted = load_model(model)
+    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
+>>>>>>> daily
     name = run.value_name or fitted.value_name
     if run.interval is None:
         return answers_table(asked, predict_columns(fitted, columns), fitted.modes, name)
@@ -99,7 +110,7 @@ def _predict(run: PredictionRun) -> pa.Table:
     return answers_table(asked, values, fitted.modes, name, (low, high))
 
 
-def _predict_for_people(run: PredictionRun) -> pa.Table:
+def _predict_for_people(run: PredictionRun, model: Path) -> pa.Table:
     """Predict with the part that everybody shares and the part that follows from people's own entries."""
     if run.interval is not None:
         raise InputError("interval: a release of unit slice does not know its errors. Leave it out.")
@@ -108,7 +119,7 @@ def _predict_for_people(run: PredictionRun) -> pa.Table:
             f"{run.model} holds nobody's own part: predictions for a person need the person's entries. "
             "Add entries=FILE."
         )
-    shared = SharedModel.load(run.model)
+    shared = SharedModel.load(model)
     people = read_people(run.entries, run.at, shared, run.bins, run.dialect)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
     predictions = shared.predict_for(people.entries, columns.T)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil import __version__
-from tensorveil.completion.central import CentralCompletion
+from tensorveil.completion.central import ONLY_IN_MEMORY, CentralCompletion
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
-from tensorveil.completion.user_level import UserLevelCompletion
+from tensorveil.completion.rounds_fit import RoundsCompletion
 from tensorveil.errors import STANDS, GuessWarning, InputError, LowerRankWarning, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
@@ -27,7 +27,7 @@ from tensorveil.release.result import make_plain
 from tensorveil.runs.cells import Filling, choose_cells
 from tensorveil.runs.estimators import name_estimator
 from tensorveil.runs.reading import Reading, read_privately
-from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor, is_store
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["STEPS", "PrivateRun", "Released", "release_privately"]
 
@@ -167,14 +167,12 @@ def release_privately(
                 step("fitting")
                 charged = estimator.fit(tensor, **_follow(estimator, progress)).release_id_
             else:
-                assert isinstance(estimator, UserLevelCompletion)
                 fill = None
                 step("fitting")
-                fitted = estimator.fit(
-                    stored, engine=run.engine, checkpoint=run.checkpoint, trust_network=run.trust_network,
-                    **_follow(estimator, progress),
-                )  # fmt: skip
-                charged = fitted.release_id_
+                at: dict[str, Any] = {"engine": run.engine, "trust_network": run.trust_network}
+                if isinstance(estimator, RoundsCompletion):
+                    at["checkpoint"] = run.checkpoint
+                charged = estimator.fit(stored, **at, **_follow(estimator, progress)).release_id_
             step("writing")
             fill_release(staging, estimator, fill=fill, report=run.report)
         stands = f"{STANDS} {run.output}."
@@ -190,14 +188,25 @@ def _find_store(run: PrivateRun) -> StoredTensor | None:
         if run.engine is not None or run.checkpoint is not None:
             raise InputError("engine and checkpoint are for stores: `tensorveil store` makes one from files.")
         return None
-    if not isinstance(run.estimator, UserLevelCompletion):
-        raise InputError(NOT_IN_MEMORY)
+    kind = Unit.parse(run.estimator.unit).kind
+    if kind == "value":
+        raise InputError(ONLY_IN_MEMORY)
+    if kind == "entry" and run.checkpoint is not None:
+        raise InputError(
+            "checkpoint: it keeps the rounds of fits for whole users. A fit for single entries that dies is paid for "
+            "again. Leave it out."
+        )
+    if kind == "entry" and run.filling is not None:
+        raise InputError(
+            "a store's cells are too many to fill. Release the model alone with filling=None, and predict from it."
+        )
     if run.diagnostics is not None:
         raise InputError(
             "diagnostics are computed from all entries at once, which a store keeps on disk. Leave them out, or give "
             "the files themselves, if they fit into memory."
         )
-    return StoredTensor.open(run.reading.file)
+    stored = StoredTensor.open(run.reading.file)
+    return stored if run.reading.unlisted is None else stored.with_unlisted(run.reading.unlisted)
 
 
 def _check_folders(output: Path, diagnostics: Path | None) -> None:
@@ -212,7 +221,7 @@ def _check_folders(output: Path, diagnostics: Path | None) -> None:
 
 def _follow(estimator: Any, progress: Callable[[str, int, int], None] | None) -> dict[str, Any]:
     """Return how a fit is followed, if it can be."""
-    if progress is None or not isinstance(estimator, UserLevelCompletion | CentralCompletion):
+    if progress is None or not isinstance(estimator, RoundsCompletion | CentralCompletion):
         return {}
     if isinstance(estimator, CentralCompletion):
         return {"progress": progress}

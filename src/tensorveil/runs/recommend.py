@@ -12,17 +12,21 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
+from tensorveil.models.indexing import label_positions
 from tensorveil.models.recommending import find_places, settle_question
 from tensorveil.release.cells import read_model_table
-from tensorveil.release.names import MODEL
+from tensorveil.release.names import model_file
 from tensorveil.rounds.own_entries import read_own
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_own_table
+from tensorveil.runs.recommend_stored import recommend_for_people, recommend_from_store
+from tensorveil.runs.stores import check_same_modes
 from tensorveil.tensor import Mode
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import write_table
 from tensorveil.tensor.lists import match_labels
 from tensorveil.tensor.modes import near
+from tensorveil.tensor.stored import StoredTensor, is_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,8 +51,8 @@ class Recommendation:
     at
         Labels of other modes to rank at, {"day": "monday"}; what is not here is averaged.
     entries
-        A table of what people have already. For a model of unit slice: people's own entries, from which they are
-        served.
+        A table of what people have already, or a store that is ordered by them. For a model of unit slice: people's
+        own entries, from which they are served.
     users
         Labels of those to recommend for; None for everybody in ``entries``, "all" for everybody in the model.
     output
@@ -94,12 +98,14 @@ def recommend_items(run: Recommendation) -> Recommended:
     """Recommend, and write the table if that is asked for, whole or not at all."""
     if run.output is not None and run.output.exists() and not run.force:
         raise InputError(f"output: {run.output} already exists. Choose another name, or add force=True.")
-    path = run.model / MODEL if run.model.is_dir() else run.model
+    path = model_file(run.model)
     model: Any = SharedModel.load(path) if is_shared(path) else load_model(path)
     at = {name: _find_labels(_mode(model, name), [text])[0] for name, text in (run.at or {}).items()}
     owner, target, fixed = settle_question(model.modes, model.shape, run.wanted, run.along, at)
     along = model.modes[target].name
-    if isinstance(model, SharedModel):
+    if run.entries is not None and is_store(run.entries):
+        table = _by_store(model, run, owner, along, at)
+    elif isinstance(model, SharedModel):
         table = _for_people(model, run, owner, along, at)
     else:
         mine = None if run.entries is None else _read_entries(run, model, owner, target)
@@ -111,12 +117,34 @@ def recommend_items(run: Recommendation) -> Recommended:
     return Recommended(table=table, along=along, averaged=tuple(averaged), output=run.output)
 
 
-def _for_people(model: SharedModel, run: Recommendation, owner: int, along: str, at: Mapping[str, Any]) -> pa.Table:
+def _by_store(model: Any, run: Recommendation, owner: int, along: str, at: Mapping[str, Any]) -> pa.Table:
+    """Recommend by what people have in a store, one part of them after the other."""
+    assert run.entries is not None
+    stored = StoredTensor.open(run.entries)
+    shared = isinstance(model, SharedModel)
+    if shared:
+        _check_owner(model, owner)
+    check_same_modes(stored, model.modes, but=owner if shared else None)
+    mode, wanted = stored.modes[owner], None
+    if run.users not in (None, "all"):
+        wanted = label_positions(_find_labels(mode, run.users or ()), mode, stored.shape[owner])
+    if shared:
+        return recommend_for_people(model, stored, run.n, wanted, along=along, at=at)
+    everybody = run.users == "all"
+    return recommend_from_store(model, stored, run.n, owner, wanted, everybody=everybody, along=along, at=at)
+
+
+def _check_owner(model: SharedModel, owner: int) -> None:
     name = model.modes[model.protect].name
     if owner != model.protect:
         raise InputError(
             f"this release serves each {name!r} from their own entries, and nobody else. Ask for {name!r}."
         )
+
+
+def _for_people(model: SharedModel, run: Recommendation, owner: int, along: str, at: Mapping[str, Any]) -> pa.Table:
+    name = model.modes[model.protect].name
+    _check_owner(model, owner)
     if run.entries is None:
         raise InputError(
             f"{run.model} holds nobody's own part: recommendations for a person need the person's entries. "

@@ -49,8 +49,7 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     if isinstance(task.entries, StoredEntries):
         return _solve_stored(StoredFit(task.entries.stored, task), task, settings, watch)
     scaling = standard_scaling(task)
-    values = scaling.apply(task.values, task.dtype)
-    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    rows = _group(task, scaling)
     rng = np.random.default_rng(task.seed)
     spread = start_spread(task)
     factors = pad([spread * rng.standard_normal(s) for s in zip(task.shape, task.ranks, strict=True)], task.dtype)
@@ -63,7 +62,7 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     own = PointPriors.start(settings.priors, task.ranks[0], settings.regularization)
     for _ in range(settings.sweeps):
         residual = _sweep(rows, factors, core, biases, settings, task.threads, own)
-        own.variance = max(residual / len(values), SMALLEST_VARIANCE)
+        own.variance = max(residual / task.n_entries, SMALLEST_VARIANCE)
         error = task.error(residual, scaling)
         if watch.step(
             train_error=error, criterion=error, size=error, solution=lambda: _solution(factors, core, biases, scaling)
@@ -72,14 +71,29 @@ def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     return watch.result(lambda: _solution(factors, core, biases, scaling))
 
 
+def _group(task: Task, scaling: Scaling) -> tuple[Rows, ...]:
+    """Return the entries by the rows of every mode, with values as the solver sees them.
+
+    They are scaled where they lie, in the order of every mode, rather than before in a copy of their own.
+    """
+    values = task.values
+    if values.dtype != task.dtype:
+        return build_all_rows(task.columns, scaling.apply(values, task.dtype), task.shape, threads=task.threads)
+    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    for each in rows:
+        scaling.apply_in_place(each.values)
+    return rows
+
+
 def _solve_stored(fit: StoredFit, task: Task, settings: ALS, watch: Watch) -> Solution:
-    """Fit CP by the same sweeps on a store."""
+    """Fit by the same sweeps on a store."""
 
     def solution() -> Solution:
-        return _solution(fit.factors, None, fit.biases, fit.scaling)
+        return _solution(fit.factors, fit.core, fit.biases, fit.scaling)
 
     for _ in range(settings.sweeps):
-        error = task.error(fit.sweep(settings.regularization), fit.scaling)
+        residual = fit.sweep(settings.regularization, settings.core_regularization, _CORE_STEPS)
+        error = task.error(residual, fit.scaling)
         if watch.step(train_error=error, criterion=error, size=error, solution=solution):
             break
     return watch.result(solution)

@@ -38,8 +38,10 @@ from tensorveil.kernels.posterior import BLOCK, Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.solvers.priors.row_prior import PriorFactory, RowPrior
 from tensorveil.solvers.spectral import cp_factors, find_spectrum, subtract_biases, tucker_factors
+from tensorveil.solvers.stored_rows import StoredRows
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.stored import StoredEntries
 
 Start = Literal["spectral", "random"]
 
@@ -126,14 +128,19 @@ def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     """Fit by coordinate ascent on the evidence bound; ``watch`` sees the bound as criterion."""
     scaling = standard_scaling(task)
     floor = max(settings.noise_variance / scaling.scale**2, _SMALLEST_VARIANCE)
-    values = scaling.apply(task.values, np.dtype(np.float64))
-    rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
+    rows: tuple[Rows, ...] | StoredRows
+    if isinstance(task.entries, StoredEntries):  # of which no solver here needs the values but by row
+        values = np.empty(0)
+        rows = StoredRows(task.entries.stored, scaling, np.dtype(np.float64))
+    else:
+        values = scaling.apply(task.values, np.dtype(np.float64))
+        rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
     state = _start(task, floor)
     state.priors = {mode: make(task.ranks[mode]) for mode, make in settings.priors.items()}
     spectral = settings.start == "spectral" and task.order > 2
     if spectral:
         _start_spectrally(state, task, values)
-    n = len(values)
+    n = task.n_entries
     # CP fits look again for components that the start missed.
     search = _Search(task, values, _WORTH_A_LOOK * n) if spectral and not task.core else None
     free = _HELD_SWEEPS
@@ -279,9 +286,12 @@ def _revive(state: _State, task: Task, values: Array, look: int, rng: np.random.
     return True
 
 
-def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
+def _sweep(state: _State, rows: tuple[Rows, ...] | StoredRows, threads: int | None) -> None:
     """Update the rows of every mode, then the core."""
     state.logdet = 0.0
+    if isinstance(rows, StoredRows):
+        _sweep_parts(state, rows, threads)
+        return
     precisions = None
     if state.scatter is not None:
         precisions = scatter_precisions(state.scatter, state.variance)
@@ -306,6 +316,20 @@ def _sweep(state: _State, rows: tuple[Rows, ...], threads: int | None) -> None:
         # The last mode's sums hold for the core too: they involve the other modes only, and its own new rows.
         state.residual, logdet = tucker_bayes_core(kronecker, state.core, 1.0, state.variance)
         state.logdet += logdet
+
+
+def _sweep_parts(state: _State, rows: StoredRows, threads: int | None) -> None:
+    """Update the rows of every mode, one part of them after the other."""
+    for mode in range(len(state.posterior.shape)):
+        beta = None if state.beta is None else state.beta[mode]
+        state.residual = 0.0
+        for first, grouped in rows.read(mode):
+            sums, logdet = cp_bayes_mode(
+                grouped, state.posterior, state.center[mode], state.alpha[mode], state.variance, beta, threads,
+                first=first,
+            )  # fmt: skip
+            state.residual += sums.after
+            state.logdet += logdet
 
 
 def _row_solver(state: _State, mode: int) -> RowSolver | None:

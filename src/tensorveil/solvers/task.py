@@ -26,7 +26,8 @@ class Task:
     ``columns`` and ``values`` are all entries in memory, which every present solver needs to group or tile them; what
     only passes over the data asks ``entries`` for blocks. With ``zeros`` all cells that are not listed hold 0, but for
     those ``excluded`` (order, n), of which nothing is known; ``excluded_entries`` of them are not zero. Modes in
-    ``same`` are the same thing: they share a factor.
+    ``same`` are the same thing: they share a factor. ``elsewhere`` works on the parts of a store, if not this machine
+    (`solvers.als_stored.Elsewhere`).
     """
 
     entries: Entries
@@ -42,6 +43,7 @@ class Task:
     excluded_entries: int = 0
     nonnegative: bool = False
     same: tuple[tuple[int, ...], ...] = ()
+    elsewhere: Any = None
 
     @property
     def n_cells(self) -> int:
@@ -157,6 +159,12 @@ class Scaling:
             return values.astype(dtype, copy=False)
         out: Array = (values - values.dtype.type(self.offset)) / values.dtype.type(self.scale)
         return out.astype(dtype, copy=False)
+
+    def apply_in_place(self, values: Array) -> None:
+        """Do to values what `apply` does, to the last bit, without a copy."""
+        if self.offset != 0.0 or self.scale != 1.0:
+            values -= values.dtype.type(self.offset)
+            values /= values.dtype.type(self.scale)
 
     def undo(
         self,

@@ -33,6 +33,10 @@ VALUE = "value"
 METADATA = b"tensorveil"
 
 
+class NoValueColumnError(InputError):
+    """A table has no column of the name that its values were said to have."""
+
+
 def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     """Return any data frame as an Arrow table.
 
@@ -104,7 +108,7 @@ def choose_columns(
         rest = [name for name in names if name not in chosen]
         value = VALUE if VALUE in rest else (rest or names)[-1]
     elif value not in names:
-        raise InputError(
+        raise NoValueColumnError(
             f"value must name a column of the frame; there is none called {value!r}. "
             f"{near(value, names, helpful=helpful)}"
         )

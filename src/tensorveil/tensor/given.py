@@ -48,8 +48,8 @@ _REMEDIES = {
     ),
 }
 _READ_PRIVATELY = (
-    "Read the frame with a public list for every mode but the protected one: private = tensorveil.read_privately(frame, "
-    "unit=..., bounds=..., labels={{'film': films}}, value='rating'), and {}."
+    "Read the frame with a public list for every mode but the protected one: private = "
+    "tensorveil.read_privately(frame, unit=..., bounds=..., labels={{'film': films}}, value='rating'), and {}."
 )
 _NO_VALUES = (
     "values must be given with coordinates. Try fit(coords, values) or fit(ObservedTensor(coords, values)); a dense "
@@ -205,12 +205,27 @@ def plain_frame(frame: Any) -> Any:
         return frame.collect()
     if type(frame).__module__.split(".")[0] != "pandas":
         return frame
+    if hasattr(frame, "columns"):
+        frame = _with_plain_names(frame)
     if _has_levels(frame):
         frame = _levels_to_columns(frame)
     if not hasattr(frame, "columns"):
         return frame
     texts = {name: _as_text(frame[name]) for name in frame.columns if _is_period(frame[name])}
     return frame.assign(**texts) if texts else frame
+
+
+def _with_plain_names(frame: Any) -> Any:
+    """Return a pandas frame whose columns are named by text, as Arrow names them, and all differently."""
+    if frame.columns.nlevels > 1:
+        raise InputError(
+            "frame must have one level of column names. Join those of a column into one, e.g. frame.columns = "
+            "frame.columns.map(' '.join); for a pivot table try frame.stack()."
+        )
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) != len(names):
+        raise InputError("frame must have different column names. Rename the repeated one.")
+    return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
 
 
 def _levels_to_columns(frame: Any) -> Any:

@@ -53,7 +53,7 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
         )
     if not quiet:
         found = [names[m] for m in places if (places[m] < 0).any()]
-        tell_left_out(np.count_nonzero(~kept), len(kept), {name: lists[name].bins is not None for name in found})
+        tell_left_out(int(np.count_nonzero(~kept)), len(kept), {name: lists[name].bins is not None for name in found})
     for m, column in places.items():
         table = table.set_column(m, names[m], pa.array(column))
     return table.filter(pa.array(kept))

@@ -15,7 +15,7 @@ part would protect nobody in the whole. `Origin.chosen` says so, and units entry
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from tensorveil.errors import InputError
 from tensorveil.tensor.modes import ordered_indices
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
+from tensorveil.tensor.stored import StoredTensor
 
 RandomState = int | np.random.Generator | None
 
@@ -43,6 +44,7 @@ def random_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Ra
     >>> len(train), len(held_out), held_out.shape
     (80, 20, (10, 10))
     """
+    _check_in_memory(tensor)
     _check_fraction(fraction)
     count = round(fraction * tensor.n_entries)
     mask = np.zeros(tensor.n_entries, bool)
@@ -56,15 +58,32 @@ def cell_split(tensor: ObservedTensor, fraction: float = 0.2, random_state: Rand
     Which part an entry belongs to follows from its coordinates and the seed: not from other entries, nor their order.
     So a fit of the first part is as private as one of the whole, which cannot be said of `random_split`.
     """
-    _check_fraction(fraction)
-    mixed = np.full(tensor.n_entries, np.random.default_rng(random_state).integers(2**64, dtype=np.uint64))
-    for column in tensor.columns:
-        mixed = _mix_bits(mixed ^ column.astype(np.uint64))
-    held = mixed < np.uint64(fraction * 2**64)
+    _check_in_memory(tensor)
+    held = hold_cells(tensor.columns, fraction, draw_seed(random_state))
     parts = Split(tensor.take(~held, may_be_empty=True), tensor.take(held, may_be_empty=True))
-    # An index that numbers who occurs is no fact about its cell alone.
-    origin = tensor.origin.then(Origin(chosen=tensor.origin.owners is not None))
+    origin = origin_of_cells(tensor.origin)
     return Split(*(part.with_origin(origin) for part in parts))
+
+
+def draw_seed(random_state: RandomState) -> np.uint64:
+    """Return the seed by which cells are told apart."""
+    return np.uint64(np.random.default_rng(random_state).integers(2**64, dtype=np.uint64))
+
+
+def hold_cells(columns: NDArray[Any], fraction: float, seed: np.uint64) -> NDArray[np.bool_]:
+    """Tell which coordinates (order, n) are held out, each by itself."""
+    _check_fraction(fraction)
+    mixed = np.full(columns.shape[1], seed)
+    for column in columns:
+        mixed = _mix_bits(mixed ^ column.astype(np.uint64))
+    held: NDArray[np.bool_] = mixed < np.uint64(fraction * 2**64)
+    return held
+
+
+def origin_of_cells(origin: Origin) -> Origin:
+    """Return the origin of a part whose cells were held or left by their coordinates alone."""
+    # An index that numbers who occurs is no fact about its cell alone.
+    return origin.then(Origin(chosen=origin.owners is not None))
 
 
 def slice_split(
@@ -76,6 +95,7 @@ def slice_split(
     random_state: RandomState = None,
 ) -> Split:
     """Hold out whole indices of a mode: a share of those that have entries, or the ones given."""
+    _check_in_memory(tensor)
     axis = tensor.axis(mode)
     column = tensor.columns[axis]
     if (fraction is None) == (indices is None):
@@ -104,6 +124,7 @@ def block_split(
     >>> len(train), len(held_out)
     (90, 30)
     """
+    _check_in_memory(tensor)
     _check_fraction(fraction)
     axes = [tensor.axis(mode) for mode in ([modes] if isinstance(modes, int | str) else modes)]
     if not axes or len(set(axes)) < len(axes):
@@ -120,6 +141,7 @@ def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -
 
     Numbers and dates among the labels settle the order; otherwise the indices do.
     """
+    _check_in_memory(tensor)
     _check_fraction(fraction)
     axis = tensor.axis(mode)
     size = tensor.shape[axis]
@@ -138,6 +160,7 @@ def time_split(tensor: ObservedTensor, mode: int | str, fraction: float = 0.2) -
 
 def k_fold(tensor: ObservedTensor, k: int = 5, random_state: RandomState = None) -> Iterator[Split]:
     """Return k splits that hold out every entry exactly once, in random parts of equal size (up to one entry)."""
+    _check_in_memory(tensor)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 2:
         raise InputError(f"k must be an integer of at least 2; got {k!r}. Try k=5.")
     if k > tensor.n_entries:
@@ -157,6 +180,15 @@ def _mix_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _check_fraction(fraction: float) -> None:
     if not isinstance(fraction, int | float | np.number) or not 0 < fraction < 1:
         raise InputError(f"fraction must lie between 0 and 1; got {fraction!r}. Try fraction=0.2.")
+
+
+def _check_in_memory(tensor: ObservedTensor | StoredTensor) -> None:
+    """Refuse a store, which cannot be cut without being written."""
+    if isinstance(tensor, StoredTensor):
+        raise InputError(
+            "splits return parts in memory, and a StoredTensor keeps its entries on disk. Write two stores: "
+            "tensorveil.split_store(store, 'train', 'held-out'); or load it, if it fits: stored.load()."
+        )
 
 
 def _by_mask(tensor: ObservedTensor, held: NDArray[np.bool_], *, chosen: bool) -> Split:

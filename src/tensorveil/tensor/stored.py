@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.memory import check_memory
-from tensorveil.tensor import checks
+from tensorveil.tensor import checks, policies
 from tensorveil.tensor.checks import FloatArray, IntArray, Unlisted
 from tensorveil.tensor.entries import Block, MemoryEntries
 from tensorveil.tensor.labels import to_numpy_labels
@@ -42,6 +42,7 @@ __all__ = [
     "digest_file",
     "is_store",
     "read_part",
+    "refuse_beyond",
 ]
 
 MANIFEST: Final = "manifest.json"
@@ -195,14 +196,17 @@ class StoredTensor:
     def read_columns(self, mode: str, part: Part) -> tuple[IntArray, FloatArray]:
         """Read one part's columns (order, n) and values, after its digest was compared; indices beyond are refused."""
         columns, values = read_part(self.folder / part.file, part, self.axis(mode), self.column_names)
-        if (columns < 0).any() or (columns.max(axis=1) >= self.shape).any() or not np.isfinite(values).all():
-            raise StoreError("unsound")
+        refuse_beyond(columns, values, self.shape)
         return columns, values
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """The columns of every part: the modes, then the value."""
         return (*(mode.name for mode in self.modes), self.value_name)
+
+    def with_unlisted(self, unlisted: Unlisted) -> StoredTensor:
+        """Return the same store, where cells without an entry are "unknown" or "zero"."""
+        return replace(self, origin=policies.declare_unlisted(self.origin, unlisted))
 
     def load(self) -> ObservedTensor:
         """Return all entries in memory, if they fit."""
@@ -305,6 +309,12 @@ def read_part(path: Path, part: Part, axis: int, names: Sequence[str]) -> tuple[
     if part.rows < 1 or own[0] != part.first or own[-1] != part.last or (own[1:] < own[:-1]).any():
         raise StoreError("unsound")
     return columns, table.column(len(names) - 1).to_numpy().copy()
+
+
+def refuse_beyond(columns: IntArray, values: FloatArray, shape: Sequence[int]) -> None:
+    """Refuse a part with indices beyond the shape, or with values that are no numbers."""
+    if (columns < 0).any() or (columns.max(axis=1) >= shape).any() or not np.isfinite(values).all():
+        raise StoreError("unsound")
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:

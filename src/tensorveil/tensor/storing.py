@@ -23,7 +23,7 @@ from tensorveil.tensor.stored import MANIFEST, Part, StoredTensor, digest_file, 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PART_ROWS", "fill_store"]
+__all__ = ["PART_ROWS", "fill_store", "write_manifest", "write_part"]
 
 Array = NDArray[Any]
 Settle = Callable[[Array, Array], tuple[Array, Array]]
@@ -100,8 +100,7 @@ def fill_store(
         folder=folder, shape=shape, modes=modes, bounds=first.bounds, origin=origin, n_entries=counts.pop(),
         dtype=str(first.values.dtype), orders=orders, digest="",
     )  # fmt: skip
-    facts = make_facts(stored, dict(_write_labels(folder, modes)))
-    (folder / MANIFEST).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    write_manifest(folder, stored)
 
 
 def _peek(blocks: Iterable[ObservedTensor]) -> tuple[ObservedTensor, Iterator[ObservedTensor]]:
@@ -273,18 +272,19 @@ def _write_parts(
         while count - start >= part_rows:
             own = columns[axis]
             end = int(np.searchsorted(own, own[start + part_rows - 1], side="right"))
-            yield _write_part(folder, number, names, columns[:, start:end], values[start:end], axis)
+            yield write_part(folder, number, names, columns[:, start:end], values[start:end], axis)
             start, number = end, number + 1
         waiting, count = [(columns[:, start:].copy(), values[start:].copy())], count - start
     if count:
-        yield _write_part(folder, number, names, *_join(waiting), axis)
+        yield write_part(folder, number, names, *_join(waiting), axis)
 
 
 def _join(pieces: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     return np.concatenate([each for each, _ in pieces], axis=1), np.concatenate([each for _, each in pieces])
 
 
-def _write_part(folder: Path, number: int, names: Sequence[str], columns: Array, values: Array, axis: int) -> Part:
+def write_part(folder: Path, number: int, names: Sequence[str], columns: Array, values: Array, axis: int) -> Part:
+    """Write one part, sorted, into the folder of its order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -299,6 +299,12 @@ def _write_part(folder: Path, number: int, names: Sequence[str], columns: Array,
         last=int(columns[axis, -1]),
         sha256=digest_file(path),
     )
+
+
+def write_manifest(folder: Path, stored: StoredTensor) -> None:
+    """Write labels and manifest of a store whose parts are in a folder."""
+    facts = make_facts(stored, dict(_write_labels(folder, stored.modes)))
+    (folder / MANIFEST).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
 def _write_labels(folder: Path, modes: Sequence[Mode]) -> Iterator[tuple[int, tuple[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -36,5 +37,9 @@ def find_study(name: str) -> Study:
     if plain != name and plain in everything and (larger := everything[plain].paper_size) is not None:
         return larger()
     if name not in everything:
-        raise InputError(f"no study is called {name!r}. The studies are {', '.join(everything)}; 'all' takes them all.")
+        near = difflib.get_close_matches(name, everything, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise InputError(
+            f"no study is called {name!r}.{hint} The studies are {', '.join(everything)}; 'all' takes them all."
+        )
     return everything[name]

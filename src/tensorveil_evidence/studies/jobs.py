@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tensorveil.errors import DataNotFoundError
+from tensorveil.errors import DataNotFoundError, InputError
 from tensorveil.learning.loaders import samples_home, samples_present
 from tensorveil.tensor import list_datasets
 from tensorveil_evidence.studies import drawing
@@ -97,6 +97,11 @@ def make_studies(request: StudyRequest) -> list[StudyResult]:
     for study in chosen:
         if not request.redraw and (missing := _explain_missing(study)) is not None:
             raise DataNotFoundError(missing)
+    if request.redraw and not any(_explain_nothing_to_redraw(each, request) is None for each in [*chosen, *optional]):
+        raise InputError(
+            f"{request.output} holds no finished results of any study. Leave out --redraw, or name their folder by "
+            "--output."
+        )
     drawing.figure_class()  # if figures cannot be drawn, say so before hours of work
     results = []
     for study in [*chosen, *optional]:

@@ -46,6 +46,30 @@ def estimator(kind: Any = tv.UserLevelCP, **changes: Any) -> Any:
     return kind(2, **(promise | more | changes))
 
 
+def by_entry(kind: Any = tv.PrivateCP, **changes: Any) -> Any:
+    promise: dict[str, Any] = {"epsilon": 3.0, "delta": 0.0, "unit": "entry", "bounds": BOUNDS, "shape": SHAPE}
+    more: dict[str, Any] = {"noise_seed": 7, "random_state": 1, "threads": 1}
+    return kind(2, **(promise | more | changes))
+
+
+def planted() -> Any:
+    """Entries for open fits: every cell has one at most."""
+    return tv.synthetic_cp(SHAPE, 2, random_state=3).train.with_modes(MODES)
+
+
+def open_store(folder: Path, part_rows: int = 90) -> Any:
+    """A store of these in the order of every mode."""
+    planted().write(folder / "open.parquet")
+    return tv.write_store(
+        folder / "open.parquet", folder / "open", order=list(MODES), indices=True, shape=SHAPE, part_rows=part_rows
+    )
+
+
+def open_fit(kind: Any = tv.CP, **changes: Any) -> Any:
+    settings: dict[str, Any] = {"regularization": 0.01, "random_state": 0, "threads": 1, "sweeps": 20}
+    return kind(3, solver="als", **(settings | changes))
+
+
 def digest(fitted: Any, folder: Path) -> str:
     """A digest of all that a fit releases."""
     fitted.save(folder / "model.npz")

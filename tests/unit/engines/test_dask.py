@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -20,11 +21,15 @@ from tensorveil.engines.dask import DaskEngine, _check_address
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoreError
 from tests.unit.engines.store_cases import (
+    by_entry,
     digest,
     estimator,
     in_memory,
     make_store,
     new_ledger,
+    open_fit,
+    open_store,
+    planted,
     ratings,
 )
 
@@ -59,7 +64,7 @@ class Killing(DaskEngine):
                 return pids
             time.sleep(0.1)
 
-    def run(self, tasks: Any, public: bytes) -> bytes:
+    def run(self, tasks: Any, public: Any) -> bytes:
         from threading import Timer
 
         pids = self.find_two()
@@ -81,6 +86,31 @@ def test_two_processes_give_the_bytes_of_one(tmp_path: Path, stored: Any, cluste
     with Client(cluster) as client:
         assert digest(estimator().fit(stored, engine=client), tmp_path) == whole
     assert digest(estimator().fit(stored, engine=f"dask:{cluster.scheduler_address}"), tmp_path) == whole
+
+
+@pytest.mark.parametrize("changes", [{"epsilon": 60.0}, {"method": "gram"}])
+def test_two_processes_give_the_bytes_of_one_for_single_entries(
+    tmp_path: Path, stored: Any, cluster: Any, changes: Any
+) -> None:
+    whole = digest(by_entry(**changes).fit(in_memory(tmp_path)), tmp_path)
+    with Client(cluster) as client:
+        assert digest(by_entry(**changes).fit(stored, engine=client), tmp_path) == whole
+
+
+def test_open_fits_agree_with_those_in_memory(tmp_path: Path, cluster: Any) -> None:
+    expected = open_fit(dtype="float64").fit(planted()).predict(planted().coords)
+    with Client(cluster) as client:
+        found = open_fit(dtype="float64").fit(open_store(tmp_path), engine=client).predict(planted().coords)
+    np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_changes_nothing_for_single_entries(tmp_path: Path, stored: Any, cluster: Any) -> None:
+    whole = digest(by_entry(method="gram").fit(in_memory(tmp_path)), tmp_path)
+    with Client(cluster) as client:
+        engine = Killing(client)
+        assert digest(by_entry(method="gram").fit(stored, engine=engine), tmp_path) == whole
+        assert engine.killed >= 3  # a worker that was killed may stay away for a round
 
 
 def test_a_worker_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, stored: Any, cluster: Any) -> None:

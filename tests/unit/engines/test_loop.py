@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 import tensorveil as tv
 from tensorveil.engines import Loop, find_engine, task
+from tensorveil.engines.answers import CHANGED, FAILED, MISSING, UNSOUND, VERSION
 from tensorveil.engines.engine import group_parts, sum_over_parts
-from tensorveil.engines.task import CHANGED, FAILED, MISSING, UNSOUND, VERSION, add_answers, make_public, run_task
+from tensorveil.engines.task import add_answers, make_public, run_task
 from tensorveil.errors import InputError
 from tensorveil.memory import limit_memory
 from tensorveil.noise import SeededSource
 from tensorveil.rounds import State, run_recipe, run_rounds
 from tensorveil.tensor.stored import Part, StoreError
-from tests.unit.engines.store_cases import digest, estimator, in_memory, make_store, new_ledger, ratings, recipe
+from tests.unit.engines.store_cases import MODES, digest, estimator, in_memory, make_store, new_ledger, ratings, recipe
 
 FITS = [(tv.UserLevelCP, {}), (tv.UserLevelTucker, {}), (tv.UserLevelCP, {"method": "biases"})]
 
@@ -31,7 +32,7 @@ class Shuffled(Loop):
         self.workers = 5
         self._rng = np.random.default_rng(seed)
 
-    def run(self, tasks: Any, public: bytes) -> bytes:
+    def run(self, tasks: Any, public: Any) -> bytes:
         order = self._rng.permutation(len(tasks))
         run_task(tasks[order[0]], public)  # whose answer is lost
         return super().run([tasks[i] for i in order], public)
@@ -229,10 +230,41 @@ def test_one_engine_for_many_fits(tmp_path: Path) -> None:
 )
 def test_what_a_cluster_raises_is_told_by_its_kind(tmp_path: Path, error: Exception, words: str) -> None:
     class Broken(Loop):
-        def run(self, tasks: Any, public: bytes) -> bytes:
+        def run(self, tasks: Any, public: Any) -> bytes:
             raise error
 
     with pytest.raises(InputError, match=words) as caught:
         estimator().fit(make_store(tmp_path, ratings()), engine=Broken())
     assert "17" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def counts(folder: Path, part_rows: int = 40) -> tuple[Any, Any]:
+    """Records of people, stored and in memory: cells without an entry are zero."""
+    rng = np.random.default_rng(5)
+    cells = np.unique(np.stack([rng.integers(0, size, 700) for size in (200, 9, 7)], axis=1), axis=0)
+    tensor = tv.ObservedTensor(cells, rng.integers(1, 5, len(cells)).astype(float), (200, 9, 7), modes=MODES)
+    tensor.write(folder / "counts.parquet")
+    rules: dict[str, Any] = {"unit": "slice:user", "bounds": (0, 5), "shape": (200, 9, 7), "indices": True}
+    stored = tv.write_store(folder / "counts.parquet", folder / "c", order="user", part_rows=part_rows, **rules)
+    return stored.with_unlisted("zero"), tv.read_privately(folder / "counts.parquet", unlisted="zero", **rules)
+
+
+def count_fit(**changes: Any) -> Any:
+    promise: dict[str, Any] = {"epsilon": 20.0, "delta": 1e-4, "unit": "slice:user", "bounds": (0, 5)}
+    return tv.UserLevelCounts(2, shape=(200, 9, 7), noise_seed=7, random_state=1, threads=1, **(promise | changes))
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 20.0])  # one round, and many
+def test_records_have_the_bytes_of_memory(tmp_path: Path, epsilon: float) -> None:
+    stored, whole = counts(tmp_path)
+    expected = digest(count_fit(epsilon=epsilon).fit(whole), tmp_path)
+    assert digest(count_fit(epsilon=epsilon).fit(stored), tmp_path) == expected
+    kept = tmp_path / "kept"
+    found = count_fit(epsilon=epsilon).fit(stored, engine=Shuffled(3), checkpoint=kept)
+    assert digest(found, tmp_path) == expected
+    states = sorted(kept.glob("*.state"))
+    states[-1].unlink()  # as if the process had died before the last round
+    assert digest(count_fit(epsilon=epsilon).fit(stored, checkpoint=kept), tmp_path) == expected
+    with pytest.raises(InputError, match="must be zero"):
+        count_fit().fit(stored.with_unlisted("unknown"))

@@ -13,9 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.unit.engines.store_cases import digest, estimator, in_memory, make_store, ratings
+from tests.unit.engines.store_cases import (
+    by_entry,
+    digest,
+    estimator,
+    in_memory,
+    make_store,
+    open_fit,
+    open_store,
+    planted,
+    ratings,
+)
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
 if shutil.which("java") is None:
@@ -50,7 +61,9 @@ def finish(process: Any) -> str:
 def whole(tmp_path: Path) -> Any:
     """What a fit must give, by method, once the store is there."""
     make_store(tmp_path, ratings())
-    return lambda method: digest(estimator(method=method).fit(in_memory(tmp_path)), tmp_path)
+    return lambda method: digest(
+        (by_entry if method in ("crosstabs", "gram") else estimator)(method=method).fit(in_memory(tmp_path)), tmp_path
+    )
 
 
 @contextmanager
@@ -100,14 +113,27 @@ def kill_executors(worker: Any) -> int:
 
 
 @pytest.mark.slow
-def test_on_this_machine(tmp_path: Path, whole: Any) -> None:
-    assert finish(start("local[2]", tmp_path, "factors")) == whole("factors")
+@pytest.mark.parametrize("method", ["factors", "crosstabs", "gram"])
+def test_on_this_machine(tmp_path: Path, whole: Any, method: str) -> None:
+    assert finish(start("local[2]", tmp_path, method)) == whole(method)
 
 
 @pytest.mark.slow
-def test_through_spark_connect(tmp_path: Path, whole: Any) -> None:
+@pytest.mark.parametrize("master", ["local[2]", "connect:local[2]"])
+def test_open_fits_agree_with_those_in_memory(tmp_path: Path, master: str) -> None:
+    if master.startswith("connect"):
+        pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
+    open_store(tmp_path)
+    finish(start(master, tmp_path, "als"))
+    expected = open_fit(dtype="float64").fit(planted()).predict(planted().coords)
+    np.testing.assert_allclose(np.load(tmp_path / "als.npy"), expected, atol=1e-7)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["biases", "crosstabs"])
+def test_through_spark_connect(tmp_path: Path, whole: Any, method: str) -> None:
     pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
-    assert finish(start("connect:local[2]", tmp_path)) == whole("biases")
+    assert finish(start("connect:local[2]", tmp_path, method)) == whole(method)
 
 
 @pytest.mark.slow
@@ -182,7 +208,6 @@ def test_spark_connect_beyond_this_machine_needs_tls() -> None:
 
 
 def test_sums_are_cut_into_blocks_and_added() -> None:
-    import numpy as np
     import pyarrow as pa
 
     from tensorveil.engines import spark

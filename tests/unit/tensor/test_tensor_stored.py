@@ -230,7 +230,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def fail(*_: Any, **__: Any) -> Iterator[Any]:
         raise OSError("disk is full")
 
-    monkeypatch.setattr("tensorveil.tensor.storing._write_part", fail)
+    monkeypatch.setattr("tensorveil.tensor.storing.write_part", fail)
     with pytest.raises(OSError, match="full"):
         tv.write_store(path, tmp_path / "store", order="user", indices=True, shape=(5, 5), **RULES)
     assert [each.name for each in tmp_path.iterdir()] == ["rows.parquet"]

@@ -43,7 +43,7 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
     if table is None:
         raise InputError(_DAMAGED)
     # Parquet returns columns in file order.
-    return table_to_tensor(
+    tensor = table_to_tensor(
         table.select([*names, value]),
         layout.modes,
         layout.value,
@@ -55,6 +55,9 @@ def read_tensor(path: Path, layout: Layout, options: dict[str, Any]) -> Observed
         bins=layout.bins,
         **options,
     )
+    del table
+    pa.default_memory_pool().release_unused()  # else kept to the end: as much as the tensor, and more
+    return tensor
 
 
 def cut_table(path: Path, layout: Layout, options: dict[str, Any]) -> Iterator[pa.Table]:

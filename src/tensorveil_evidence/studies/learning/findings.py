@@ -19,14 +19,12 @@ from tensorveil_evidence.studies.learning.names import (
     SAME,
     USER,
 )
-from tensorveil_evidence.studies.learning.statements import nominal_epsilons
+from tensorveil_evidence.studies.learning.scores import CLEARLY, guess_of, nominal_epsilons, score
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point, pick
 
 if TYPE_CHECKING:
     from tensorveil_evidence.studies.learning.template import Facts
-
-CLEARLY = 0.05  # by which one score must be above another to be called so
 
 
 def findings(results: Results, points: Sequence[Point], facts: Facts) -> str:
@@ -57,13 +55,13 @@ def _ordering(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     Scores below that of a guess are those of networks at random, and none of them is called better than another.
     """
     words = []
-    guess = max((point.mean or 0.0 for point in points if point.method == GUESS), default=0.0)
+    guess = guess_of(points)
     for name in AS_PRINTED:
         above: list[float] = []
         others: dict[str, list[str]] = {}
         for epsilon in epsilons:
-            own = _mean(points, NOMINAL, name, epsilon)
-            rivals = {other: _mean(points, NOMINAL, other, epsilon) for other in BASELINES}
+            own = score(points, name, epsilon)
+            rivals = {other: score(points, other, epsilon) for other in BASELINES}
             if own > max(guess, *rivals.values()) + CLEARLY:
                 above.append(epsilon)
             for other in (other for other, value in rivals.items() if value > max(own, guess) + CLEARLY):
@@ -75,7 +73,7 @@ def _ordering(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     below = f" Below an even guess, {guess:.3f}, scores are not compared." if guess else ""
     gaps = []
     for epsilon in epsilons:
-        best = [max(_mean(points, NOMINAL, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
+        best = [max(score(points, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
         gaps.append(f"{epsilon:g}: {best[0]:.3f} against {best[1]:.3f}")
     found = "; ".join(gaps)
     return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {found}."
@@ -119,6 +117,19 @@ class Comparison:
         """Two standard errors of the lead."""
         return 2 * math.hypot(self.ours.error or 0.0, self.theirs.error or 0.0)
 
+    @property
+    def most(self) -> float:
+        """The larger of the two scores."""
+        return max(self.ours.mean or 0.0, self.theirs.mean or 0.0)
+
+    @property
+    def shortfall(self) -> str:
+        """A sentence on how far ours is behind; one run has no standard error."""
+        behind = f"At {self.budget:g} it is behind by {-self.lead:.3f}"
+        if self.ours.error is None or self.theirs.error is None:
+            return f"{behind}, in one run."
+        return f"{behind}, {'within' if -self.lead <= self.band else 'beyond'} two standard errors ({self.band:.3f})."
+
 
 def compare(points: Sequence[Point], panel: str) -> list[Comparison]:
     """Compare ours with what is published at every true epsilon of a panel where both are."""
@@ -135,21 +146,22 @@ def compare(points: Sequence[Point], panel: str) -> list[Comparison]:
 
 
 def _best(points: Sequence[Point], panel: str) -> str:
-    """Say where ours is at least as good as all published ones at the same true epsilon, and by how much it is not."""
-    found = compare(points, panel)
-    good = [each.budget for each in found if each.lead >= 0]
+    """Say where ours is at least as good as all published ones at the same true epsilon, and by how much it is not.
+
+    Where neither is clearly above a guess, neither is better.
+    """
+    found, guess = compare(points, panel), guess_of(points)
+    guesses = [each.budget for each in found if guess and each.most <= guess + CLEARLY]
+    told = [each for each in found if each.budget not in guesses]
+    good = [each.budget for each in told if each.lead >= 0]
     words = [f"{each.budget:g}: {each.ours.mean or 0:.3f} against {each.theirs.mean or 0:.3f}" for each in found]
-    behind = [
-        f"At {each.budget:g} it is behind by {-each.lead:.3f}, "
-        f"{'within' if -each.lead <= each.band else 'beyond'} two standard errors ({each.band:.3f})."
-        for each in found
-        if each.lead < 0
-    ]
+    sentences = [each.shortfall for each in told if each.lead < 0]
+    if guesses:
+        sentences.insert(0, f"Neither is clearly better than a guess, {guess:.3f}, {wording.at_epsilons(guesses)}.")
+    verdict = f"our best is at least as good as every published one {wording.at_epsilons(good)}"
+    if not told:
+        verdict = "nothing can be told apart"
     return (
-        f"- {panel.capitalize()}: our best is at least as good as every published one {wording.at_epsilons(good)} "
-        f"(ours against the best published, {'; '.join(words)}). {' '.join(behind)}".rstrip()
+        f"- {panel.capitalize()}: {verdict} (ours against the best published, {'; '.join(words)}). "
+        f"{' '.join(sentences)}".rstrip()
     )
-
-
-def _mean(points: Sequence[Point], panel: str, method: str, x: float) -> float:
-    return next((p.mean or 0.0 for p in points if (p.panel, p.method, p.x) == (panel, method, x)), math.nan)

@@ -162,7 +162,7 @@ def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
             parts.append(f"### By {panel}\n\n" + wording.curves_table(pick(points, panel=panel)))
     parts.append("## What nominal epsilons are worth\n\n" + _worths(results))
     parts.append("## What agrees with the paper, and what does not\n\n" + findings(results, points, facts))
-    parts.append(tell_statements(points, facts))
+    parts.append(tell_statements(results, points, facts, sizes))
     return wording.fill("\n".join(parts))
 
 

@@ -118,9 +118,10 @@ def page(results: Results) -> str:
 
 SETTINGS_TEXT = """## Settings
 
-The matrices and the noise of [table 1](guo-table-1.md). The paper computes a multiplier Y (eq. 22) that enters no other
-equation; here it is fed back as alternating directions have it: each step is taken of X + Y/mu. Neither rho nor the
-first mu is printed; the first sweep shrinks columns by a tenth of the longest. Runs by size:
+The matrices and the noise of [table 1](guo-table-1.md). The multiplier Y stands in eq. 18 and 19 as a given matrix;
+what eq. 22 makes of it enters neither eq. 20 nor eq. 21. Here it is fed back as alternating directions have it: each
+step is taken of X + Y/mu. Neither rho nor the first mu is printed; the first sweep shrinks columns by a tenth of the
+longest. Runs by size:
 """
 
 
@@ -148,8 +149,9 @@ def _findings(points: Sequence[Point]) -> str:
         "the values, the more so the larger the noise; where it grows fast enough both end at the same error.",
         f"- At 200 rows, where 15 % are too few for rank 10, draws differ (mean and deviation at epsilon 1): "
         f"{'; '.join(f'{name} {told}' for name, told in small.items())}. Printed: {PRINTED[1.0][200]:g}.",
-        f"- A sweep with the multiplier passes over the entries once more: {min(cost):.1f} to {max(cost):.1f} times "
-        f"the time at {most} rows. So the form without it is the default; `multiplier=True` has the other.",
+        f"- A sweep with the multiplier passes over the entries once more. Measured at {most} rows: {min(cost):.1f} to "
+        f"{max(cost):.1f} times the time{'' if min(cost) > 1 else ', compilation counted in'}. The form without it is "
+        "the default; `multiplier=True` has the other.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -31,6 +31,8 @@ def test_names() -> None:
     } <= set(NAMES)
     with pytest.raises(InputError, match=r"no study is called 'nothing'\. The studies are claims"):
         find_study("nothing")
+    with pytest.raises(InputError, match=r"Did you mean yuan-figure-1-mnist\?"):
+        find_study("yuan-figure-1-mnst")
 
 
 @pytest.mark.parametrize("name", NAMES)
