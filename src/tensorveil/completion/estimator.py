@@ -108,17 +108,23 @@ class Predictor(Fitted[Model], Generic[Model]):
             bounds = (both[0], both[1])
         return frame_of(coords, columns, values, model.modes, model.value_name, bounds, container)  # type: ignore[no-any-return]
 
-    def set_output(self, *, predict: str | None = None) -> Self:
+    def set_output(self, *, predict: str | None = None, transform: str | None = None) -> Self:
         """Choose what `predict` returns: "default" for arrays, "pandas" or "polars" for a frame.
 
         A frame has the columns of the modes and one that is called as the value column was; with ``interval`` also low
-        and high. A pandas frame that was asked about keeps its index. None changes nothing, as in scikit-learn.
+        and high. A pandas frame that was asked about keeps its index. None changes nothing, as in scikit-learn, whose
+        ``transform`` has no meaning here.
 
         >>> import tensorveil as tv
         >>> fitted = tv.CP(rank=1, random_state=0).fit([[0, 0], [0, 1], [1, 0]], [1.0, 2.0, 2.0])
         >>> fitted.set_output(predict="pandas").predict([[1, 1]]).columns.tolist()
         ['mode_0', 'mode_1', 'value']
         """
+        if transform is not None:
+            raise InputError(
+                "transform has no meaning for what predicts. Say what predict returns: "
+                f"set_output(predict={transform!r})."
+            )
         if predict is not None:
             # The name under which scikit-learn's clone looks for such a choice.
             self._sklearn_output_config = {"predict": check_container(predict)}

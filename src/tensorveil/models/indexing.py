@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.bins import bin_column
+from tensorveil.tensor.cursors import is_cursor
 from tensorveil.tensor.frames import as_table
 from tensorveil.tensor.given import frame_of_levels, is_frame
-from tensorveil.tensor.labels import encode_known
-from tensorveil.tensor.modes import find_axis, near
+from tensorveil.tensor.labels import encode_known, to_arrow_labels
+from tensorveil.tensor.modes import find_axis, is_near, near
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Columns = NDArray[np.int32]
 
@@ -115,7 +119,9 @@ def find_places(given: Any, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> 
     """
     if isinstance(given, ObservedTensor):
         return like_model(given, modes, shape).columns
-    if (frame := frame_of_levels(given)) is not None:
+    if is_cursor(given):
+        given = as_table(given)
+    elif (frame := frame_of_levels(given)) is not None:
         given = frame
     return _find_in_frame(given, modes, shape) if is_frame(given) else check_columns(given, shape)
 
@@ -159,7 +165,10 @@ def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) ->
     table = as_table(frame)
     names = [mode.name for mode in modes]
     missing = [name for name in names if name not in table.column_names]
-    if missing:
+    only = [mode.name for mode, size in zip(modes, shape, strict=True) if size == 1 and mode.name in missing]
+    if len(only) == 1 and only == missing and not is_near(only[0], table.column_names):
+        table = table.append_column(only[0], _only_label(modes[names.index(only[0])], table.num_rows))
+    elif missing:
         if table.num_columns != len(modes) or any(mode.labels is not None for mode in modes):
             raise missing_columns("labels", missing, table.column_names)
         names = table.column_names
@@ -176,6 +185,14 @@ def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) ->
         if column.null_count or not encode_known(column, mode.labels, found[axis]):
             raise _unseen(mode)
     return found
+
+
+def _only_label(mode: Mode, rows: int) -> pa.ChunkedArray:
+    """Return a column of the only label, or index, of a mode that has one: which need not be said."""
+    import pyarrow as pa
+
+    label = pa.array([0], pa.int64()) if mode.labels is None else to_arrow_labels(mode.labels)
+    return pa.chunked_array([label.take(pa.array(np.zeros(rows, np.int64)))])
 
 
 def missing_columns(what: str, missing: Sequence[str], known: Iterable[Any]) -> InputError:

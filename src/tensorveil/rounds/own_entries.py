@@ -14,7 +14,7 @@ from tensorveil.models.indexing import missing_columns
 from tensorveil.models.recommending import Seen, find_places
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.bins import bin_columns, known_bins
-from tensorveil.tensor.frames import as_table, table_to_tensor
+from tensorveil.tensor.frames import as_table, read_floats, table_to_tensor
 from tensorveil.tensor.labels import encode_column
 from tensorveil.tensor.lists import find_listed, match_columns
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tensorveil.rounds.shared import SharedModel
 
-__all__ = ["OwnEntries", "read_own", "table_of_own"]
+__all__ = ["OwnEntries", "read_own", "read_values", "table_of_own"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,6 +77,16 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     return OwnEntries(tensor=tensor, source=table, owners=owners, modes=found.modes)
 
 
+def read_values(held_out: Any, model: SharedModel) -> tuple[pa.Table | ObservedTensor, NDArray[Any]]:
+    """Return cells, as a tensor or as a table with a column of people, and the values that they have."""
+    if isinstance(held_out, ObservedTensor):
+        return held_out, held_out.values
+    table = table_of_own(held_out, model.modes[model.protect].name)
+    value = _find_value(table.column_names, model)
+    _check_cells(table, [*(mode.name for mode in model.modes), value])
+    return table, read_floats(table.column(value))
+
+
 def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
     """Refuse entries without a column, a row or a cell that they must have."""
     import pyarrow as pa
@@ -117,6 +127,8 @@ def table_of_own(entries: Any, owner: str) -> pa.Table:
 
     try:
         table = pa.table(dict(entries)) if isinstance(entries, Mapping) else as_table(entries)
+    except InputError:
+        raise
     except (pa.ArrowException, TypeError, ValueError):
         table = None
     if table is None:

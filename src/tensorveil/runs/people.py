@@ -71,17 +71,12 @@ def read_people(
     import pyarrow as pa
 
     owner = shared.modes[shared.protect].name
-<<<<<<< HEAD
-    mine = read_own_table(entries, shared, bins, dialect)
-    table = read_model_table(at, shared.modes, bins, dialect)
-    asked = table.binned
-=======
-    asked = read_model_table(at, shared.modes, bins, dialect)
+    cells = read_model_table(at, shared.modes, bins, dialect)
+    asked = cells.binned
     if is_store(entries):
         mine = _read_own_from_store(StoredTensor.open(entries), shared, asked)
     else:
         mine = read_own_table(entries, shared, bins, dialect)
->>>>>>> daily
     named = [owner in table.column_names for table in (mine, asked)]
     if named[0] != named[1]:
         has, lacks = (Path(entries).name, at.name) if named[0] else (at.name, Path(entries).name)
@@ -103,10 +98,7 @@ def read_people(
     modes = tuple(everyone if m == shared.protect else mode for m, mode in enumerate(shared.modes))
     shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
     widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")
-<<<<<<< HEAD
-    return People(entries=widened, asked=asked, written=table.written, modes=modes)
-=======
-    return People(entries=widened, asked=asked, modes=modes, named=named[0])
+    return People(entries=widened, asked=asked, written=cells.written, modes=modes)
 
 
 def _read_own_from_store(stored: StoredTensor, shared: SharedModel, asked: pa.Table) -> pa.Table:
@@ -126,4 +118,3 @@ def _read_own_from_store(stored: StoredTensor, shared: SharedModel, asked: pa.Ta
         for mode, column in zip(stored.modes, found.columns, strict=True)
     }
     return pa.table(columns | {stored.value_name: pa.array(found.values)})
->>>>>>> daily

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns, predict_intervals
-<<<<<<< HEAD
 from tensorveil.models.tables import answers_table
 from tensorveil.release.cells import find_cells, read_asked
-=======
-from tensorveil.release.cells import cells_table, find_cells, read_cells
 from tensorveil.release.names import model_file
->>>>>>> daily
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_people
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
@@ -96,13 +92,8 @@ def predict_cells(run: PredictionRun) -> Predicted:
 def _predict(run: PredictionRun, model: Path) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
-<<<<<<< HEAD
-    fitted = load_model(run.model)
-    columns, asked = read_asked(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
-=======
     fitted = load_model(model)
-    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
->>>>>>> daily
+    columns, asked = read_asked(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
     name = run.value_name or fitted.value_name
     if run.interval is None:
         return answers_table(asked, predict_columns(fitted, columns), fitted.modes, name)

@@ -383,6 +383,8 @@ def _numbers(column: pa.ChunkedArray, where: str) -> Any:
     import pyarrow as pa
 
     types = pa.types
+    if types.is_dictionary(column.type):  # numbers that serve as categories
+        column = column.cast(column.type.value_type)
     if types.is_decimal(column.type):
         column = _decimals_to_floats(column)
     elif types.is_boolean(column.type):

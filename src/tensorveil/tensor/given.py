@@ -48,7 +48,7 @@ _REMEDIES = {
     ),
 }
 _READ_PRIVATELY = (
-    "Read the frame with a public list for every mode but the protected one: private = "
+    "Read the frame with a public list for every mode that is not protected: private = "
     "tensorveil.read_privately(frame, unit=..., bounds=..., labels={{'film': films}}, value='rating'), and {}."
 )
 _NO_VALUES = (
@@ -210,9 +210,20 @@ def plain_frame(frame: Any) -> Any:
     if _has_levels(frame):
         frame = _levels_to_columns(frame)
     if not hasattr(frame, "columns"):
-        return frame
+        frame = _series_to_frame(frame)
     texts = {name: _as_text(frame[name]) for name in frame.columns if _is_period(frame[name])}
     return frame.assign(**texts) if texts else frame
+
+
+def _series_to_frame(series: Any) -> Any:
+    """Return a frame of a pandas series and the labels in its index, which must have a name."""
+    name = getattr(getattr(series, "index", None), "name", None)
+    if name is None or not hasattr(series, "reset_index") or name == series.name:
+        raise InputError(
+            "frame must be a frame, or a series whose index holds labels and has a name of its own. Try "
+            "series.rename_axis('film')."
+        )
+    return series.reset_index(name=_series_name(series))
 
 
 def _with_plain_names(frame: Any) -> Any:
