@@ -12,6 +12,8 @@ __all__ = ["find_oddities", "suggest_settings"]
 
 FEW = 20  # entries, of which nothing can be said
 _SECONDS = (3e8, 5e9)  # 1979 to 2128, as seconds since 1970
+_MILLISECONDS = (3e11, 5e12)
+_DATES = (1979_00_00, 2129_00_00)  # as written in digits
 
 
 def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
@@ -31,7 +33,12 @@ def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
         )
     for mode, size in zip(tensor.modes, tensor.shape, strict=True):
         others = [other.name for other in tensor.modes if other is not mode]
-        if _holds_moments(mode) and size > max(FEW, tensor.n_entries // 3):
+        if _holds(mode, _MILLISECONDS) and size > max(FEW, tensor.n_entries // 3):
+            found.append(
+                f"mode {mode.name!r} holds numbers such as moments in milliseconds: divide them by 1000, so that they "
+                f"are seconds since 1970, and put these into bins, bins={{{mode.name!r}: 'day'}}."
+            )
+        elif _holds_moments(mode) and size > max(FEW, tensor.n_entries // 3):
             found.append(
                 f"mode {mode.name!r} holds moments, nearly each of them an index of its own, so that little can be "
                 f"learnt of any: put them into bins, bins={{{mode.name!r}: 'day'}} (hour, week, month, or a number of "
@@ -50,9 +57,14 @@ def _holds_moments(mode: Mode) -> bool:
     labels: Any = mode.labels
     if labels is None or not len(labels):
         return False
-    if labels.dtype.kind == "M":
-        return True
-    return labels.dtype.kind in "iu" and bool(_SECONDS[0] < labels.min() and labels.max() < _SECONDS[1])
+    return labels.dtype.kind == "M" or _holds(mode, _SECONDS) or _holds(mode, _DATES)
+
+
+def _holds(mode: Mode, between: tuple[float, float]) -> bool:
+    labels: Any = mode.labels
+    if labels is None or not len(labels) or labels.dtype.kind not in "iu":
+        return False
+    return bool(between[0] < labels.min() and labels.max() < between[1])
 
 
 def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -251,7 +251,7 @@ def table_to_tensor(
         )
         return tensor.with_origin(earlier.then(tensor.origin))
     table = keep_listed(table, names, lists, quiet=quiet)  # in unit value too, where positions are public
-    table = _without_nulls(table, names, value, options, shown)
+    table = _without_nulls(table, names, value, options, shown, bins)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
@@ -344,17 +344,19 @@ def _to_floats(column: pa.ChunkedArray) -> Any:
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any], shown: _Shown) -> pa.Table:
+def _without_nulls(
+    table: pa.Table, names: list[str], value: str, options: dict[str, Any], shown: _Shown, bins: Collection[str]
+) -> pa.Table:
     """Settle nulls by the policy on missing entries."""
     if not table.num_rows:
         raise InputError("frame must hold at least one row; got an empty input. Check the source.")
     if not any(column.null_count for column in table.columns):
         return table
     if options.get("missing") == "drop":
-        table = table.drop_null()
-        if not table.num_rows:
-            raise InputError("frame must keep at least one row; missing='drop' leaves none.")
-        return table
+        kept = table.drop_null()
+        if not kept.num_rows:
+            raise _without_rows(table, names, value, shown, bins)
+        return kept
     for name in names:
         if table.column(name).null_count:
             raise missing_label(shown.mode(name))
@@ -362,6 +364,26 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
         f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
     ).of("no value")
+
+
+def _without_rows(
+    table: pa.Table, names: Sequence[str], value: str, shown: _Shown, bins: Collection[str]
+) -> InputError:
+    """Return the error for a table of whose rows none is left: which are, is public wherever it can be raised."""
+    empty = [name for name in (*names, value) if table.column(name).null_count == table.num_rows]
+    if not empty:
+        return InputError("frame must have a row with a label for every mode and a value; each lacks one. Check it.")
+    if empty[0] in bins:
+        return InputError(
+            f"column {empty[0]!r} must hold moments to be binned: dates such as 2024-01-03, ISO text, or seconds since "
+            "1970. No field is one: years alone are not, nor milliseconds."
+        )
+    if empty[0] == value:
+        return InputError(
+            f"{shown.value_column(value)} must hold numbers to serve as values; no field is one. Name the value column "
+            "with value=..., or write numbers without signs between thousands."
+        )
+    return InputError(f"{shown.mode(empty[0])} must hold labels; all its fields are empty. Leave it out of modes.")
 
 
 def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:

@@ -48,8 +48,9 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
     kept = np.logical_and.reduce([column >= 0 for column in places.values()])
     if not kept.any() and len(kept):
         raise NothingListedError(
-            f"labels: no row of the table has its {' and '.join(repr(name) for name in names if name in lists)} on the "
-            "public list or in the declared range. Check that it is written as in the table."
+            f"{_parameter([mode.bins is not None for mode in lists.values()])}no row of the table has its "
+            f"{' and '.join(repr(name) for name in names if name in lists)} on the public list or in the declared "
+            "range. Check that it is written as in the table."
         )
     if not quiet:
         found = [names[m] for m in places if (places[m] < 0).any()]
@@ -68,8 +69,13 @@ def tell_left_out(count: int, among: int, lists: Mapping[str, bool]) -> None:
         listed, ranges = ([name for name in lists if lists[name] is binned] for binned in (False, True))
         where = [f"{' or '.join(map(repr, listed))} is not on the public list"] if listed else []
         where += [f"{' or '.join(map(repr, ranges))} is not in the declared range"] if ranges else []
-        parameter = "bins: " if not listed else "labels: " if not ranges else ""
-        warn(f"{parameter}{count:,} of {among:,} rows are left out, whose {', or '.join(where)}.", LeftOutWarning)
+        told = f"{count:,} of {among:,} rows are left out, whose {', or '.join(where)}."
+        warn(_parameter([*lists.values()]) + told, LeftOutWarning)
+
+
+def _parameter(binned: Sequence[bool]) -> str:
+    """Return the parameter that a message is about, where it is one."""
+    return "bins: " if all(binned) else "" if any(binned) else "labels: "
 
 
 def read_rows(
