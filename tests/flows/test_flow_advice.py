@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import tensorveil as tv
+from tensorveil.cli.main import run as run_command
 
 pd = pytest.importorskip("pandas")
 
@@ -115,3 +117,68 @@ def test_a_release_serves_whoever_brings_a_frame_or_a_series(case: Any) -> None:
     # Whoever is the only one need not be named.
     one = model.personalise(case.mine)
     np.testing.assert_array_equal(one.predict(case.mine), one.predict(case.mine.assign(user=0)))
+
+
+@pytest.fixture(scope="module")
+def place(case: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the ratings, what one person brings of them, and a release."""
+    folder = tmp_path_factory.mktemp("advice")
+    (folder / "whole").mkdir()
+    case.whole.model_.save(folder / "whole" / "model.npz")
+    case.frame.to_csv(folder / "t.csv", index=False)
+    case.frame.to_csv(folder / "tabs.csv", index=False, sep="\t")
+    case.frame.assign(rating=[f"1.{value:.0f}00,50" for value in case.y]).to_csv(
+        folder / "de.csv", index=False, sep=";"
+    )
+    case.frame.assign(rating=[f"1,{value:.0f}00.50" for value in case.y]).to_csv(folder / "en.csv", index=False)
+    case.mine.head(0).to_csv(folder / "no-row.csv", index=False)
+    case.mine[["film"]].to_csv(folder / "no-value.csv", index=False)
+    case.mine.set_axis(["Film", "Rating"], axis=1).to_csv(folder / "capitals.csv", index=False)
+    case.mine.assign(rating=case.mine["rating"].where(case.mine["rating"] > 2)).to_csv(
+        folder / "empty.csv", index=False
+    )
+    (folder / "films.csv").write_text("film\n" + "\n".join(case.films) + "\n")
+    (folder / "twice.csv").write_text("film\n" + "\n".join([*case.films, "f3"]) + "\n")
+    return folder
+
+
+RECOMMEND = ["recommend", "{}/whole", "--for", "user", "--entries"]
+PRIVATE = [
+    "complete", "{}/t.csv", "-o", "{}/out", "--epsilon", "1", "--delta", "1e-5", "--unit", "slice:user", "--value",
+    "rating", "--bounds", "1", "5", "--labels",
+]  # fmt: skip
+SHELL: dict[str, tuple[list[str], str]] = {
+    "no row": ([*RECOMMEND, "{}/no-row.csv"], "Error: --entries must hold at least one row"),
+    "no value": ([*RECOMMEND, "{}/no-value.csv"], "--entries: there must be a column of values, such as 'rating'"),
+    "capitals": ([*RECOMMEND, "{}/capitals.csv"], "missing ['film']. Did you mean 'Film'?"),
+    "an empty cell": ([*RECOMMEND, "{}/empty.csv"], "--entries: column 'rating' has empty cells. Fill them in"),
+    "another mode": (["recommend", "{}/whole", "--for", "usr", "--users", "all"], "Did you mean 'user'?"),
+    "held-out cells": (["evaluate", "{}/whole", "--at", "{}/t.csv"], "with --entries FILE, and compare"),
+    "thousands": (["info", "{}/de.csv"], "signs between thousands: write all numbers of the column without them."),
+    "and a comma": (["info", "{}/en.csv"], "signs between thousands: write all numbers of the column without them."),
+    "one column": (["info", "{}/t.csv", "--delimiter", ";"], "say --delimiter; if this is no table, name its format:"),
+    "no unit": ([*PRIVATE[:9], "slice:usr", *PRIVATE[10:], "film={}/films.csv"],
+                "Error: --unit must name the mode whose indices are protected; there is no mode 'usr'"),
+    "a size alone": ([*PRIVATE, "film={}/films.csv", "--private-shape", "400"], "by its name, user=943; got '400'"),
+    "another size": ([*PRIVATE, "film={}/films.csv", "--private-shape", "usr=400"],
+                     "--private-shape must name modes of the tensor, user, film; got 'usr'. Did you mean 'user'?"),
+    "a label twice": ([*PRIVATE, "film={}/twice.csv"], "labels 4 and 10 are the same"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SHELL)
+def test_the_shell_names_its_own_options(place: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments, words = SHELL[kind]
+    assert run_command([each.format(place) for each in arguments]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert words in said
+    assert "=..." not in said
+
+
+def test_what_comes_next_can_be_typed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["info", str(place / "tabs.csv")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "--delimiter tab --output result" in said
+    # Bounds are an example, and no advice to read them off the data.
+    assert "in an open run for example --bounds 0 5." in said
+    assert "Declare them from what values can be" in said

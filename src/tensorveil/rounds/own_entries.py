@@ -59,8 +59,7 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     modes, protect = model.modes, model.protect
     owner = modes[protect].name
     table = table_of_own(entries, owner)
-    value = value or _find_value(table.column_names, model)
-    _check_cells(table, [*(mode.name for mode in modes), value])
+    value = _check_columns(table, model, value)
     table, _ = bin_columns(table, known_bins([modes[protect]], {}), lenient=False)
     owners = np.empty(table.num_rows, np.int32)
     names = encode_column(table.column(owner), f"column {owner!r}", None, owners)
@@ -82,19 +81,21 @@ def read_values(held_out: Any, model: SharedModel) -> tuple[pa.Table | ObservedT
     if isinstance(held_out, ObservedTensor):
         return held_out, held_out.values
     table = table_of_own(held_out, model.modes[model.protect].name)
-    value = _find_value(table.column_names, model)
-    _check_cells(table, [*(mode.name for mode in model.modes), value])
+    value = _check_columns(table, model, None)
     return table, read_floats(table.column(value))
 
 
-def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
-    """Refuse entries without a column, a row or a cell that they must have."""
+def _check_columns(table: pa.Table, model: SharedModel, value: str | None) -> str:
+    """Refuse entries without a column, a row or a cell that they must have; return the column of values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
+    names = [mode.name for mode in model.modes]
+    if missing := [name for name in names if name not in table.column_names]:
         raise missing_columns("entries", missing, table.column_names)
+    names.append(value or _find_value(table.column_names, model))
+    if names[-1] not in table.column_names:
+        raise missing_columns("entries", names[-1:], table.column_names)
     if not table.num_rows:
         raise InputError("entries must hold at least one row; there is none.")
     for name in names:
@@ -102,6 +103,7 @@ def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
         nan = pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()
         if nan or column.null_count:
             raise InputError(f"entries: column {name!r} has empty cells. Fill them in, or drop those rows.")
+    return names[-1]
 
 
 def _check_known(table: pa.Table, modes: Iterable[Mode]) -> None:

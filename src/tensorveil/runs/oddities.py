@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,20 @@ def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
         )
     if np.isin(values, (0, 1)).all():
         return ("values are 0 and 1: loss='bernoulli' predicts chances, bounds=(0, 1) keeps predictions between them.",)
-    low = "0" if values.min() < 0.25 * values.max() else f"{values.min():g}"
-    bounds = f"bounds=({low}, {values.max():g})"
     counts = bool((values == np.floor(values)).all() and values.max() > 20)
     more = "; for counts also loss='poisson'" if counts else ""
-    return (f"values are never negative, but predictions may be: {bounds} keeps them in a range{more}.",)
+    return (
+        "values are never negative, but predictions may be: bounds keep them in a range, in an open run for example "
+        f"bounds=(0, {_round_up(float(values.max())):g}){more}. Declare them from what values can be, such as the ends "
+        "of a scale, and not from those that occur: a private run would lose its guarantee.",
+    )
+
+
+def _round_up(number: float) -> float:
+    """Return the next 1, 2 or 5 with zeros behind it.
+
+    >>> _round_up(4.5), _round_up(0.3), _round_up(12)
+    (5.0, 0.5, 20.0)
+    """
+    scale = 10.0 ** math.floor(math.log10(number))
+    return next(step * scale for step in (1, 2, 5, 10) if number <= step * scale)

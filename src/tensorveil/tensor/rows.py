@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError, LeftOutWarning, warn
 from tensorveil.tensor import checks
 from tensorveil.tensor.lists import NumberOwners, find_listed, number_owners
-from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.modes import Mode, near
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
@@ -151,4 +151,6 @@ def _check_names(modes: Sequence[Mode], shape: Mapping[Any, Any]) -> None:
     known = [mode.name for mode in modes]
     unknown = [name for name in shape if name not in known]
     if unknown:
-        raise InputError(f"shape must name modes of the tensor, {', '.join(known)}; got {unknown[0]!r}.")
+        raise InputError(
+            f"shape must name modes of the tensor, {', '.join(known)}; got {unknown[0]!r}. {near(unknown[0], known)}"
+        )
