@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.bins import to_seconds
 
-__all__ = ["find_oddities", "suggest_settings"]
+__all__ = ["are_moments", "find_oddities", "suggest_settings"]
 
 FEW = 20  # entries, of which nothing can be said
 _SECONDS = (3e8, 5e9)  # 1979 to 2128, as seconds since 1970
@@ -66,6 +68,21 @@ def _holds(mode: Mode, between: tuple[float, float]) -> bool:
     if labels is None or not len(labels) or labels.dtype.kind not in "iu":
         return False
     return bool(between[0] < labels.min() and labels.max() < between[1])
+
+
+def are_moments(items: Sequence[Any]) -> bool:
+    """Tell whether the items of a column are moments, as far as can be told by looking at them.
+
+    >>> are_moments(["2024-01-03T12:00", "2024-02-01"]), are_moments([20240103]), are_moments([7, 20240103])
+    (True, True, False)
+    """
+    if not items or any(math.isnan(to_seconds(item)) for item in items):
+        return False
+    plain = [str(item).strip() for item in items]
+    if not all(text.isdigit() for text in plain):
+        return all("-" in text[1:] for text in plain)  # numbers are below zero at their first place
+    numbers = [int(text) for text in plain]
+    return any(low < min(numbers) and max(numbers) < high for low, high in (_SECONDS, _DATES))
 
 
 def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
