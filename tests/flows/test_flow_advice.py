@@ -162,6 +162,8 @@ SHELL: dict[str, tuple[list[str], str]] = {
     "a size alone": ([*PRIVATE, "film={}/films.csv", "--private-shape", "400"], "by its name, user=943; got '400'"),
     "another size": ([*PRIVATE, "film={}/films.csv", "--private-shape", "usr=400"],
                      "--private-shape must name modes of the tensor, user, film; got 'usr'. Did you mean 'user'?"),
+    "no picture": ([*PRIVATE[:5], "1", "--unit", "value", "--value", "rating", "--bounds", "1", "5", "--filled-format",
+                    "png"], "a picture has rows and columns of pixels; mode 'user' has labels of another kind"),
     "a label twice": ([*PRIVATE, "film={}/twice.csv"], "labels 4 and 10 are the same"),
 }  # fmt: skip
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tensorveil.cli.messages import in_shell_words
-
 __all__ = ["in_page_words"]
 
 # What the page has a field for.
@@ -29,6 +27,11 @@ _BIN = re.compile(r"bins=\{'(\w+)': \('\w+', '([^']*)', '([^']*)'\)\}")
 _NUMBER = re.compile(r"\b(epsilon|delta|rank)=(-?\d+(?:\.\d+)?(?:e-?\d+)?)")
 _UNIT = re.compile(r"""unit=["'](value|entry|slice)(?::\w+)?["']""")
 _UNITS: Final = {"value": "single values", "entry": "single entries", "slice": "all that one person did"}
+# What the page has no field for.
+_OPTION = re.compile(
+    r"\b(delimiter|decimal|duplicates|encoding|format|max_memory|missing|modes|out_of_bounds|unlisted|value|variable)="
+    r"(?:\.\.\.|['\"]([^'\"]*)['\"]|([^\s'\"]+))"
+)
 _IN_THE_SHELL: Final = " What begins with -- is an option of the command: tensorveil complete."
 
 
@@ -46,5 +49,5 @@ def in_page_words(message: str) -> str:
     message = _BIN.sub(r"bins of '\1' from \2 to \3", message)
     message = _NUMBER.sub(r"\1 \2", message)
     message = _UNIT.sub(lambda found: f'"{_UNITS[found[1]]}"', message)
-    rest = in_shell_words(message)
-    return message if "--" not in rest else rest + _IN_THE_SHELL
+    rest = _OPTION.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3] or ''}".rstrip(), message)
+    return message if rest == message else rest + _IN_THE_SHELL
