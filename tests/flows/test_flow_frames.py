@@ -429,7 +429,7 @@ def test_a_pivot_table_brings_its_labels() -> None:
 def test_answers_keep_what_was_asked() -> None:
     frame = ratings().assign(day=lambda each: each["day"] + pd.to_timedelta(13, "h"))
     tensor = tv.ObservedTensor.from_frame(frame, MODES, "rating", bins={"day": "day"})
-    fitted = fit(tensor).set_output(predict="pandas")
+    fitted: Any = fit(tensor).set_output(predict="pandas")
     asked = frame[MODES].head(5)
     values = fitted.predict(asked)["rating"].tolist()
     assert fitted.predict(asked)[MODES].equals(asked)

@@ -190,7 +190,8 @@ def in_order_of(frame: Any, values: Any) -> Any:
 
     Only labels of rows decide, and nothing is refused: in private fits too an index is no data.
     """
-    own, wanted = getattr(values, "index", None), getattr(frame, "index", None)
+    own: Any = getattr(values, "index", None)
+    wanted: Any = getattr(frame, "index", None)
     if not (hasattr(own, "get_indexer") and hasattr(wanted, "get_indexer")) or own.equals(wanted):
         return values
     if len(own) != len(wanted) or own.nlevels != wanted.nlevels or not (own.is_unique and wanted.is_unique):
