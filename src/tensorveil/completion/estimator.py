@@ -202,7 +202,10 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
 
     def _solver_settings(self) -> dict[str, Any]:
         """Return the settings of the solver; None stands for its own default."""
-        names = ("sweeps", "tol", "regularization", "learning_rate", "noise_variance", "unlisted_weight")
+        names = (
+            "sweeps", "tol", "regularization", "regularization_per_entry", "learning_rate", "noise_variance",
+            "unlisted_weight",
+        )  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
     def fit(
@@ -271,7 +274,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         response = self._response(observed)
         solver = pick_solver(self.solver, response)
         settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
-        smoothness = read_smoothness(self.smooth, observed)
+        smoothness = read_smoothness(self.smooth, observed.modes, observed.shape)
         if self._knows_more():
             check_priors(response)
         if self.implicit not in (None, False) and solver != "bayes":

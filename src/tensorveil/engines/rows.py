@@ -21,7 +21,7 @@ from tensorveil.engines.answers import FAILED, OK, VERSION, catch_codes
 from tensorveil.engines.engine import Engine, check_code, group_parts, run_safely
 from tensorveil.engines.task import name_parts
 from tensorveil.kernels.padded import Padded, pad
-from tensorveil.solvers.als_stored import Solved, solve_rows
+from tensorveil.solvers.als_stored import Ridge, Solved, solve_rows
 from tensorveil.solvers.stored_rows import group_rows
 from tensorveil.solvers.task import Scaling, Task
 from tensorveil.tensor.stored import Part, StoredTensor, read_part, refuse_beyond
@@ -46,7 +46,7 @@ class RowWork:
     threads: int | None
     center: float = 0.0
     scale: float = 1.0
-    ridge: float = 0.0
+    ridge: Ridge = field(default_factory=lambda: Ridge(0.0))
     rank: int = 0
     factors: tuple[Array, ...] = ()  # of the other modes
     biases: tuple[Array, ...] = ()  # likewise, if there are any
@@ -134,7 +134,7 @@ class EngineRows:
         return sum(each["sum"] for each in found), sum(each["square"] for each in found)
 
     def solve(
-        self, mode: int, factors: Padded, biases: tuple[Array, ...], scaling: Scaling, ridge: float
+        self, mode: int, factors: Padded, biases: tuple[Array, ...], scaling: Scaling, ridge: Ridge
     ) -> Iterator[Solved]:
         """Yield the solved rows of a mode, part by part."""
         others = [view for m, view in enumerate(factors.views()) if m != mode]

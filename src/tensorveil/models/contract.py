@@ -35,6 +35,10 @@ class Multilinear(Protocol):
         """Names and labels."""
 
     @property
+    def value_name(self) -> str:
+        """What the values are called."""
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """Where values can lie, if declared."""
 

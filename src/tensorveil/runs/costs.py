@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, Final
 
 from tensorveil.completion.needs import estimate_fit
+from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
 
 __all__ = ["Cost", "estimate_open", "estimate_private"]
 
@@ -25,6 +27,9 @@ SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
 PER_ROW: Final = 2.0
 # The interpreter, its libraries and compiled code.
 BASE: Final = 200_000_000
+# What fits for single values and entries need besides, and bytes per cell of their two-way tables.
+PRIVATE_BASE: Final = 50_000_000
+PER_CELL: Final = 64
 _SMALL: Final = 1 << 16  # modes up to this size have coordinates of two bytes in what solvers keep
 
 
@@ -85,7 +90,11 @@ def estimate_private(
     # A core's statistics are about as many as the products of the other modes' components.
     wide = tuple(math.prod(ranks) // rank for rank in ranks) if core else ranks
     fit = estimate_open(shape, entries, ranks=wide)
-    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=estimate_fit(shape, ranks, entries))
+    tables = 0
+    if unit != "slice":  # of which two-way tables are decoded whole
+        cells = [one * other for one, other in combinations(shape, 2)]
+        tables = PRIVATE_BASE + PER_CELL * sum(each for each in cells if each <= MOST_CELLS)
+    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=BASE + tables + estimate_fit(shape, ranks, entries))
 
 
 def _words(seconds: float) -> str:

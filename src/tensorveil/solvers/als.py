@@ -1,7 +1,8 @@
 """Alternating least squares for CP and Tucker: every row (and the core) solved exactly, given everything else.
 
-The objective is sum (x - prediction)^2 + regularization * (sum of squared factor entries), for Tucker plus
-core_regularization * (sum of squared core entries), on values centred and scaled to unit variance.
+The objective is sum (x - prediction)^2 + regularization * (sum of squared factor entries), plus
+regularization_per_entry * (the same, every row as often as it has entries), for Tucker plus core_regularization * (sum
+of squared core entries), on values centred and scaled to unit variance.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tensorveil.kernels.rows import Rows, build_all_rows
 from tensorveil.kernels.tucker_als import tucker_als_mode
 from tensorveil.kernels.tucker_core import tucker_core
 from tensorveil.solvers.all_cells import solve_all_cells
-from tensorveil.solvers.als_stored import StoredFit
+from tensorveil.solvers.als_stored import Ridge, StoredFit
 from tensorveil.solvers.priors.point import SMALLEST_VARIANCE, PointPriors, solve_point_mode
 from tensorveil.solvers.priors.row_prior import PriorFactory
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling, start_spread
@@ -36,6 +37,7 @@ class ALS:
     sweeps: int = 50
     tol: float = 1e-4
     regularization: float = 3.0
+    regularization_per_entry: float = 0.0
     core_regularization: float = 3.0
     unlisted_weight: float = 1.0
     # By mode: priors that take the place of the penalty; their strength is learnt by evidence.
@@ -44,6 +46,11 @@ class ALS:
 
 def solve_als(task: Task, settings: ALS, watch: Watch) -> Solution:
     """Fit by sweeps over the modes (and the core)."""
+    if settings.regularization_per_entry and (task.zeros or task.nonnegative or settings.priors):
+        raise InputError(
+            "regularization_per_entry is for squared error of listed entries, without nonnegative, smooth and side. "
+            "Leave it out."
+        )
     if task.zeros or task.nonnegative:
         return solve_all_cells(task, settings, watch)
     if isinstance(task.entries, StoredEntries):
@@ -92,7 +99,8 @@ def _solve_stored(fit: StoredFit, task: Task, settings: ALS, watch: Watch) -> So
         return _solution(fit.factors, fit.core, fit.biases, fit.scaling)
 
     for _ in range(settings.sweeps):
-        residual = fit.sweep(settings.regularization, settings.core_regularization, _CORE_STEPS)
+        ridge = Ridge(settings.regularization, settings.regularization_per_entry)
+        residual = fit.sweep(ridge, settings.core_regularization, _CORE_STEPS)
         error = task.error(residual, fit.scaling)
         if watch.step(train_error=error, criterion=error, size=error, solution=solution):
             break
@@ -110,14 +118,18 @@ def _sweep(
 ) -> float:
     """Solve the rows of every mode, then the core; return the residual sum of squares."""
     residual = 0.0
-    ridge = settings.regularization
+    ridge, more = settings.regularization, settings.regularization_per_entry
     for mode, grouped in enumerate(rows):
         if mode in own.priors:
             residual = solve_point_mode(grouped, factors, mode, biases, own, threads)
         elif core is None:
-            residual = cp_als_mode(grouped, factors, mode, biases, ridge=ridge, threads=threads)
+            residual = cp_als_mode(
+                grouped, factors, mode, biases, ridge=ridge, ridge_per_entry=more, threads=threads
+            )  # fmt: skip
         else:
-            residual = tucker_als_mode(grouped, core, factors, mode, biases, ridge=ridge, threads=threads)
+            residual = tucker_als_mode(
+                grouped, core, factors, mode, biases, ridge=ridge, ridge_per_entry=more, threads=threads
+            )  # fmt: skip
     if core is not None:
         fewest = min(rows, key=lambda grouped: grouped.shape[grouped.mode])
         ridge = settings.core_regularization

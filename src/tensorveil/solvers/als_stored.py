@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,7 +22,14 @@ from tensorveil.solvers.stored_rows import StoredRows
 from tensorveil.solvers.task import Array, Scaling, Task, standard_scaling, start_spread
 from tensorveil.tensor.stored import StoredTensor
 
-__all__ = ["Elsewhere", "Solved", "StoredFit", "solve_rows"]
+__all__ = ["Elsewhere", "Ridge", "Solved", "StoredFit", "solve_rows"]
+
+
+class Ridge(NamedTuple):
+    """The penalty on a row, and what comes to it for every entry of the row."""
+
+    base: float
+    per_entry: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +49,7 @@ class Elsewhere(Protocol):
         """Return how values are seen."""
 
     def solve(
-        self, mode: int, factors: Padded, biases: tuple[Array, ...], scaling: Scaling, ridge: float
+        self, mode: int, factors: Padded, biases: tuple[Array, ...], scaling: Scaling, ridge: Ridge
     ) -> Iterator[Solved]:
         """Yield the solved rows of a mode, part by part in the order of the rows."""
 
@@ -64,7 +71,7 @@ class StoredFit:
         if task.baseline == "biases":
             self.biases = tuple(np.zeros(size, task.dtype) for size in task.shape)
 
-    def sweep(self, ridge: float, core_ridge: float, core_steps: int) -> float:
+    def sweep(self, ridge: Ridge, core_ridge: float, core_steps: int) -> float:
         """Solve the rows of every mode, then the core; return the residual sum of squares."""
         residual = 0.0
         for mode in range(len(self._task.shape)):
@@ -77,7 +84,7 @@ class StoredFit:
             threads=self._task.threads, max_iterations=core_steps,
         )  # fmt: skip
 
-    def _solve(self, mode: int, ridge: float) -> float:
+    def _solve(self, mode: int, ridge: Ridge) -> float:
         rows, residual, reached = self.factors.arrays[mode], 0.0, 0
         if self._elsewhere is None:
             found = self._solve_here(mode, ridge)
@@ -94,7 +101,7 @@ class StoredFit:
         self._clear(mode, reached, len(rows))
         return residual
 
-    def _solve_here(self, mode: int, ridge: float) -> Iterator[Solved]:
+    def _solve_here(self, mode: int, ridge: Ridge) -> Iterator[Solved]:
         for first, grouped in self._rows.read(mode):
             yield solve_rows(
                 grouped, self.factors, mode, self.biases, ridge, self._task.threads, first=first, core=self.core
@@ -112,7 +119,7 @@ def solve_rows(
     factors: Padded,
     mode: int,
     biases: Sequence[Array],
-    ridge: float,
+    ridge: Ridge,
     threads: int | None,
     first: int = 0,
     core: Array | None = None,
@@ -124,8 +131,12 @@ def solve_rows(
     arrays = tuple(rows if m == mode else each for m, each in enumerate(factors.arrays))
     part = replace(factors, arrays=arrays)
     if core is None:
-        residual = cp_als_mode(grouped, part, mode, own, ridge=ridge, threads=threads)
+        residual = cp_als_mode(
+            grouped, part, mode, own, ridge=ridge.base, ridge_per_entry=ridge.per_entry, threads=threads
+        )
     else:
-        residual = tucker_als_mode(grouped, core, part, mode, own, ridge=ridge, threads=threads)
+        residual = tucker_als_mode(
+            grouped, core, part, mode, own, ridge=ridge.base, ridge_per_entry=ridge.per_entry, threads=threads
+        )
     found = rows[:, : factors.ranks[mode]]
     return Solved(first=first, rows=found, biases=(own[mode],) if own else (), residual=residual)

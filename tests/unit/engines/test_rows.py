@@ -22,6 +22,19 @@ def predictions(fitted: Any) -> Any:
     return fitted.predict(planted().coords)
 
 
+def test_a_penalty_by_entries_is_the_same_everywhere(tmp_path: Path) -> None:
+    stored = open_store(tmp_path)
+    changes: dict[str, Any] = {"regularization_per_entry": 0.05, "dtype": "float64"}
+    expected = predictions(open_fit(**changes).fit(planted()))
+    for engine in (None, Shuffled(2)):
+        assert np.max(np.abs(predictions(open_fit(**changes).fit(stored, engine=engine)) - expected)) < 1e-7
+    assert np.max(np.abs(predictions(open_fit(dtype="float64").fit(planted())) - expected)) > 1e-3
+    refused: list[dict[str, Any]] = [{"solver": "bayes"}, {"solver": "als", "smooth": {"day": "walk"}}]
+    for more in refused:
+        with pytest.raises(InputError, match="regularization_per_entry"):
+            tv.CP(2, regularization_per_entry=0.1, **more).fit(planted())
+
+
 @pytest.mark.parametrize(("baseline", "dtype"), [("mean", "float32"), ("biases", "float64"), ("none", "float64")])
 def test_fits_on_engines_agree_with_those_in_memory(tmp_path: Path, baseline: str, dtype: str) -> None:
     stored = open_store(tmp_path)

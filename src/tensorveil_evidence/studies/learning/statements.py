@@ -106,8 +106,11 @@ def _compare_noises(points: Sequence[Point], epsilons: Sequence[float]) -> tuple
 
 def _worth(results: Results, epsilons: Sequence[float]) -> str:
     """Say which of the two is more private for one entry at the same nominal epsilon, in the reading of the proof."""
-    found = [(e, *(_entry_epsilon(results, name, e) for name in (LAPLACE, GAUSSIAN))) for e in epsilons]
-    known = [(e, laplace, gaussian) for e, laplace, gaussian in found if laplace is not None and gaussian is not None]
+    known: list[tuple[float, float, float]] = []
+    for e in epsilons:
+        laplace, gaussian = (_entry_epsilon(results, name, e) for name in (LAPLACE, GAUSSIAN))
+        if laplace is not None and gaussian is not None:
+            known.append((e, laplace, gaussian))
     if not known:
         return ""
     gaussian_less = [e for e, laplace, gaussian in known if gaussian > laplace]
