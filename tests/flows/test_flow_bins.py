@@ -312,6 +312,8 @@ def test_whole_users_are_not_measured_as_a_whole_model_is(folder: Path, capsys: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_info_says_what_a_model_knows(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
+    if kind != "open":
+        assert "6 (day, moments in bins of a day)" in (folder / kind / "MODEL_CARD.md").read_text()
     assert run(["info", str(folder / kind)]) == 0
     shown = capsys.readouterr().out
     assert "predicts rating, bounds 1 to 5" in shown

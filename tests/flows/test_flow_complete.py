@@ -162,6 +162,16 @@ def test_smooth_modes_and_the_time_that_they_make(tmp_path: Path, capsys: pytest
     capsys.readouterr()
     assert complete(path, tmp_path / "no", "--smooth", "week=walk", "--smooth", "week=cycle") != 0
     assert "twice" in capsys.readouterr().err
-    private = ("--epsilon", "1", "--unit", "value", "--bounds", "-6", "6", "--smooth", "week=walk")
+    private = ("--epsilon", "1", "--unit", "entry", "--bounds", "-6", "6", "--smooth", "week=walk")
     assert run(["complete", str(path), "--output", str(tmp_path / "no"), *private]) != 0
     assert "--smooth cannot be used" in capsys.readouterr().err
+
+
+def test_smooth_modes_of_a_private_run_are_public_and_free(tmp_path: Path) -> None:
+    path, output = written(tmp_path, ".csv"), tmp_path / "release"
+    private = ("--epsilon", "1", "--unit", "value", "--bounds", "-6", "6", "--smooth", "week=walk")
+    assert run(["complete", str(path), "--value", "value", "--output", str(output), *private]) == 0
+    guarantee = json.loads((output / "guarantee.json").read_text())
+    assert guarantee["public"][1:] == ["that neighbours in mode 'week' may be alike"]
+    assert guarantee["epsilon"] == 1.0
+    assert "that neighbours in mode" in (output / "report.html").read_text()

@@ -86,7 +86,8 @@ NO_LEDGER = (
     multiple=True,
     metavar="MODE=KIND",
     callback=split_settings,
-    help="Neighbouring indices are alike: day=walk, hour=cycle; day+hour=walk for the time that both make. Repeat.",
+    help="Neighbouring indices are alike: day=walk, hour=cycle; day+hour=walk for the time that both make. Repeat. "
+    "With --epsilon for --unit value: public knowledge, which costs no budget.",
 )
 @click.option(
     "--side",
@@ -301,6 +302,7 @@ def _private_run(
         "side": None if open_only.side is None else read_tables(open_only.side),  # of unit slice, likewise
         "method": private.method,
         "solver": open_only.solver,  # of matrices alone, which was checked
+        "smooth": open_only.smooth,  # of unit value, likewise
         "spread": private.spread,
         "purpose": private.purpose,
         "sweeps": fit.sweeps,

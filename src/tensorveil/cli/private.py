@@ -18,7 +18,7 @@ REFUSED = {
     "solver": "the mechanism (--method) settles how the model is fitted",
     "baseline": "the mechanism (--method) settles what is subtracted",
     "regularization": "mechanisms estimate it from private statistics; one chosen by looking at the data would leak",
-    "smooth": "private fits take no smooth modes yet; the mechanism (--method) settles the prior",
+    "smooth": "of private fits only those for --unit value take smooth modes",
     "side": "of private fits only those for --unit slice:MODE take public tables of features",
     "implicit": "which cells were observed is private in units entry and slice, and not used in unit value",
     "keep": "the mechanism (--method) settles how the model is fitted",
@@ -188,6 +188,8 @@ def check_private_options(
     for name, reason in REFUSED.items():
         if name == "solver" and fit.model == "matrix" and private.unit_kind != "slice":
             continue  # perturbed values may be fitted in several ways
+        if name == "smooth" and private.unit_kind == "value":
+            continue  # what somebody knows of the subject costs nothing
         if name == "side" and private.unit_kind == "slice":
             continue  # users' tastes for public features stay with the users
         given = getattr(beside, name)

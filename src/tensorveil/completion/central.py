@@ -16,6 +16,7 @@ from tensorveil.completion.job import Begun, Promise, Released
 from tensorveil.completion.methods import check_method
 from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_settings import CentralSettings
+from tensorveil.completion.smoothness import check_smooth_release, read_smoothness
 from tensorveil.engines import Engine, Loop, find_engine
 from tensorveil.engines.entries import open_entries
 from tensorveil.errors import InputError
@@ -45,7 +46,10 @@ Build = Callable[[Solution, Sequence[Mode], tuple[float, float]], Model]
 
 @dataclass(frozen=True, kw_only=True)
 class CentralJob(Generic[Model]):
-    """One run of a mechanism over all data; ``build`` makes the estimator's model of the solution."""
+    """One run of a mechanism over all data; ``build`` makes the estimator's model of the solution.
+
+    ``public`` is what was taken as public beside what is declared of the data.
+    """
 
     method: Method
     plan: Plan
@@ -54,6 +58,7 @@ class CentralJob(Generic[Model]):
     spend: Spend
     build: Build[Model]
     conditions: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
 
     @property
     def event(self) -> Event:
@@ -97,7 +102,9 @@ class CentralJob(Generic[Model]):
             loss=_name_loss(declared),
             value_name=declared.value or VALUE,
         )
-        return Released(model=model, parts=outcome.parts, holds=self._holds(outcome), notes=outcome.notes)
+        return Released(
+            model=model, parts=outcome.parts, holds=self._holds(outcome), notes=outcome.notes, public=self.public
+        )
 
     def _holds(self, outcome: Outcome) -> tuple[str, ...]:
         holds = ["factors of every mode", "offset"]
@@ -105,6 +112,8 @@ class CentralJob(Generic[Model]):
             holds.append("core")
         if outcome.solution.biases is not None:
             holds.append("biases of every mode")
+        if outcome.solution.remainder is not None:
+            holds.append("remainders along time, of every cell")
         if outcome.errors is not None:
             holds.append("errors to expect of its predictions")
         return tuple(holds)
@@ -186,8 +195,10 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         return unit
 
     def _choose(self, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
-        form = self._form(promise.declared.shape)
+        smoothness = read_smoothness(self.smooth, promise.declared.modes, promise.declared.shape)
+        form = replace(self._form(promise.declared.shape), smooth=smoothness.priors, times=smoothness.times)
         chosen = self._plan(form, promise)
+        check_smooth_release(smoothness, promise.unit.kind, chosen.method, form.solver)
         return CentralJob(
             method=METHODS[chosen.method],
             plan=chosen,
@@ -195,6 +206,7 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             form=form,
             spend=spend_budget(promise.budget, chosen.noise, source),
             build=self._model,
+            public=smoothness.describe(promise.declared.modes),
         )
 
     def _form(self, shape: Sequence[int]) -> Form:

@@ -267,7 +267,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         response = self._response(observed)
         solver = pick_solver(self.solver, response)
         settings, solve = rules.solver_settings(solver, self._solver_settings(), self._solvers())
-        smoothness = read_smoothness(self.smooth, observed)
+        smoothness = read_smoothness(self.smooth, observed.modes, observed.shape)
         if self._knows_more():
             check_priors(response)
         if self.implicit not in (None, False) and solver != "bayes":

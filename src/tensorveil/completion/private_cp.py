@@ -61,5 +61,6 @@ class PrivateCP(CentralCompletion[CPModel]):
 
     def _model(self, solution: Solution, modes: Sequence[Mode], bounds: tuple[float, float]) -> CPModel:
         return CPModel(
-            factors=solution.factors, offset=solution.offset, biases=solution.biases, modes=tuple(modes), bounds=bounds
-        )
+            factors=solution.factors, offset=solution.offset, biases=solution.biases, modes=tuple(modes), bounds=bounds,
+            remainder=solution.remainder,
+        )  # fmt: skip

@@ -105,5 +105,6 @@ class PrivateLowRankMatrix(CentralCompletion[CPModel]):
     def _model(self, solution: Solution, modes: Sequence[Mode], bounds: tuple[float, float]) -> CPModel:
         factors = drop_unsupported(solution.factors) if self.rank == "auto" else solution.factors
         return CPModel(
-            factors=factors, offset=solution.offset, biases=solution.biases, modes=tuple(modes), bounds=bounds
-        )
+            factors=factors, offset=solution.offset, biases=solution.biases, modes=tuple(modes), bounds=bounds,
+            remainder=solution.remainder,
+        )  # fmt: skip

@@ -72,12 +72,17 @@ class CentralSettings(PrivateSettings):
         its guess of the error and, with a delta, of the better kind of noise; otherwise a tenth of the bounds' width.
     sweeps, restarts
         Of the solver: post-processing, so any number costs the same budget.
+    smooth
+        In unit "value": modes in which neighbouring indices are alike, such as ``{"day": "walk", "hour": "cycle"}``,
+        and two modes that make one time, ``{("day", "hour"): "walk"}``. It is what somebody knows of the subject, not
+        of the data, so it costs no budget; how alike they are, if at all, is learnt from noisy numbers.
     """
 
     shape: Sequence[int] | Mapping[str, int] | None = None
     spread: float | None = None
     sweeps: int = 100
     restarts: int = 3
+    smooth: Mapping[Any, str] | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -55,4 +55,5 @@ class PrivateTucker(CentralCompletion[TuckerModel]):
             biases=solution.biases,
             modes=tuple(modes),
             bounds=bounds,
+            remainder=solution.remainder,
         )

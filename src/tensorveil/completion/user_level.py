@@ -67,12 +67,13 @@ class UserLevelCompletion(RoundsCompletion[SharedModel]):
         """Return a table of the n best candidates for people; see `SharedModel.recommend`. It is for them alone."""
         return self._fitted().recommend(None, n, entries=entries, **options)
 
-    def predict(self, *_: Any, **__: Any) -> NoReturn:
-        """Not for a release that holds nobody's own part: say from whose entries to predict."""
-        raise InputError(
-            "a release of whole users holds nobody's own part, so it predicts from a person's entries: "
-            "predict_for(entries, frame), or personalise(entries).predict(frame)."
-        )
+    def __getattr__(self, name: str) -> NoReturn:
+        if name == "predict":
+            raise AttributeError(
+                f"{type(self).__name__} has no predict: nobody's own part is released, so people are served from their "
+                "own entries, by predict_for(entries, frame) or personalise(entries).predict(frame)."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict_for(self, entries: ObservedTensor | Any, coords: ObservedTensor | Any) -> Array:
         """Predict for people from their own entries; see `SharedModel.predict_for`."""

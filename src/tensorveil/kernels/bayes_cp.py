@@ -90,13 +90,17 @@ def cp_bayes_mode(
     data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]) + first)
     with workers(thread_count(threads)) as run:
         pieces = cut_evenly(rows.pointers, PIECES)
-        law = (np.empty(0), 1.0, np.empty(0))
-        if precisions is not None:
-            law = (precisions.table, 1.0 / precisions.step, np.empty(0) if precisions.logs is None else precisions.logs)
-        prior = (center, alpha, float(variance), precision, *law)
+        prior = (center, alpha, float(variance), precision, *list_law(precisions))
         parts = run([partial(_update, a, b, *data, *prior) for a, b in pieces])
     after, before, weights, evidence, logdet = (sum(part[k] for part in parts) for k in range(5))
     return Sums(after=after, before=before, weights=weights, evidence=evidence), logdet
+
+
+def list_law(precisions: Precisions | None) -> tuple[Array, float, Array]:
+    """Return what compiled code takes of precisions: the table, steps per unit, and logarithms; empty without any."""
+    if precisions is None:
+        return np.empty(0), 1.0, np.empty(0)
+    return precisions.table, 1.0 / precisions.step, np.empty(0) if precisions.logs is None else precisions.logs
 
 
 @njit(nogil=True, cache=True, fastmath=True)

@@ -1,8 +1,8 @@
 """Rows of one CP mode whose priors are not one Gaussian for all: their sums are collected, and a solver takes them all.
 
 Legend (what is not here is as in kernels/bayes_cp.py)
-    S, V, U, Y      (rows, T), (rows, R), (rows, R), (rows, 2): sums over a row's entries of E[hh'] (packed), of y h and
-                    of h, and of y and E[y^2]
+    S, V, U, Y      (rows, T), (rows, R), (rows, R), (rows, 5): sums over a row's entries of E[hh'] (packed), of y h and
+                    of h; and of y, of E[y^2], of weights, of E[r^2] and of log p
     f, second       (rows, R), (rows, R, R): the rows' new means and second moments
     b, b_var        biases and their variances
 """
@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tensorveil.kernels.bayes_cp import PIECES, collect_row
+from tensorveil.kernels.bayes_cp import PIECES, Precisions, Sums, collect_row, list_law
 from tensorveil.kernels.posterior import Posterior, triangle, unpack_triangle
 from tensorveil.kernels.rows import Rows
 from tensorveil.kernels.threads import cut_evenly, thread_count, workers
@@ -43,27 +43,32 @@ RowSolver = Callable[[RowSums], SolvedRows]
 
 
 def cp_coupled_mode(
-    rows: Rows, posterior: Posterior, solve: RowSolver, threads: int | None = None
-) -> tuple[float, float]:
+    rows: Rows,
+    posterior: Posterior,
+    solve: RowSolver,
+    variance: float,
+    threads: int | None = None,
+    precisions: Precisions | None = None,
+) -> tuple[Sums, float]:
     """Update all rows of ``rows.mode`` together, in place.
 
-    Returns the sum of expected squared residuals and the log determinant of the rows' joint covariance.
+    Returns sums over the entries, and the log determinant of the rows' joint covariance.
     """
     size, rank = rows.shape[rows.mode], posterior.ranks[rows.mode]
-    S, V, U, Y = np.empty((size, triangle(rank))), np.empty((size, rank)), np.empty((size, rank)), np.empty((size, 2))
+    S, V, U, Y = np.empty((size, triangle(rank))), np.empty((size, rank)), np.empty((size, rank)), np.empty((size, 5))
     starts = posterior.starts[np.array(rows.others)]
     moments = (posterior.mean, posterior.second, posterior.bias, posterior.bias_variance)
     data = (rows.pointers, rows.coords, rows.values, starts, *moments, int(posterior.starts[rows.mode]))
+    law = (float(variance), *list_law(precisions))
     with workers(thread_count(threads)) as run:
-        run([partial(_collect_rows, a, b, *data, S, V, U, Y) for a, b in cut_evenly(rows.pointers, PIECES)])
-    sums = RowSums(
-        gram=unpack_triangle(S, rank), target=V, design=U, value=Y[:, 0], count=np.diff(rows.pointers).astype(float)
-    )
+        run([partial(_collect_rows, a, b, *data, *law, S, V, U, Y) for a, b in cut_evenly(rows.pointers, PIECES)])
+    sums = RowSums(gram=unpack_triangle(S, rank), target=V, design=U, value=Y[:, 0], count=Y[:, 2])
     f, second, b, b_var, logdet = solve(sums)
     store_rows(posterior, rows.mode, 0, size, f, second, b, b_var)
     residual = Y[:, 1] - 2 * b * sums.value + sums.count * (b * b + b_var)
     residual += np.einsum("irs,irs->i", sums.gram, second) - 2 * np.einsum("ir,ir->i", f, V - b[:, None] * U)
-    return float(residual.sum()), logdet
+    weights, before, evidence = (float(total) for total in Y[:, 2:].sum(axis=0))
+    return Sums(after=float(residual.sum()), before=before, weights=weights, evidence=evidence), logdet
 
 
 def cp_point_sums(
@@ -99,16 +104,16 @@ def store_rows(
 @njit(nogil=True, cache=True)
 def _collect_rows(
     low: int, high: int, pointers: Array, coords: Array, values: Array, starts: Array, mean: Array, second: Array,
-    bias: Array, bias_variance: Array, own: int, S: Array, V: Array, U: Array, Y: Array,
+    bias: Array, bias_variance: Array, own: int, s2: float, table: Array, per_step: float, logs: Array,
+    S: Array, V: Array, U: Array, Y: Array,
 ) -> None:  # fmt: skip
     R, T = mean.shape[1], second.shape[1]
-    h, hh, twice, none = np.empty(R), np.empty(T), np.empty(T), np.empty(0)
+    h, hh, twice = np.empty(R), np.empty(T), np.empty(T)
     for i in range(low, high):
-        y_sum, y_square, _, _, _ = collect_row(
+        Y[i, 0], Y[i, 1], Y[i, 2], Y[i, 3], Y[i, 4] = collect_row(
             pointers[i], pointers[i + 1], coords, values, starts, mean, second, bias, bias_variance, S[i], V[i], U[i],
-            h, hh, twice, own + i, 1.0, none, 1.0, none,
+            h, hh, twice, own + i, s2, table, per_step, logs,
         )  # fmt: skip
-        Y[i, 0], Y[i, 1] = y_sum, y_square
 
 
 @njit(nogil=True, cache=True, fastmath=True)

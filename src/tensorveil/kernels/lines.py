@@ -7,7 +7,8 @@ from theirs (Rauch, Tung and Striebel 1965 for the way back).
 Legend
     pointers        (lines + 1,) where each line's entries begin; times (n,) ascending within a line, r (n,) remainders
     phi, V, s2      correlation of neighbours, variance of e, variance of the noise
-    m, v            mean and variance of e at an entry, given the entries up to it (filtered) or all (smoothed)
+    m, v            mean and variance of e at an entry, given the entries up to it (filtered) or all (smoothed);
+                    ahead is the variance given the entries before it
     a, g            correlation with the entry before, phi^gap; gain of the way back
 """
 
@@ -40,25 +41,32 @@ def line_evidence(pointers: Array, times: Array, r: Array, phi: float, V: float,
 
 
 @njit(nogil=True, cache=True)
-def smooth_lines(pointers: Array, times: Array, r: Array, phi: float, V: float, s2: float, out: Array) -> None:
-    """Set out (lines, times) to the means of e given all entries; lines without entries become 0."""
-    m, v = np.empty(len(r)), np.empty(len(r))
+def smooth_lines(
+    pointers: Array, times: Array, r: Array, noise: Array, phi: float, V: float, out: Array, spread: Array
+) -> None:
+    """Set out (lines, times) to the means of e given all entries, and spread (n,) to its variances at the entries.
+
+    ``noise`` (n,) has the variance of each entry's noise. Lines without entries become 0.
+    """
+    m = np.empty(len(r))
     for line in range(len(pointers) - 1):
         first, last = pointers[line], pointers[line + 1]
         out[line, :] = 0.0
         if first == last:
             continue
         for p in range(first, last):
-            before, spread = 0.0, V
+            before, ahead = 0.0, V
             if p > first:
                 a = phi ** (times[p] - times[p - 1])
-                before, spread = a * m[p - 1], V - a * a * (V - v[p - 1])
-            f = spread + s2
-            m[p], v[p] = before + spread / f * (r[p] - before), spread * s2 / f
+                before, ahead = a * m[p - 1], V - a * a * (V - spread[p - 1])
+            f = ahead + noise[p]
+            m[p], spread[p] = before + ahead / f * (r[p] - before), ahead * noise[p] / f
         for p in range(last - 2, first - 1, -1):
             a = phi ** (times[p + 1] - times[p])
-            g = a * v[p] / (V - a * a * (V - v[p]))
+            ahead = V - a * a * (V - spread[p])
+            g = a * spread[p] / ahead
             m[p] += g * (m[p + 1] - a * m[p])
+            spread[p] += g * g * (spread[p + 1] - ahead)
         _fill(times, m, first, last, phi, out[line])
 
 

@@ -136,6 +136,16 @@ def random_posterior(
     return posterior
 
 
+def hold_rows(mean: Array, second: Array) -> Posterior:
+    """Return the posterior of the rows of one mode alone, of means (rows, R) and second moments (rows, R, R)."""
+    size, rank = mean.shape
+    low, high = np.tril_indices(rank)
+    return Posterior(
+        shape=(size,), ranks=(rank,), starts=np.zeros(1, dtype=np.int64), mean=mean, second=second[:, low, high],
+        bias=np.zeros(size), bias_variance=np.zeros(size),
+    )  # fmt: skip
+
+
 def unpack_triangle(packed: Array, rank: int) -> Array:
     """Return symmetric matrices from their packed lower triangles, along the last axis."""
     low, high = np.tril_indices(rank)

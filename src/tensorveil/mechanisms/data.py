@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from tensorveil.models.errors import Errors
 from tensorveil.privacy import Part
+from tensorveil.solvers.priors.row_prior import PriorFactory
+from tensorveil.solvers.priors.series import Series
 from tensorveil.solvers.task import Solution
 
 Array = NDArray[Any]
@@ -31,6 +33,10 @@ class Form:
     # be left to find the rank.
     solver: str = "bayes"
     estimate_rank: bool = False
+    # By mode: how the prior of its rows is made, where neighbours are said to be alike. And the times along which
+    # neighbouring values may be alike beyond that.
+    smooth: Mapping[int, PriorFactory] = field(default_factory=dict)
+    times: tuple[Series, ...] = ()
     # Is told what is computed for long, how much of it is done, and how much there is. Only post-processing may tell:
     # how many sweeps a fit of private values takes would be a release.
     progress: Progress | None = field(default=None, compare=False)

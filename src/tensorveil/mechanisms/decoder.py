@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Array, Form, Progress, make_constant
 from tensorveil.mechanisms.design import predict_entries
 from tensorveil.mechanisms.pairs import PairEffect, fit_pairs
+from tensorveil.mechanisms.smooth import NOTHING_SMOOTH, OF_BIASES, OF_PAIRS, Smooth, fit_biases, start_walk
 from tensorveil.solvers.task import Solution
 
 _ROUNDS = 12
@@ -76,6 +78,7 @@ def fit_effects(
     variance: float,
     rank: int,
     center: Array | None = None,
+    smooth: Smooth = NOTHING_SMOOTH,
     tell: Progress | None = None,
 ) -> Effects:
     """Return effects fitted to tables. Post-processing only.
@@ -86,6 +89,7 @@ def fit_effects(
     effects = replace(start, biases=[bias.copy() for bias in start.biases], pairs=dict(start.pairs))
     fitted, rest = effects.at(columns), variance
     priors = list(start.priors or [_FIRST_PRIOR * variance] * len(start.biases))
+    walks = [start_walk(smooth, mode, 1, OF_BIASES) for mode in range(len(start.biases))]
     twos = sorted({table.cells.modes for table in tables if len(table.cells.modes) == 2})
     for turn in range(_ROUNDS):
         if tell is not None:
@@ -93,12 +97,9 @@ def fit_effects(
         for mode, bias in enumerate(effects.biases):
             pull, precision = _gather_mode(tables, mode, len(bias), fitted, rest)
             pull = pull + precision * bias  # as if there were no bias yet
-            present = _stands_out(pull, precision)
-            spread = 1.0 / (precision + 1.0 / (priors[mode] if present else _ABSENT * rest))
-            moved = pull * spread
-            if turn >= _SETTLED and present:  # MacKay's fixed point, as in the variational solver
-                determined = max(float(np.sum(1.0 - spread / priors[mode])), 1e-3)
-                priors[mode] = float(np.clip(np.sum(moved**2) / determined, 1e-8 * rest, 2.0 * rest))
+            walk = walks[mode]
+            fit = _fit_biases if walk is None else partial(fit_biases, walk)
+            moved, priors[mode] = fit(pull, precision, priors[mode], rest, learn=turn >= _SETTLED)
             fitted += (moved - bias)[columns[mode]]
             effects.biases[mode] = moved
         if center is not None:
@@ -107,9 +108,22 @@ def fit_effects(
         effects.offset += move
         fitted += move
         for modes in twos:
-            effects.pairs[modes] = _fit_pair(columns, tables, modes, effects.pairs.get(modes), fitted, rest, rank, turn)
+            effects.pairs[modes] = _fit_pair(
+                columns, tables, modes, effects.pairs.get(modes), fitted, rest, rank, turn, smooth
+            )
     effects.priors, effects.rest = priors, rest
     return effects
+
+
+def _fit_biases(pull: Array, precision: Array, prior: float, rest: float, *, learn: bool) -> tuple[Array, float]:
+    """Return biases of a mode and their prior variance, as `fit_biases` does for indices that are no neighbours."""
+    present = _stands_out(pull, precision)
+    spread = 1.0 / (precision + 1.0 / (prior if present else _ABSENT * rest))
+    moved = pull * spread
+    if learn and present:  # MacKay's fixed point, as in the variational solver
+        determined = max(float(np.sum(1.0 - spread / prior)), 1e-3)
+        prior = float(np.clip(np.sum(moved**2) / determined, 1e-8 * rest, 2.0 * rest))
+    return moved, prior
 
 
 def _stands_out(pull: Array, precision: Array) -> bool:
@@ -158,6 +172,7 @@ def _fit_pair(
     rest: float,
     rank: int,
     turn: int,
+    smooth: Smooth,
 ) -> PairEffect:
     """Fit one two-way effect to what the others leave, and put it into ``fitted``."""
     same = [table for table in tables if table.cells.modes == modes]
@@ -172,7 +187,9 @@ def _fit_pair(
     if before is not None:
         score += precision * before.matrix
     fresh = turn in _FRESH or before is None
-    after = fit_pairs(precision, score, rank, _FRESH_SWEEPS if fresh else _SWEEPS, None if fresh else before)
+    left, right = (start_walk(smooth, mode, min(rank, *precision.shape), OF_PAIRS) for mode in modes)
+    sweeps = _FRESH_SWEEPS if fresh else _SWEEPS
+    after = fit_pairs(precision, score, rank, sweeps, None if fresh else before, (left, right))
     one, other = columns[modes[0]], columns[modes[1]]
     fitted += after.at(one, other)
     if before is not None:
@@ -214,11 +231,13 @@ def join(shape: tuple[int, ...], form: Form, effects: Effects, components: Solut
 def scale_solution(solution: Solution, center: float, stretch: float) -> Solution:
     """Multiply all that a model says beside ``center``."""
     biases = None if solution.biases is None else tuple(bias * stretch for bias in solution.biases)
+    remainder = None if solution.remainder is None else solution.remainder * stretch
+    solution = replace(solution, biases=biases, remainder=remainder)
     offset = center + stretch * (solution.offset - center)
     if solution.core is not None:
-        return replace(solution, offset=offset, biases=biases, core=solution.core * stretch)
+        return replace(solution, offset=offset, core=solution.core * stretch)
     first, *others = solution.factors
-    return replace(solution, offset=offset, biases=biases, factors=(first * stretch, *others))
+    return replace(solution, offset=offset, factors=(first * stretch, *others))
 
 
 # Some modes, and a column for each.

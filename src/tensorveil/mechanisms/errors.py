@@ -10,7 +10,8 @@ outweigh everything else in the mean square.
 
 Residuals of the entries themselves are smaller than those of other cells, because the model has seen the entries. By
 how much follows from positions, the model and what it was fitted to (`leverage`), all public or released, so each
-residual may be multiplied by its own number before it is put into a bin.
+residual may be multiplied by its own number before it is put into a bin. Where an entry's remainder along time follows
+from its own perturbed value too, what the others alone say of it takes its place.
 """
 
 from __future__ import annotations
@@ -48,15 +49,22 @@ def errors_share(spend: Spend, n: int) -> float:
 
 
 def private_errors(
-    data: PrivateValues, solution: Solution, threads: int | None, spend: Spend, inflation: Array | None = None
+    data: PrivateValues,
+    solution: Solution,
+    threads: int | None,
+    spend: Spend,
+    inflation: Array | None = None,
+    beside: Array | None = None,
 ) -> tuple[Errors, Part]:
     """Measure the residuals of a model that is already private, each multiplied by its ``inflation``, if given.
 
-    Inflation is public, or follows from what is already private.
+    ``beside`` is what an entry would be predicted beside that if the model had not seen it. Both are public, or follow
+    from what is already private.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#errors).
     """
-    predictions = np.clip(predict_solution(solution, data.columns, threads), *data.bounds)
+    raw = predict_solution(solution, data.columns, threads)
+    predictions = np.clip(raw if beside is None else raw + beside, *data.bounds)
     levels = _choose_levels(predictions, spend)
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
     n_bins, n_levels = len(edges) - 1, len(levels) + 1

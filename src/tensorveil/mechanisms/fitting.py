@@ -59,7 +59,7 @@ def predict_solution(solution: Solution, columns: Array, threads: int | None) ->
     total = solution.offset + predict_entries(columns, solution.core, solution.factors, threads)
     for bias, column in zip(solution.biases or (), columns, strict=False):
         total = total + bias[column]
-    return total
+    return total if solution.remainder is None else total + solution.remainder[tuple(columns)]
 
 
 def _fit_by_solver(task: Task, form: Form) -> Solution:
@@ -93,6 +93,7 @@ def _fit_noise_aware(task: Task, perturbed: Perturbed, form: Form, *, once: bool
             scatter=perturbed.scatter,
             estimate_rank=form.estimate_rank,
             start=start,
+            priors=form.smooth,
         )
         watch = _watch(settings, form, restart)
         turn = replace(task, baseline=baseline, seed=task.seed + restart)

@@ -89,4 +89,5 @@ METHOD = Method(
     proofs=PROOFS,
     expected=predict_error,
     fits_values=True,
+    smooths=True,
 )

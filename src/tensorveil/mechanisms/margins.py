@@ -45,4 +45,5 @@ METHOD = Method(
     ),
     expected=predict_error,
     has_rank=False,
+    smooths=True,
 )

@@ -57,6 +57,8 @@ class Method:
     noise
         The noise that it adds, "laplace" or "gaussian", where the budget allows both and no prediction decides; by
         default "gaussian".
+    smooths
+        Whether it heeds that neighbours are alike in some modes.
     zeros
         Whether it can be told that cells without an entry are zero, so that they count.
     audit_runs
@@ -73,6 +75,7 @@ class Method:
     fits_values: bool = False
     uses_core: bool = False
     noise: str | None = None
+    smooths: bool = False
     zeros: bool = False
     audit_runs: int = 20_000
 

@@ -11,20 +11,27 @@ Legend
     left, right         (I, R), (J, R) means of the rows u and w
     spread              (J, R, R) covariances of the rows w
     alpha, beta         (R,) precisions of the priors of u and w
+    walks               of u and of w: the prior of rows whose neighbours are alike, or None
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
 from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.smooth import OF_PAIRS, learn_prior, list_waves, solve_rows
+from tensorveil.solvers.priors.walk import Walk
 
 _HELD = 2
 _EXTRA, _ITERATIONS = 4, 8
 # Rows and columns with hardly any entries count as if they had this share of the average precision when scaling.
 _LEAST_WEIGHT = 1e-3
+
+
+Walks = tuple[Walk | None, Walk | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +43,7 @@ class PairEffect:
     spread: Array
     alpha: Array
     beta: Array
+    walks: Walks = (None, None)
 
     def at(self, rows: Array, columns: Array) -> Array:
         """Return the effect at cells."""
@@ -55,45 +63,75 @@ class PairEffect:
         return strengths
 
 
-def fit_pairs(precision: Array, score: Array, rank: int, sweeps: int, start: PairEffect | None = None) -> PairEffect:
-    """Fit a two-way effect, from its spectrum or from an earlier fit. Post-processing only."""
+def fit_pairs(
+    precision: Array,
+    score: Array,
+    rank: int,
+    sweeps: int,
+    start: PairEffect | None = None,
+    walks: Walks = (None, None),
+) -> PairEffect:
+    """Fit a two-way effect, from its spectrum or from an earlier fit. Post-processing only.
+
+    ``walks`` are priors of rows and of columns whose neighbours are alike; an earlier fit has its own.
+    """
     rank = min(rank, *precision.shape)
-    effect = _start(precision, score, rank) if start is None else start
+    effect = _start(precision, score, rank, walks) if start is None else start
     left, right, spread = effect.left, effect.right, effect.spread
     alpha, beta = effect.alpha, effect.beta
+    one, other = [walk and replace(walk) for walk in (walks if start is None else start.walks)]
     for sweep in range(sweeps):
-        left, left_spread = _solve(precision, score, right, spread, alpha)
-        right, spread = _solve(precision.T, score.T, left, left_spread, beta)
+        left, left_spread = _solve(precision, score, right, spread, alpha, one)
+        right, spread = _solve(precision.T, score.T, left, left_spread, beta, other)
         left_square, right_square = _mean_square(left, left_spread), _mean_square(right, spread)
         if sweep >= _HELD or start is not None:
-            alpha = np.clip(1.0 / left_square, 1e-12, 1e30)
-            beta = np.clip(1.0 / right_square, 1e-12, 1e30)
+            alpha = _find_prior(left, left_spread, left_square, alpha, one)
+            beta = _find_prior(right, spread, right_square, beta, other)
         # Scale moves freely between the sides; it is shared evenly.
         even = (right_square / left_square) ** 0.25
         left, left_spread, alpha = left * even, left_spread * np.outer(even, even), alpha / even**2
         right, spread, beta = right / even, spread / np.outer(even, even), beta * even**2
-    return PairEffect(left=left, right=right, spread=spread, alpha=alpha, beta=beta)
+        for walk, scale in ((one, even), (other, 1.0 / even)):
+            if walk is not None:
+                walk.rescale(scale)
+    return PairEffect(left=left, right=right, spread=spread, alpha=alpha, beta=beta, walks=(one, other))
 
 
-def _start(precision: Array, score: Array, rank: int) -> PairEffect:
-    """Start from leading singular vectors, scaled so that noise is about even."""
-    rows, columns = precision.shape
+def _start(precision: Array, score: Array, rank: int, walks: Walks) -> PairEffect:
+    """Start from leading singular vectors, scaled so that noise is about even.
+
+    Where neighbours are alike, slow waves show components that noise would hide: several numbers of waves are tried,
+    and those are taken in which most stands out.
+    """
     average = max(float(precision.mean()), 1e-300)
     by_row = np.sqrt(np.maximum(precision.mean(axis=1), _LEAST_WEIGHT * average))
     by_column = np.sqrt(np.maximum(precision.mean(axis=0) / average, _LEAST_WEIGHT))
-    one, values, other = _leading(score / np.outer(by_row, by_column), rank)
-    edge = np.sqrt(rows) + np.sqrt(columns)  # of the singular values of noise alone
-    strength = np.sqrt(np.where(values > edge, 0.9 * np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.02 * edge))
+    even = score / np.outer(by_row, by_column)
+    bases = product(*(list_waves(walk, size) for walk, size in zip(walks, even.shape, strict=True)))
+    tried = [_find_standing(even, rank, *pair) for pair in bases]
+    one, strength, other = max(tried, key=lambda found: float(np.sum(found[1] ** 2)))
     left, right = one * strength / by_row[:, None], other * strength / by_column[:, None]
-    even = (np.mean(right**2, axis=0) / np.maximum(np.mean(left**2, axis=0), 1e-300)) ** 0.25
-    left, right = left * even, right / even
+    scale = (np.mean(right**2, axis=0) / np.maximum(np.mean(left**2, axis=0), 1e-300)) ** 0.25
+    left, right = left * scale, right / scale
     return PairEffect(
         left=left,
         right=right,
-        spread=np.zeros((columns, rank, rank)),
-        alpha=1.0 / np.maximum(np.mean(left**2, axis=0), 1e-300),
-        beta=1.0 / np.maximum(np.mean(right**2, axis=0), 1e-300),
+        spread=np.zeros((precision.shape[1], rank, rank)),
+        alpha=np.clip(1.0 / np.maximum(np.mean(left**2, axis=0), 1e-300), *OF_PAIRS),
+        beta=np.clip(1.0 / np.maximum(np.mean(right**2, axis=0), 1e-300), *OF_PAIRS),
     )
+
+
+def _find_standing(even: Array, rank: int, rows: Array | None, columns: Array | None) -> tuple[Array, Array, Array]:
+    """Return leading singular vectors within bases of rows and columns, and how far their strength is above noise."""
+    part = even if rows is None else rows.T @ even
+    part = part if columns is None else part @ columns
+    one, values, other = _leading(part, rank)
+    if len(values) < rank:  # bases are not that wide: the others are those of the whole
+        return _find_standing(even, rank, None, None)
+    edge = np.sqrt(part.shape[0]) + np.sqrt(part.shape[1])  # of the singular values of noise alone
+    strength = np.sqrt(np.where(values > edge, 0.9 * np.sqrt(np.maximum(values**2 - edge**2, 0.0)), 0.02 * edge))
+    return one if rows is None else rows @ one, strength, other if columns is None else columns @ other
 
 
 def _leading(matrix: Array, rank: int) -> tuple[Array, Array, Array]:
@@ -106,7 +144,15 @@ def _leading(matrix: Array, rank: int) -> tuple[Array, Array, Array]:
     return one[:, :rank], values[:rank], (basis @ other.T)[:, :rank]
 
 
-def _solve(precision: Array, score: Array, other: Array, spread: Array, prior: Array) -> tuple[Array, Array]:
+def _find_prior(rows: Array, spread: Array, square: Array, before: Array, walk: Walk | None) -> Array:
+    if walk is not None:
+        return learn_prior(walk, rows, spread, before)
+    return np.clip(1.0 / square, *OF_PAIRS)
+
+
+def _solve(
+    precision: Array, score: Array, other: Array, spread: Array, prior: Array, walk: Walk | None
+) -> tuple[Array, Array]:
     """Return means and covariances of the rows of one side, given the other's."""
     rank = other.shape[1]
     low, high = np.tril_indices(rank)
@@ -114,6 +160,8 @@ def _solve(precision: Array, score: Array, other: Array, spread: Array, prior: A
     gram = np.empty((len(precision), rank, rank))
     gram[:, low, high] = packed
     gram[:, high, low] = packed
+    if walk is not None:
+        return solve_rows(walk, gram, score @ other, prior)[:2]
     gram[:, np.arange(rank), np.arange(rank)] += prior
     covariance = np.linalg.inv(gram)
     return np.einsum("ipq,iq->ip", covariance, score @ other), covariance

@@ -54,7 +54,9 @@ def find_products(
     if spread <= 0:
         return tuple(np.zeros((size, 1)) for size in shape), np.zeros(columns.shape[1])
     perturbed = Perturbed(columns=columns, shape=shape, noise=_NOISE * spread**2)
-    plain = replace(form, ranks=(_RANK,) * len(shape), core=False, solver="bayes", estimate_rank=False, sweeps=_SWEEPS)
+    plain = replace(
+        form, ranks=(_RANK,) * len(shape), core=False, solver="bayes", estimate_rank=False, sweeps=_SWEEPS, smooth={}
+    )
     solution = fit_values(perturbed, beyond, plain, once=True).solution
     components = replace(solution, offset=0.0, biases=None)
     return components.factors, predict_solution(components, columns, form.threads)

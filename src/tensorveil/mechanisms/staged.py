@@ -42,4 +42,5 @@ METHOD = Method(
     ),
     expected=predict_error,
     fits_values=True,
+    smooths=True,
 )

@@ -27,6 +27,7 @@ from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solutio
 from tensorveil.mechanisms.leverage import find_leverages, inflate
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
+from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import TYPICAL_SQUARE, parameters, side_share
@@ -145,6 +146,7 @@ class _Run:
         self.effects = Effects.constant(data.shape, data.middle)
         self.two_valued = False
         self.perturbed: tuple[Array, float] | None = None  # values and the variance of their noise
+        self.remainder: Remainder | None = None
 
     # The budget
 
@@ -195,7 +197,10 @@ class _Run:
         errors = None
         if self.for_errors is not None:
             inflation = self.inflate_errors(solution)
-            errors, part = private_errors(self.data, solution, self.form.threads, self.for_errors, inflation)
+            unseen = None if self.remainder is None else self.remainder.unseen
+            errors, part = private_errors(
+                self.data, solution, self.form.threads, self.for_errors, inflation, beside=unseen
+            )
             self.parts.append(part)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
@@ -203,9 +208,11 @@ class _Run:
         """Stretch or shrink the model around the mean as the values suggest; then set its mean to the private one.
 
         What clipping takes off effects is put back by a slope that is known only about. A model that explains nothing
-        would be shrunk to the constant.
+        would be shrunk to the constant. An entry's own perturbed value has no say in what it is compared with.
         """
         raw = predict_solution(solution, self.columns, self.form.threads)
+        if self.remainder is not None:
+            raw += self.remainder.unseen
         effect = raw - float(np.mean(raw))
         spread = float(np.sqrt(np.mean(effect**2)))
         if spread < _FLAT * self.data.width:
@@ -221,6 +228,8 @@ class _Run:
         stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + noise), -1.0, 1.0))
         middle = float(np.mean(raw))
         solution = scale_solution(solution, middle, stretch)
+        if self.remainder is not None:
+            self.remainder = self.remainder.times(stretch)
         moved = level(middle + stretch * effect, self.center, self.data.bounds)
         return replace(solution, offset=solution.offset + moved)
 
@@ -230,6 +239,8 @@ class _Run:
             return None
         values, noise = self.perturbed
         left = values - predict_solution(solution, self.columns, self.form.threads)
+        if self.remainder is not None:
+            left -= self.remainder.unseen
         least = max(_LEAST_LEFT * self.residuals.variance, (_FLAT * self.data.width) ** 2)
         rest = max(float(np.mean(left**2)) - noise, least)
         leverages = find_leverages(self.columns, solution, noise + rest)
@@ -508,24 +519,22 @@ class _Run:
             self.tables[cells.modes] = Table(
                 cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2
             )
-        self.effects = fit_effects(
-            self.columns, list(self.tables.values()), self.effects, self.residuals.variance, self.rank,
-            center=self.known + missing, tell=self.form.tell,
-        )  # fmt: skip
+        self.effects = self.fit_tables(list(self.tables.values()), self.residuals.variance, self.known + missing)
         self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
+
+    def fit_tables(self, tables: Sequence[Table], rest: float, center: Array | None = None) -> Effects:
+        """Fit effects to tables, from those that there are."""
+        form = self.form
+        return fit_effects(
+            self.columns, tables, self.effects, rest, self.rank, center, smooth=form.smooth, tell=form.tell
+        )
 
     def multiply_effects(self) -> None:
         """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
         tables, before = list(self.tables.values()), self.effects
         if self.effects.products is not None:  # they were of fewer tables
-            self.effects = fit_effects(
-                self.columns,
-                tables,
-                replace(self.effects, products=None),
-                self.effects.rest,
-                self.rank,
-                tell=self.form.tell,
-            )
+            self.effects = replace(self.effects, products=None)
+            self.effects = self.fit_tables(tables, self.effects.rest)
         effects, bounds = self.effects, self.data.bounds
         factors, beyond = find_products(effects, self.columns, bounds, self.form)
         beyond = beyond - float(np.mean(beyond))
@@ -550,9 +559,9 @@ class _Run:
             self.effects = before
             return
         first, *others = factors
-        added = replace(effects, products=(true * first, *others))
+        self.effects = replace(effects, products=(true * first, *others))
         rest = max(effects.rest - (true * spread) ** 2, _LEAST_LEFT * effects.rest)
-        self.effects = fit_effects(self.columns, tables, added, rest, self.rank, tell=self.form.tell)
+        self.effects = self.fit_tables(tables, rest)
         self.effects.offset += level(self.effects.at(self.columns), self.center, bounds)
         self.notes.append(
             f"spent {_PRODUCT:.1%} on whether effects multiply: about {true:.0%} of what that says is true"
@@ -606,9 +615,13 @@ class _Run:
         rest = max(float(np.mean((values - base - found) ** 2)) - noise, _LEAST_LEFT * before)
         tables = [table.less(found) for table in self.tables.values()]
         tables += gather_values([self.cells[modes] for modes in self.twos or self.ones], values - found, noise)
-        self.effects = fit_effects(self.columns, tables, self.effects, rest, self.rank, tell=self.form.tell)
+        self.effects = self.fit_tables(tables, rest)
         solution = fit_values(perturbed, values - self.effects.at(self.columns), self.form, once=True).solution
         found = predict_solution(solution, self.columns, self.form.threads)
+        left = values - self.effects.at(self.columns) - found
+        self.remainder = find_remainder(perturbed, left, self.form.times)
+        if self.remainder is not None:
+            solution = replace(solution, remainder=self.remainder.table)
         explained = float(np.var(found)) / max(before, 1e-300)
         self.notes.append(
             f"spent {share:.0%} on perturbed values: components explain about {min(explained, 1.0):.0%} of the rest"

@@ -56,4 +56,5 @@ METHOD = Method(
         "docs/guarantees.md#errors",
     ),
     expected=predict_error,
+    smooths=True,
 )

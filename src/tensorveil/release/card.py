@@ -12,6 +12,8 @@ from tensorveil.privacy.events import describe_event
 from tensorveil.privacy.exact import show_at_least, show_exactly
 from tensorveil.privacy.limits import list_limits
 from tensorveil.rounds import SharedModel
+from tensorveil.tensor import Mode
+from tensorveil.tensor.bins import name_width
 
 # Links, pictures and code; the rest does no harm.
 _MARKUP = str.maketrans({"[": "\\[", "]": "\\]", "`": "'"})
@@ -83,17 +85,22 @@ def _tell_errors(model: CardModel, fitted: Releasable) -> str:
 
 
 def _use(model: CardModel) -> str:
-    cell = f"[[{', '.join('0' for _ in model.shape)}]]"
+    if labelled := any(mode.labels is not None for mode in model.modes):
+        cells = "frame"
+    else:
+        cells = f"[[{', '.join('0' for _ in model.shape)}]]"
     if isinstance(model, SharedModel):
-        return f"model.predict_for(entries, {cell})  # entries: an ObservedTensor of the person's own"
+        what = "frames with a column for every mode; entries are the person's own, with values"
+        return f"model.predict_for(entries, {cells})  # {what if labelled else 'entries: a tensor of the own ones'}"
+    frame = "  # a column for every mode" if labelled else ""
     if model.errors is not None:
-        return f"prediction, low, high = model.predict({cell}, interval=0.9)"
-    return f"model.predict({cell})"
+        return f"prediction, low, high = model.predict({cells}, interval=0.9){frame}"
+    return f"model.predict({cells}){frame}"
 
 
 def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
     bounds = None if guarantee.bounds is None else " to ".join(map(show_exactly, guarantee.bounds))
-    shape = " x ".join(f"{size} ({mode.name})" for size, mode in zip(model.shape, model.modes, strict=True))
+    shape = " x ".join(f"{size} ({_name_mode(mode)})" for size, mode in zip(model.shape, model.modes, strict=True))
     rank = " x ".join(map(str, model.rank)) if isinstance(model.rank, tuple) else str(model.rank)
     kind = "Tucker" if isinstance(model.rank, tuple) else "CP"
     if isinstance(model, SharedModel):
@@ -114,6 +121,13 @@ def _facts(model: CardModel, guarantee: Guarantee) -> list[tuple[str, str]]:
         ("shape", shape),
         *(("note", note) for note in guarantee.notes),
     ]
+
+
+def _name_mode(mode: Mode) -> str:
+    """Name a mode, and the bins that moments are put into when the model is asked about some."""
+    if mode.bins is None:
+        return mode.name
+    return f"{mode.name}, moments in bins of {name_width(mode.bins)}"
 
 
 def _cell(text: str) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tensorveil.completion.evaluation import Evaluation, evaluate
 from tensorveil.errors import InputError, LeftOutWarning, warn
-from tensorveil.models import load_model
-from tensorveil.models.contract import Multilinear
+from tensorveil.models import CPModel, TuckerModel, load_model
 from tensorveil.release.names import model_file
 from tensorveil.rounds.shared import is_shared
 from tensorveil.runs.reading import Reading, read_tensor
@@ -71,7 +70,7 @@ def evaluate_model(run: EvaluationRun) -> Evaluation:
     return replace(evaluate(model, held_out, exclude=known, along=run.along, k=run.k), left_out=left_out)
 
 
-def _read_known(model: Multilinear, reading: Reading) -> ObservedTensor:
+def _read_known(model: CPModel | TuckerModel, reading: Reading) -> ObservedTensor:
     """Read cells that are known already; of those with labels that the model does not know none is left out."""
     found, left_out = _read_like(model, reading)
     if left_out:
@@ -83,7 +82,7 @@ def _read_known(model: Multilinear, reading: Reading) -> ObservedTensor:
     return found
 
 
-def _read_like(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, int]:
+def _read_like(model: CPModel | TuckerModel, reading: Reading) -> tuple[ObservedTensor, int]:
     """Read cells by the labels of the model; return them, and how many have labels that the model does not know.
 
     Values are those of the column that was said, or that is called as in the data of the model.
@@ -94,7 +93,7 @@ def _read_like(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, in
     return _read_by_labels(model, reading)
 
 
-def _read_by_labels(model: Multilinear, reading: Reading) -> tuple[ObservedTensor, int]:
+def _read_by_labels(model: CPModel | TuckerModel, reading: Reading) -> tuple[ObservedTensor, int]:
     names = [each if isinstance(each, str) else each.name for each in reading.modes or model.modes]
     if len(names) != len(model.modes):
         raise InputError(f"modes must name one column per mode of the model, {len(model.modes)}; got {len(names)}.")

@@ -301,10 +301,13 @@ def _sweep(state: _State, rows: tuple[Rows, ...] | StoredRows, threads: int | No
         beta = None if state.beta is None else state.beta[mode]
         prior = (state.center[mode], state.alpha[mode])
         solve = _row_solver(state, mode)
-        if state.core is None and solve is not None:
-            state.residual, logdet = cp_coupled_mode(grouped, state.posterior, solve, threads)
-        elif state.core is None:
-            sums, logdet = cp_bayes_mode(grouped, state.posterior, *prior, state.variance, beta, threads, precisions)
+        if state.core is None:
+            if solve is not None:
+                sums, logdet = cp_coupled_mode(grouped, state.posterior, solve, state.variance, threads, precisions)
+            else:
+                sums, logdet = cp_bayes_mode(
+                    grouped, state.posterior, *prior, state.variance, beta, threads, precisions
+                )
             state.residual = sums.before if state.laplace > 0 else sums.after
             state.weights, state.evidence = sums.weights, sums.evidence
         else:

@@ -22,7 +22,7 @@ from tensorveil.tensor.modes import Mode, near
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "settle_bins"]
+__all__ = ["Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "name_width", "settle_bins"]
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _NAMED = ("hour", "day", "week", "month")
@@ -180,12 +180,18 @@ def known_bins(modes: Iterable[str | Mode], bins: Mapping[str, Bins]) -> dict[st
     for name, width in own.items():
         if name in bins and bins[name].width != width:
             raise InputError(
-                f"bins of mode {name!r} must be those that it has, of {_words(width)}. Leave them out: they are known."
+                f"bins of mode {name!r} must be those that it has, of {name_width(width)}. Leave them out: they are "
+                "known."
             )
     return {name: Bins(width=width) for name, width in own.items()} | {**bins}
 
 
-def _words(width: str | int) -> str:
+def name_width(width: str | int) -> str:
+    """Return how long bins are, in words.
+
+    >>> name_width("hour"), name_width(900)
+    ('an hour', '900 s')
+    """
     return f"{width} s" if isinstance(width, int) else f"a {width}".replace("a h", "an h")
 
 
@@ -195,8 +201,12 @@ def bin_items(items: NDArray[Any], width: str | int) -> NDArray[Any]:
     >>> bin_items(np.array(["2024-01-03T17:30", "noon"]), "day").astype(str).tolist()
     ['2024-01-03', 'NaT']
     """
-    plain = items.astype("datetime64[us]").tolist() if items.dtype.kind == "M" else items.tolist()
-    seconds = np.array([to_seconds(item) for item in plain], np.float64)
+    if items.dtype.kind == "M":
+        micros = items.astype("datetime64[us]")
+        seconds = np.where(np.isnat(micros), math.nan, micros.astype(np.int64) / 1e6)
+    else:
+        seconds = np.array([to_seconds(item) for item in items.tolist()], np.float64)
+    seconds = np.where(np.abs(seconds) < _LAST, seconds, math.nan)
     none = np.isnan(seconds)
     chosen = Bins(width=width)
     begun = chosen.begin(chosen.number(np.where(none, 0.0, seconds)))

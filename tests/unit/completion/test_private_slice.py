@@ -48,6 +48,8 @@ def test_every_estimator_protects_slices(which: Any) -> None:
     assert fitted.rmse_for(tensor, tensor) < 2.0
     assert fitted.personalise(tensor).shape == tensor.shape
     assert not hasattr(fitted, "predict"), "nobody's own part is released, so there is nothing to predict from"
+    with pytest.raises(AttributeError, match="served from their own entries, by predict_for"):
+        fitted.predict(tensor)
     assert fitted.plan_.n_entries is None, "how many entries there are is private"
     assert len(fitted.plan_.ranks) == tensor.order
 

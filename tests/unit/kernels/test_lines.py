@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorveil.kernels.bayes_cp import cp_bayes_mode
+from tensorveil.kernels.bayes_cp import Precisions, cp_bayes_mode
 from tensorveil.kernels.coupled import RowSums, cp_coupled_mode, cp_point_sums
 from tensorveil.kernels.lines import line_evidence, smooth_lines
 from tensorveil.kernels.posterior import random_posterior
@@ -35,15 +35,20 @@ def test_evidence_of_lines_is_the_dense_density() -> None:
     assert line_evidence(pointers, times, rest, PHI, V, S2) == pytest.approx(expected)
 
 
-def test_smoothed_lines_are_the_dense_means() -> None:
+@pytest.mark.parametrize("even", [True, False])
+def test_smoothed_lines_are_the_dense_means_and_variances(even: bool) -> None:
     pointers, times, rest = lines()
-    out = np.full((len(TIMES), LENGTH), np.nan)
-    smooth_lines(pointers, times, rest, PHI, V, S2, out)
+    noise = np.full(len(rest), S2) if even else np.random.default_rng(1).uniform(0.1, 3.0, len(rest))
+    out, spread = np.full((len(TIMES), LENGTH), np.nan), np.full(len(rest), np.nan)
+    smooth_lines(pointers, times, rest, noise, PHI, V, out, spread)
     for line, at in enumerate(TIMES):
-        r = rest[pointers[line] : pointers[line + 1]]
-        dense = covariance(at, at) + S2 * np.eye(len(at))
-        expected = covariance(range(LENGTH), at) @ np.linalg.solve(dense, r) if at else np.zeros(LENGTH)
+        part = slice(pointers[line], pointers[line + 1])
+        dense = covariance(at, at) + np.diag(noise[part])
+        expected = covariance(range(LENGTH), at) @ np.linalg.solve(dense, rest[part]) if at else np.zeros(LENGTH)
         np.testing.assert_allclose(out[line], expected, atol=1e-12)
+        if at:
+            left = covariance(at, at) - covariance(at, at) @ np.linalg.solve(dense, covariance(at, at))
+            np.testing.assert_allclose(spread[part], np.diag(left), atol=1e-12)
 
 
 def some_rows() -> Any:
@@ -54,11 +59,13 @@ def some_rows() -> Any:
     return build_rows(np.ascontiguousarray(cells.T.astype(np.int32)), rng.standard_normal(len(cells)), shape, 0), rng
 
 
-def test_rows_solved_together_are_rows_solved_one_by_one() -> None:
+@pytest.mark.parametrize("law", [False, True])
+def test_rows_solved_together_are_rows_solved_one_by_one(law: bool) -> None:
     rows, rng = some_rows()
     center, alpha, variance = rng.standard_normal(3), rng.uniform(1, 2, 3), 0.7
     one, other = (random_posterior(rows.shape, (3, 3, 3), 0.8, np.random.default_rng(2)) for _ in range(2))
-    expected, expected_logdet = cp_bayes_mode(rows, one, center, alpha, variance, None)
+    precisions = Precisions(table=np.linspace(2.0, 0.1, 50), step=0.1, logs=np.linspace(0, -5, 50)) if law else None
+    expected, expected_logdet = cp_bayes_mode(rows, one, center, alpha, variance, None, None, precisions)
 
     def solve(sums: RowSums) -> Any:
         precision = sums.gram / variance + np.diag(alpha)
@@ -67,10 +74,11 @@ def test_rows_solved_together_are_rows_solved_one_by_one() -> None:
         zeros = np.zeros(len(f))
         return f, spread + f[:, :, None] * f[:, None], zeros, zeros, -float(np.linalg.slogdet(precision)[1].sum())
 
-    residual, logdet = cp_coupled_mode(rows, other, solve)
+    found, logdet = cp_coupled_mode(rows, other, solve, variance, None, precisions)
     np.testing.assert_allclose(other.mean, one.mean, atol=1e-12)
     np.testing.assert_allclose(other.second, one.second, atol=1e-12)
-    assert residual == pytest.approx(expected.after)
+    for name in ("after", "before", "weights", "evidence"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name))
     assert logdet == pytest.approx(expected_logdet)
 
 

@@ -154,3 +154,24 @@ def test_targets_that_cannot_be_written_are_named(tmp_path: Path) -> None:
         model.save(tmp_path / "absent" / "model.npz")
     with pytest.raises(InputError, match="is a folder"):
         model.save(tmp_path)
+
+
+@pytest.mark.parametrize("bins", [[], {}, -1, 1.5, True, 10**40, "fortnight", "week"])
+def test_bins_that_are_none_are_refused(tmp_path: Path, bins: Any) -> None:
+    days = np.array(["2024-01-02", "2024-01-03"], "datetime64[D]")  # no Mondays, and not whole periods of many seconds
+    model = CPModel(factors=(np.ones((3, 1)), np.ones((2, 1))), modes=(Mode("user"), Mode("day", days, bins="day")))
+    model.save(tmp_path / "model.npz")
+    with zipfile.ZipFile(tmp_path / "model.npz") as full, zipfile.ZipFile(tmp_path / "other.npz", "w") as other:
+        for name in full.namelist():
+            content = full.read(name)
+            if name == "header.json":
+                header = json.loads(content)
+                header["modes"][1]["bins"] = bins
+                header.pop("members", None)
+                content = json.dumps(header).encode()
+            other.writestr(name, content)
+    if bins is True:  # a second, as Python counts
+        assert load_model(tmp_path / "other.npz").modes[1].bins == 1
+        return
+    with pytest.raises(InputError, match=r"bins|damaged|digest"):
+        load_model(tmp_path / "other.npz")

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.kernels.coupled import cp_point_sums, store_rows
+from tensorveil.kernels.coupled import cp_point_sums
 from tensorveil.kernels.padded import Padded
-from tensorveil.kernels.posterior import Posterior, triangle
+from tensorveil.kernels.posterior import hold_rows
 from tensorveil.kernels.rows import Rows
 from tensorveil.solvers.priors.row_prior import PriorFactory, RowPrior
 
@@ -49,15 +49,10 @@ def solve_point_mode(
     sums, square = cp_point_sums(rows, factors.views(), biases, threads)
     beta = own.penalty / own.variance if biases else None
     old = biases[mode].astype(np.float64) if biases else np.zeros(size)
-    f, second, b, b_var, _ = own.priors[mode].solve(
+    f, second, b, _, _ = own.priors[mode].solve(
         sums, center=own.center[mode], alpha=own.alpha[mode], variance=own.variance, beta=beta, bias=old
     )
-    posterior = Posterior(
-        shape=(size,), ranks=(rank,), starts=np.zeros(1, dtype=np.int64), mean=np.empty((size, rank)),
-        second=np.empty((size, triangle(rank))), bias=np.empty(size), bias_variance=np.empty(size),
-    )  # fmt: skip
-    store_rows(posterior, 0, 0, size, f, second, b, b_var)
-    own.center[mode], own.alpha[mode] = own.priors[mode].learn(posterior, 0, own.alpha[mode])
+    own.center[mode], own.alpha[mode] = own.priors[mode].learn(hold_rows(f, second), 0, own.alpha[mode])
     factors.arrays[mode][:, :rank] = f
     if biases:
         biases[mode][:] = b

@@ -30,18 +30,18 @@ Array = NDArray[Any]
 
 # A line's squared scale is drawn towards that of all lines as by this many entries.
 _LEAN = 5.0
-# Entries that decide on the process's three numbers: enough lines for these many.
-_ENOUGH = 200_000
+# About so many entries decide on the process's three numbers: those of evenly spaced lines.
+_ENOUGH = 30_000
 _LARGEST_LAG = 100
 _STEPS = 80
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Two modes that make one time, the slower first, and the order of their indices."""
+    """Modes that make one time, the slowest first, and the order of their indices."""
 
-    modes: tuple[int, int]
-    orders: tuple[Array, Array]
+    modes: tuple[int, ...]
+    orders: tuple[Array, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,15 @@ class Lines:
         """Number of lines."""
         return len(self.pointers) - 1
 
+    def some(self, rest: Array, enough: int) -> tuple[Array, Array, Array]:
+        """Return pointers, times and remainders of evenly spaced lines that have about enough entries."""
+        chosen = np.zeros(self.count, dtype=bool)
+        chosen[:: max(len(rest) // enough, 1)] = True
+        counts = np.diff(self.pointers)
+        entries = np.repeat(chosen, counts)
+        pointers = np.concatenate([[0], np.cumsum(counts[chosen])])
+        return pointers, self.times[entries], rest[self.order[entries]]
+
     def density(self, lag: int) -> float:
         """Return the share of entries whose neighbour at this distance is observed."""
         return float(np.sum(self.seen[:, lag:] & self.seen[:, :-lag]) / max(len(self.order), 1))
@@ -107,7 +116,7 @@ def solve_with_series(task: Task, series: Series, sweeps: int, fit: Fit) -> Solu
         second = _undo(second, scales, offset)
     rest = task.values - _values(second, task.columns, task.threads)
     process = fit_process(lines, rest / factor)
-    table = smooth_cells(lines, rest / factor, process, shape, series)
+    table, _ = smooth_cells(lines, rest / factor, process, shape, series)
     for mode, scale in scales.items():
         table *= scale.reshape([-1 if m == mode else 1 for m in range(len(shape))])
     return replace(second, remainder=table, noise_variance=float(process.noise * np.mean(factor**2)))
@@ -115,49 +124,57 @@ def solve_with_series(task: Task, series: Series, sweeps: int, fit: Fit) -> Solu
 
 def find_lines(columns: Array, shape: tuple[int, ...], series: Series) -> Lines:
     """Sort the entries into lines."""
-    slow, fast = series.modes
-    places = [np.argsort(order) for order in series.orders]
-    times = places[0][columns[slow]] * shape[fast] + places[1][columns[fast]]
+    times = np.zeros(columns.shape[1], dtype=np.int64)
+    for mode, order in zip(series.modes, series.orders, strict=True):
+        times = times * shape[mode] + np.argsort(order)[columns[mode]]
     others = [m for m in range(len(shape)) if m not in series.modes]
     line = np.zeros(columns.shape[1], dtype=np.int64)
     for mode in others:
         line = line * shape[mode] + columns[mode]
-    count, length = int(np.prod([shape[m] for m in others], dtype=np.int64)), shape[slow] * shape[fast]
+    count, length = (int(np.prod([shape[m] for m in each], dtype=np.int64)) for each in (others, series.modes))
     order = np.lexsort((times, line))
     pointers = np.concatenate([[0], np.cumsum(np.bincount(line, minlength=count))]).astype(np.int64)
     seen = np.zeros((count, length), dtype=bool)
     seen[line, times] = True
-    return Lines(order=order, pointers=pointers, times=times[order].astype(np.int64), length=length, seen=seen)
+    return Lines(order=order, pointers=pointers, times=times[order], length=length, seen=seen)
 
 
-def fit_process(lines: Lines, rest: Array) -> Process:
-    """Choose correlation and variances by evidence; many lines speak for all."""
+def fit_process(lines: Lines, rest: Array, enough: int = _ENOUGH) -> Process:
+    """Choose correlation and variances by the evidence of lines that have about enough entries."""
     from scipy.optimize import minimize
 
-    values = np.ascontiguousarray(rest[lines.order])
-    enough = int(np.searchsorted(lines.pointers, _ENOUGH))
-    pointers = lines.pointers[: min(enough, lines.count) + 1]
+    pointers, times, values = lines.some(rest, enough)
     square = max(float(np.mean(values**2)), 1e-300)
 
     def badness(z: Array) -> float:
         phi, variance, noise = _process(z, square)
-        return -float(line_evidence(pointers, lines.times, values, phi, variance, noise))
+        return -float(line_evidence(pointers, times, values, phi, variance, noise))
 
     found = minimize(badness, [1.0, -0.7, -0.7], method="Nelder-Mead", options={"maxiter": _STEPS, "fatol": 1e-2})
     phi, variance, noise = _process(found.x, square)
     return Process(phi=phi, variance=variance, noise=noise)
 
 
-def smooth_cells(lines: Lines, rest: Array, process: Process, shape: tuple[int, ...], series: Series) -> Array:
-    """Return the means of the process at every cell, as an array of the tensor's shape."""
-    out = np.empty((lines.count, lines.length))
+def smooth_cells(
+    lines: Lines, rest: Array, process: Process, shape: tuple[int, ...], series: Series, noise: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the means of the process at every cell, as an array of the tensor's shape, and variances at the entries.
+
+    ``noise`` is the variance of each entry's noise; by default the process'.
+    """
+    out, spread = np.empty((lines.count, lines.length)), np.empty(len(rest))
     values = np.ascontiguousarray(rest[lines.order])
-    smooth_lines(lines.pointers, lines.times, values, process.phi, process.variance, process.noise, out)
-    slow, fast = series.modes
+    each = np.full(len(rest), process.noise) if noise is None else np.ascontiguousarray(noise[lines.order])
+    smooth_lines(lines.pointers, lines.times, values, each, process.phi, process.variance, out, spread)
     others = [m for m in range(len(shape)) if m not in series.modes]
-    table = out.reshape([shape[m] for m in others] + [shape[slow], shape[fast]])
-    table = table[..., np.argsort(series.orders[0]), :][..., np.argsort(series.orders[1])]
-    return np.ascontiguousarray(np.transpose(table, np.argsort([*others, slow, fast])))
+    table = np.transpose(
+        out.reshape([shape[m] for m in (*others, *series.modes)]), np.argsort([*others, *series.modes])
+    )
+    for mode, order in zip(series.modes, series.orders, strict=True):
+        table = np.take(table, np.argsort(order), axis=mode)
+    back = np.empty(len(rest))
+    back[lines.order] = spread
+    return np.ascontiguousarray(table), back
 
 
 def _process(z: Array, square: float) -> tuple[float, float, float]:

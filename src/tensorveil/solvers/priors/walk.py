@@ -38,12 +38,17 @@ SMALLEST_CYCLE = 3
 
 @dataclass(kw_only=True)
 class Walk:
-    """The prior of one mode: correlations of neighbours per component, and their covariances in the posterior."""
+    """The prior of one mode: correlations of neighbours per component, and their covariances in the posterior.
+
+    Means are learnt, or zero where rows are not ``centered``. Precisions alpha stay within ``limits``.
+    """
 
     order: Array
     cycle: bool
     phi: Array
     cross: Array
+    centered: bool = True
+    limits: tuple[float, float] = (1e-6, 1e8)
 
     @staticmethod
     def start(rank: int, order: Array, *, cycle: bool) -> Walk:
@@ -77,15 +82,15 @@ class Walk:
         """Re-estimate center, correlation and alpha, with one more row at zero as the center's own prior."""
         del alpha
         size = posterior.shape[mode]
-        weights = self._weights(size)
-        center: Array = np.sum(weights * posterior.factor(mode), axis=0) / (weights.sum(axis=0) + 1.0)
+        center = self._find_center(posterior.factor(mode))
+        count = size + self.centered
         phi = np.maximum(np.vstack([np.tile(_CORRELATIONS[:, None], len(self.phi)), self.phi]), 0.0)
         forms = self._quadratic(posterior, mode, center, phi) / (1.0 - phi**2) + center**2
-        gain = self._logdet(phi, size) - (size + 1) * np.log(np.maximum(forms, 1e-300))
+        gain = self._logdet(phi, size) - count * np.log(np.maximum(forms, 1e-300))
         best = np.argmax(gain, axis=0)
         components = np.arange(len(self.phi))
         self.phi = phi[best, components]
-        return center, np.clip((size + 1) / np.maximum(forms[best, components], 1e-300), 1e-6, 1e8)
+        return center, np.clip(count / np.maximum(forms[best, components], 1e-300), *self.limits)
 
     def evidence(self, posterior: Posterior, mode: int, center: Array, alpha: Array) -> float:
         """Return the expected log density of the rows, with half a unit added for each of their numbers."""
@@ -96,6 +101,13 @@ class Walk:
     def rescale(self, scales: Array) -> None:
         """Follow components that were multiplied."""
         self.cross = self.cross * scales**2
+
+    def _find_center(self, means: Array) -> Array:
+        if not self.centered:
+            return np.zeros(means.shape[1])
+        weights = self._weights(len(means))
+        center: Array = np.sum(weights * means, axis=0) / (weights.sum(axis=0) + 1.0)
+        return center
 
     def _weights(self, size: int) -> Array:
         """Return what each row counts for the mean: sums of the precision's rows, over alpha."""
