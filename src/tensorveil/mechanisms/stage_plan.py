@@ -44,10 +44,13 @@ SCALE, PRODUCT = 0.015, 0.015
 _PAIRS_DIFFER = 0.12
 # All two-way effects together have at most this share of the variance.
 _MOST_EFFECTS = 0.85
+# Where one-way effects count this many times as much as their sum, they multiply.
+_MULTIPLY = 1.2
 # What is unknown of one-way effects has at most this share of what they leave.
 _MOST_UNKNOWN = 0.5
-# Until residuals have been looked at, they are taken to be clipped to this many spreads.
-_REACH = 4.0
+# Residuals are taken to be clipped to this many spreads, or to so much more than the usual interval if that is less, as
+# it is under heavy tails.
+_REACH, _CLIPPED = 4.0, 1.3
 # One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
 _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
 # Further stages must promise to explain this share of what one-way tables alone would (what those leave can be seen
@@ -136,7 +139,8 @@ class StagePlan:
     @property
     def reach(self) -> float:
         """How far residuals are taken to be clipped before anything is measured of them."""
-        return max(_REACH * math.sqrt(self.residuals.variance), self.residuals.least_reach)
+        usual = min(_REACH * math.sqrt(self.residuals.variance), _CLIPPED * self.residuals.usual_reach)
+        return max(usual, self.residuals.least_reach)
 
     def side_share(self, usual: float, few: float, most: float) -> float:
         """Return the share of a small statistic: more where entries are few."""
@@ -198,11 +202,16 @@ class StagePlan:
             replace(self.believe_components(variance, halves, _THIRD_VALUES, ones), weight=1.0 - _ALONE),
         ]
 
+    @property
+    def unsure(self) -> list[Modes]:
+        """The one-way tables that may be measured again: where effects multiply, what they leave open counts more."""
+        return self.ones if self.lifted > _MULTIPLY else []
+
     def believe_ones(self) -> dict[Modes, float]:
         """Return what is still unknown of biases: their variance, given one-way tables."""
         priors = self.effects.priors or [0.0] * len(self.shape)
         rest, most, unknown = self.effects.rest, self.residuals.variance, {}
-        for modes in self.ones:
+        for modes in self.unsure:
             counts = self.tables[modes].cells.counts
             counts = counts[counts > 0]
             seen = counts**2 / (self.tables[modes].noise + counts * rest)
@@ -316,7 +325,9 @@ class StagePlan:
         What tables explain need not be covered by the noise on values, so even a small share for them may pay.
         """
         reach = self.reach
-        options = [*self.ones, *self.twos]
+        options = [*self.unsure, *self.twos]
+        if not options:
+            return {}, self.left
         tables = self.split(options, self.left - PRODUCT, beliefs, reach, {})
         best = self.improve(self.precisions(tables, reach), beliefs), tables, 0.0
         if VALUES not in self.allowed:
