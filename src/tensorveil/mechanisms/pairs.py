@@ -117,9 +117,15 @@ def _start(precision: Array, score: Array, rank: int, walks: Walks) -> PairEffec
         left=left,
         right=right,
         spread=np.zeros((precision.shape[1], rank, rank)),
-        alpha=np.clip(1.0 / np.maximum(np.mean(left**2, axis=0), 1e-300), *OF_PAIRS),
-        beta=np.clip(1.0 / np.maximum(np.mean(right**2, axis=0), 1e-300), *OF_PAIRS),
+        alpha=_invert(np.mean(left**2, axis=0), walks[0]),
+        beta=_invert(np.mean(right**2, axis=0), walks[1]),
     )
+
+
+def _invert(square: Array, walk: Walk | None) -> Array:
+    """Return the precisions that numbers of this mean square suggest; a walk's stay where it can be solved."""
+    precisions: Array = 1.0 / np.maximum(square, 1e-300)
+    return precisions if walk is None else np.clip(precisions, *OF_PAIRS)
 
 
 def _find_standing(even: Array, rank: int, rows: Array | None, columns: Array | None) -> tuple[Array, Array, Array]:
