@@ -183,12 +183,15 @@ SHAPES = (
     ((2000, 1000), 5, 100_000),
 )
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
-NAMES = ("mean", "margins", "input", "output", "gradient")
+FIXED = ("mean", "margins", "tables", "input", "output", "gradient")
+NAMES = ("staged", *FIXED)  # the first is what "auto" runs
 
 
-def grid_cases(seed, largest):
+def grid_cases(seed, largest, most):
     for family in ("cp", "typical"):
         for shape, rank, n in SHAPES:
+            if n > most:
+                continue
             if n > 1_000_000 and (family == "typical" or not largest):
                 continue  # the largest tensor takes minutes, and has a table of its own
             for epsilon in EPSILONS:
@@ -196,11 +199,11 @@ def grid_cases(seed, largest):
                     yield family, shape, rank, n, seed, epsilon, delta
 
 
-def measure_grid(seed, largest):
+def measure_grid(seed, largest, most):
     """Run every method on every case; with a delta, with both kinds of noise."""
     jobs = [
         (*case[:6], case[6], method, noise)
-        for case in grid_cases(seed, largest)
+        for case in grid_cases(seed, largest, most)
         for method in NAMES
         for noise in (("laplace",) if case[6] == 0 else ("gaussian",))
     ]
@@ -216,7 +219,7 @@ def measure_grid(seed, largest):
 
 
 def choices(measured):
-    """Compare the planner's choice with the best method, case by case; errors are means over draws."""
+    """Compare "auto" with the best fixed method, case by case; errors are means over draws."""
     errors = {}
     for row in measured:
         key = (row["family"], tuple(row["shape"]), row["rank"], row["n"], row["epsilon"])
@@ -231,7 +234,7 @@ def choices(measured):
                 budget=Budget(epsilon=epsilon, delta=delta), unit=Unit.value(),
             )  # fmt: skip
             choice = chosen.method, chosen.noise
-            best = min(allowed, key=lambda key: allowed[key])
+            best = min((key for key in allowed if key[0] in FIXED), key=lambda key: allowed[key])
             lost = np.array(draws[choice]) / np.array(draws[best])
             rows.append(
                 {
@@ -256,17 +259,17 @@ def choices(measured):
     return rows
 
 
-def grid(seeds=3, first=0):
-    """Does the planner choose well? Planted tensors of ten shapes, four budgets, with and without delta.
+def grid(seeds=3, first=0, most=2_000_000):
+    """Does "auto" do well? Planted tensors of ten shapes, four budgets, with and without delta.
 
     ``grid=3,9`` draws seeds 9, 10, 11: not those that constants were set on. The largest tensor is drawn once.
 
-    The planner predicts means, so means over draws of data and noise are compared; "least" and "most" are single draws
-    of the choice against the method that is best on average.
+    Means over draws of data and noise are compared; "least" and "most" are single draws against the method that is best
+    on average. ``grid=1,30,3200`` leaves out tensors with more than so many entries.
     """
     measured = []
     for seed in range(first, first + seeds):
-        measured += measure_grid(seed, seed == first)
+        measured += measure_grid(seed, seed == first, most)
         # kept, so that choices can be looked at again without computing
         (RESULTS / "private-grid-runs.json.tmp").write_text(json.dumps(measured))
     rows = choices(measured)
@@ -300,37 +303,47 @@ def large(seeds=3):
 # What privacy costs in time
 
 
-class Noiseless:
-    """Stands in for a spend: the same statistics in plain floating point, without grid and without noise."""
+class Noiseless(Spend):
+    """Stands in for a spend: the same statistics in plain floating point, without grid and without noise.
 
-    epsilon, mu = 1.0, None
-    noise = 2.0
+    It tells the same variances, so that the same is measured and decoded.
+    """
 
     def split(self, *shares):
-        return tuple(self for _ in shares)
+        return tuple(Noiseless(source=part.source, epsilon=part.epsilon) for part in super().split(*shares))
 
-    def part(self, name, statistic):
-        return None
-
-    def values(self, values, bounds):
-        return Noisy(values=np.asarray(values, dtype=float), variance=1e-4, source_secure=False)
+    def values(self, values, bounds, square=1.0, *, flags=False):
+        return self.tell(values, self.noise_of_values(square), bounds[1] - bounds[0]), None
 
     def sums(self, values, low, high, groups, n_groups):
-        found = np.bincount(groups, values, minlength=n_groups)
-        return Noisy(values=found, variance=0.0, source_secure=False)
+        return self.tell(np.bincount(groups, np.clip(values, low, high), minlength=n_groups), self.noise, high - low)
 
     def linear(self, weights, values, limit, groups, n_groups):
         found = np.stack([np.bincount(groups, w * values, minlength=n_groups) for w in weights.T], axis=1)
-        return Noisy(values=found, variance=0.0, source_secure=False)
+        return self.tell(found, self.noise, 2.0 * limit * float(np.sqrt(np.max(np.sum(weights**2, axis=1)))))
+
+    def counts(self, groups, n_groups):
+        return self.tell(np.bincount(groups, minlength=n_groups), self.noise, 2.0)
+
+    def pair_products(self, values, limit, groups, counts):
+        clipped = np.clip(values, -limit, limit)
+        sums, squares = (np.bincount(groups, each, minlength=len(counts)) for each in (clipped, clipped**2))
+        total = np.sum((sums**2 - squares)[counts > 1] / (counts[counts > 1] - 1))
+        return self.tell(np.array([total]), self.noise, 4.0 * limit**2)
+
+    def tell(self, values, noise, sensitivity):
+        return Noisy(values=np.asarray(values, dtype=float), variance=noise * sensitivity**2, source_secure=False)
 
 
-def overhead(rounds=5):
+def overhead(rounds=5, most=2_000_000):
     """Time of each mechanism with secure noise over the same computation without noise, in turns; least of rounds.
 
     Both fit the same number of sweeps from random starts: noise changes when a fit converges, not what a sweep costs.
     """
     rows = []
     for shape, rank, n in (((100, 100, 100), 5, 200_000), ((943, 1682), 10, 90_000), ((200, 200, 200), 5, 2_000_000)):
+        if n > most:
+            continue
         columns, values, bounds, _, _ = planted("cp", shape, rank, n, 0)
         data = PrivateValues(
             columns=np.ascontiguousarray(columns),
@@ -343,7 +356,7 @@ def overhead(rounds=5):
             times = {True: [], False: []}
             for _ in range(rounds):
                 for private in (True, False):
-                    spend = Spend(source=SecureSource(), epsilon=5.0) if private else Noiseless()
+                    spend = (Spend if private else Noiseless)(source=SecureSource(), epsilon=5.0)
                     with all_sweeps():
                         began = time.perf_counter()
                         METHODS[method].run(data, form, spend)

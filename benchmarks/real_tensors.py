@@ -7,6 +7,7 @@ was set, chosen or mended by the look of a tensor that is set aside.
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 
 import tensorveil as tv
 
+_SYNPUF = "tensor_patient_condition_drug_same_month_top200"
 MOST_OBSERVED, MOST_HELD_OUT = 150_000, 50_000
 _OBSERVED_SHARE = 0.7
 
@@ -78,6 +80,30 @@ def _crimes() -> tv.ObservedTensor:
     return _from_dense(array)
 
 
+def _prescriptions() -> tv.ObservedTensor:
+    """Return condition x drug, how many pairs of a patient and a month had both."""
+    with np.load(Path(os.environ["TENSORVEIL_DATA"]) / "ehr-synpuf-1000" / f"{_SYNPUF}.npz") as file:
+        coords, counts = file["coords"], file["counts"]
+    array = np.zeros((200, 200))
+    np.add.at(array, (coords[1], coords[2]), counts)
+    return _from_dense(array)
+
+
+def _plays() -> tv.ObservedTensor:
+    """Return user x artist, the logarithm to base 10 of how often the user played songs of the artist."""
+    with np.load(Path(os.environ["TENSORVEIL_DATA"]) / "tensor-lastfm-2k" / "lastfm_2k.npz") as file:
+        cells = [np.unique(file[name], return_inverse=True)[1] for name in ("play_user", "play_artist")]
+        counts = file["play_count"].astype(float)
+    return tv.ObservedTensor(np.stack(cells, axis=1), np.log10(counts), shape=[int(each.max()) + 1 for each in cells])
+
+
+def _digits() -> tv.ObservedTensor:
+    """Return image x row x column, the shades of the first 1,000 test images of MNIST."""
+    with gzip.open(Path(os.environ["TENSORVEIL_DATA"]) / "mnist" / "t10k-images-idx3-ubyte.gz") as file:
+        array = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 28, 28)[:1000]
+    return _from_dense(array.astype(float))
+
+
 TENSORS = (
     Real(name="ratings", load=_dataset("ml-100k"), kind="real", bounds=(1, 5)),
     Real(name="speeds", load=_dataset("guangzhou"), kind="real", bounds=(0, 100)),
@@ -94,6 +120,10 @@ TENSORS = (
     Real(name="hourly trips", load=_dataset("nyc-taxi"), kind="counts", bounds=(0, 400), aside=True),
     Real(name="responses", load=_dataset("il2-response"), kind="real", bounds=(0, 1), aside=True),
     Real(name="million ratings", load=_dataset("ml-1m"), kind="real", bounds=(1, 5), aside=True),
+    Real(name="spectra", load=_dataset("indian-pines"), kind="real", bounds=(0, 10_000), aside=True),
+    Real(name="digits", load=_digits, kind="real", bounds=(0, 255), aside=True),
+    Real(name="plays", load=_plays, kind="real", bounds=(0, 6), aside=True),
+    Real(name="prescriptions", load=_prescriptions, kind="counts", bounds=(0, 200), aside=True),
 )
 BY_NAME = {tensor.name: tensor for tensor in TENSORS}
 

@@ -15,6 +15,7 @@ import pytest
 import tensorveil as tv
 from tensorveil.cli.main import run
 from tensorveil.models.storage import HEADER
+from tensorveil.runs.oddities import find_oddities
 
 FILMS = [f"Film {k}" for k in range(9)]
 USERS = [f"u{k:02d}" for k in range(20)]
@@ -94,7 +95,9 @@ def test_answers_are_those_of_the_bins(
         assert run([*given, "-o", str(tmp_path / f"{name}-answers.csv")]) == 0
         found = pyarrow.csv.read_csv(tmp_path / f"{name}-answers.csv")
         assert found.column_names == ["user", "film", "day", "rating"]
-        assert found.column("day").to_pylist() == [day, day]
+        # Questions are given back as they were asked, so that answers can be joined to them.
+        asked = pyarrow.csv.read_csv(tmp_path / f"{name}.csv")
+        assert all(found.column(each) == asked.column(each) for each in ("user", "film", "day"))
         answers.append(found.column("rating").to_pylist())
         assert run([*given, "-o", str(tmp_path / f"{name}-again.csv"), "--bin", "day=day"]) == 0
     assert answers[0] == answers[1] == answers[2]
@@ -179,8 +182,54 @@ def test_what_is_no_moment_is_refused_and_counted(
     assert "column 'day' must hold moments" in " ".join(capsys.readouterr().err.split())
     with pytest.raises(tv.InputError, match="column 'day' must hold moments"):
         released(folder, "whole").personalise(own)
-    with pytest.raises(tv.InputError, match="that the model has not seen"):
-        released(folder, "open").predict(own[["user", "film", "day"]])
+    model = released(folder, "open")
+    asked = own[["user", "film", "day"]].head(1)
+    for day in ("yesterday", None, pd.NaT, 1704276000000, "2024", 2024):
+        with pytest.raises(tv.InputError, match="'day' takes moments, and some are none: dates, ISO text"):
+            model.predict(asked.assign(day=[day]))
+        with pytest.raises(tv.InputError, match="'day' takes moments"):
+            model.slice({"user": "u03", "day": day})
+    outside = "'day' has no bin for some of the moments: its bins, of a day, begin from 2024-01-01 to 2024-01-06"
+    with pytest.raises(tv.InputError, match=outside):
+        model.predict(asked.assign(day="2025-01-01"))
+    with pytest.raises(tv.InputError, match=outside):
+        model.top(2, given={"user": "u03", "day": datetime.date(2023, 12, 31)}, along="film")
+    given = ["recommend", str(folder / "open"), "--for", "user", "--along", "film", "--users", "u03"]
+    assert run([*given, "--at", "day=2024-06-01"]) == 2
+    assert outside in " ".join(capsys.readouterr().err.split())
+    assert run([*given, "--at", "dya=2024-06-01"]) == 2
+    assert "Did you mean 'day'?" in " ".join(capsys.readouterr().err.split())
+
+
+def test_private_runs_name_the_column_in_which_nothing_is_as_it_must_be(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    private = ["complete", str(folder / "ratings.csv"), "--epsilon", "1", "--unit", "value", "--bounds", "1", "5"]
+    given = [*private, "-o", str(tmp_path / "out"), "--modes", "user,film"]
+    assert run([*given, "--value", "rating", "--bin", "film=day"]) == 2
+    assert "column 'film' must hold moments to be binned" in " ".join(capsys.readouterr().err.split())
+    assert run([*given[:-1], "user,rating", "--value", "film"]) == 2
+    assert "column 'film' must hold numbers to serve as values" in " ".join(capsys.readouterr().err.split())
+    assert run([*given, "--value", "rating", "--bin", "film=day:2024-01-01..2024-01-06"]) == 2
+    assert "--bin: no row of the table has its 'film' on the public list or in" in " ".join(
+        capsys.readouterr().err.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        (1704276000, "holds moments, nearly each"),
+        (1704276000000, "milliseconds: divide them by 1000"),
+        (20240101, "holds moments, nearly each"),
+    ],
+)
+def test_moments_in_numbers_are_noticed(time: int, words: str) -> None:
+    coords = np.array([[n % 5, n] for n in range(40)])
+    modes = [tv.Mode("user", ["a", "b", "c", "d", "e"]), tv.Mode("time", time + np.arange(40))]
+    told = find_oddities(tv.ObservedTensor(coords, np.arange(40.0) % 5, modes=modes))
+    assert len(told) == 1
+    assert words in told[0]
 
 
 def test_files_without_bins_load_as_they_did(folder: Path, tmp_path: Path) -> None:

@@ -254,6 +254,45 @@ def test_what_is_wrong_is_said_at_its_field(visitor: Visitor, what: str, changes
     assert visitor.ask("look").json["state"] == "idle"
 
 
+def test_moments_are_put_into_bins(visitor: Visitor, folder: Path) -> None:
+    rows = [f"{u},{f},2024-01-{1 + (u * f) % 20:02d}T1{f}:00,{1 + (u + f) % 5}" for u in range(8) for f in range(6)]
+    (folder / "seen.csv").write_text("\n".join(["user,film,time,rating", *rows]) + "\n")
+    found = visitor.ask("preview", {"file": "seen.csv"}).json
+    assert [column["moments"] for column in found["columns"]] == [False, False, True, False]
+    roles = {"user": "mode", "film": "mode", "time": "mode", "rating": "value"}
+    asked = PROMISE | {"file": "seen.csv", "roles": roles, "bins": {"time": "week"}, "epsilon": "1"}
+    assert visitor.ask("check", asked).status == 200
+    assert visitor.ask("plan", asked).json["shape"] == [8, 6, 4 - 1]
+    private = asked | {"unit": "entry", "sizes": {"user": "9", "film": "9"}, "indices": True, "entries": "50"}
+    for ranges in ({}, {"time": ["", ""]}, {"time": ["2024-01-31", "2024-01-01"]}, {"time": ["soon", "later"]}):
+        refused = visitor.ask("check", private | {"ranges": ranges})
+        assert (refused.status, refused.json["field"]) == (422, "lists")
+        assert "such as 2024-01-01 and 2024-12-31" in refused.json["message"]
+    planned = visitor.ask("plan", private | {"ranges": {"time": ["2024-01-01", "2024-01-31"]}}).json
+    assert planned["shape"] == [9, 9, 5]
+    refused = visitor.ask("check", asked | {"bins": {"time": "year"}})
+    assert (refused.status, refused.json["field"]) == (422, "modes")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("bounds must be two finite numbers, the lower one first. Try bounds=(1, 5).", "Try 1 and 5."),
+        (
+            "Try shape={'user': 1000}, or labels={'user': everyone}.",
+            "at most 1000 of 'user', or a public list of 'user'",
+        ),
+        (
+            'unit="slice" needs delta above 0. Try delta=1e-6.',
+            '"all that one person did" needs delta above 0. Try delta 1e-6',
+        ),
+        ("Say encoding='latin-1'.", "Say --encoding latin-1. What begins with -- is an option of the command"),
+    ],
+)
+def test_the_page_speaks_of_its_own_fields(said: str, shown: str) -> None:
+    assert shown in describe_error(InputError(said))["message"]
+
+
 def test_the_plan_is_that_of_the_shell(visitor: Visitor, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = visitor.ask("plan", PROMISE | {"epsilon": "2"}).json
     options = ["--value", "rating", "--bounds", "1", "5", "--rank", "2", "--epsilon", "2", "--json"]

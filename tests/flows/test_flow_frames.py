@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import tensorveil as tv
 from tensorveil.cli.main import run as run_command
+from tensorveil.tensor.given import frame_to_tensor
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -355,3 +359,86 @@ def test_private_models_are_measured_by_label_too() -> None:
     error = np.sqrt(np.mean((fitted.predict(part[MODES]) - part["rating"]) ** 2))
     assert fitted.rmse(part[MODES], part["rating"]) == pytest.approx(error)
     assert fitted.rmse(part.set_index(MODES)["rating"]) == pytest.approx(error)
+
+
+def test_an_index_that_pandas_writes_along_is_no_value(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = ratings().sort_values("rating")
+    wanted = tv.ObservedTensor.from_frame(frame)
+    arrow = pa.Table.from_pandas(frame)
+    assert arrow.column_names[-1] == "__index_level_0__"
+    for ending, write in {"parquet": frame.to_parquet, "feather": partial(feather.write_feather, arrow)}.items():
+        write(tmp_path / f"t.{ending}")
+        read = tv.read(tmp_path / f"t.{ending}")
+        assert (read.value_name, read.modes, read.values.tolist()) == ("rating", wanted.modes, wanted.values.tolist())
+    for each in (arrow, pl.read_parquet(tmp_path / "t.parquet"), arrow.replace_schema_metadata(None)):
+        assert tv.ObservedTensor.from_frame(each).value_name == "rating"
+    expected = fit(frame[MODES], frame["rating"]).predict(frame[MODES])
+    found = fit(pa.Table.from_pandas(frame[MODES]), pa.Table.from_pandas(frame[["rating"]])).predict(frame[MODES])
+    np.testing.assert_array_equal(found, expected)
+    # Whoever names it means it.
+    assert tv.ObservedTensor.from_frame(arrow, MODES[:2], "__index_level_0__", duplicates="mean").value_name[0] == "_"
+    # Several levels are modes, and one with a name is not guessed about.
+    frame.set_index(MODES[:2]).to_parquet(tmp_path / "levels.parquet")
+    levels = tv.read(tmp_path / "levels.parquet")
+    assert ([mode.name for mode in levels.modes], levels.value_name) == (MODES, "rating")
+    frame.set_index("user").to_parquet(tmp_path / "named.parquet")
+    with pytest.raises(tv.InputError, match="column 'user' is the index of the pandas frame"):
+        tv.read(tmp_path / "named.parquet")
+    assert tv.read(tmp_path / "named.parquet", MODES).modes == wanted.modes
+    assert run_command(["info", str(tmp_path / "named.parquet")]) == 2
+    assert "that are modes, e.g. --modes user,film" in " ".join(capsys.readouterr().err.split())
+    store = ["store", str(tmp_path / "t.parquet"), "-o", str(tmp_path / "store"), "--order", "user"]
+    assert run_command(store) == 0
+    assert "column rating" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["series", "frame"])
+def test_values_are_found_by_the_index_of_the_frame(kind: str) -> None:
+    frame = ratings()
+    expected = fit(frame[MODES], frame["rating"]).predict(frame[MODES])
+    other = frame["rating"].sort_values()
+    values = other if kind == "series" else other.to_frame()
+    np.testing.assert_array_equal(fit(frame[MODES], values).predict(frame[MODES]), expected)
+    private = [frame_to_tensor(frame[MODES], each, {"missing": "drop"}) for each in (frame["rating"], values)]
+    np.testing.assert_array_equal(private[0].values, private[1].values)
+    # Without the labels of the frame there is only the order of rows.
+    by_place = frame_to_tensor(frame[MODES], frame["rating"].reset_index(drop=True), {})
+    np.testing.assert_array_equal(by_place.values, frame_to_tensor(frame[MODES], frame["rating"], {}).values)
+
+
+def test_a_pivot_table_brings_its_labels() -> None:
+    frame = ratings().drop_duplicates(["user", "film"])
+    pivot = frame.pivot(index="user", columns="film", values="rating")
+    dense = tv.ObservedTensor.from_dense(pivot)
+    assert dense.modes == tv.ObservedTensor.from_frame(frame, ["user", "film"], "rating").modes
+    user = frame["user"].iloc[0]
+    assert dense.to_dense()[dense.modes[0].encode([user])[0]].tolist() == pytest.approx(
+        pivot.loc[user].tolist(), nan_ok=True
+    )
+    assert tv.ObservedTensor.from_dense(pivot.rename_axis(index=None), modes=["who", "film"]).modes[0].name == "who"
+    plain = tv.ObservedTensor.from_dense(pd.DataFrame([[1.0, np.nan], [2.0, 3.0]])).modes
+    assert [(mode.name, mode.labels) for mode in plain] == [("mode_0", None), ("mode_1", None)]
+    with pytest.raises(tv.InputError, match="one level of labels"):
+        tv.ObservedTensor.from_dense(frame.set_index(MODES[:2])[["rating"]])
+    with pytest.raises(tv.InputError, match=r"from_dense\(frame\)"):
+        tv.ObservedTensor.from_frame(pivot.reset_index())
+    with pytest.raises(tv.InputError, match="needs public labels"):
+        tv.PrivateCP(1, epsilon=1, delta=0, unit="entry", bounds=(1, 5), shape=dense.shape).fit(dense)
+
+
+def test_answers_keep_what_was_asked() -> None:
+    frame = ratings().assign(day=lambda each: each["day"] + pd.to_timedelta(13, "h"))
+    tensor = tv.ObservedTensor.from_frame(frame, MODES, "rating", bins={"day": "day"})
+    fitted: Any = fit(tensor).set_output(predict="pandas")
+    asked = frame[MODES].head(5)
+    values = fitted.predict(asked)["rating"].tolist()
+    assert fitted.predict(asked)[MODES].equals(asked)
+    series = frame.head(5).set_index(MODES)["rating"]
+    for each in (series, series.index, frame.head(5).set_index(MODES)):
+        found = fitted.predict(each)
+        assert found.index.equals(series.index)
+        assert found["rating"].tolist() == values
+    halves = asked.set_index(["user", "film"])
+    assert fitted.predict(halves).drop(columns="rating").equals(halves)
+    assert fitted.predict(pl.from_pandas(asked))["day"].tolist() == asked["day"].tolist()
+    assert fitted.set_output(predict="polars").predict(asked)["day"].to_list() == asked["day"].tolist()

@@ -360,7 +360,9 @@ def split_shape(_: click.Context, __: click.Parameter, text: str | None) -> tupl
     """Parse sizes of modes separated by commas."""
     shape = split_sizes(_, __, text)
     if shape is not None and len(shape) < 2:
-        raise click.BadParameter(f"a shape has a size of at least 1 for each of 2 or more modes; got {text!r}.")
+        raise click.BadParameter(
+            f"a shape has a size of at least 1 for each of 2 or more modes; got {text!r}. Try 943,1682."
+        )
     return shape
 
 
@@ -369,6 +371,8 @@ def split_named_shape(
 ) -> tuple[int, ...] | dict[str, int] | None:
     """Parse sizes of modes: in their order, 943,1682, or by name, user=943."""
     if text is None or "=" not in text:
+        if text is not None and "," not in text:
+            raise click.BadParameter(f"give the size of a mode by its name, user=943; got {text!r}.")
         return split_shape(context, parameter, text)
     parts = [part.partition("=") for part in text.split(",")]
     names = [name.strip() for name, _, _ in parts]

@@ -133,7 +133,7 @@ def _next(reading: ReadingOptions, found: FileFacts) -> str:
     for mode, parts in reading.bins.items():
         words += ["--bin", f"{mode}={parts[0]}" + (f":{parts[1]}..{parts[2]}" if len(parts) == 3 else "")]
     for name in ("delimiter", "decimal", "encoding"):
-        words += [f"--{name}", dialect[name]] if name in dialect else []
+        words += [f"--{name}", "tab" if dialect[name] == "\t" else dialect[name]] if name in dialect else []
     words += ["--indices"] * reading.indices + ["--no-header"] * reading.no_header
     words += ["--duplicates", "mean"] * ("duplicates" in flaws) + ["--missing", "drop"] * ("missing" in flaws)
     words += ["--no-fill"] * (math.prod(found.tensor.shape) > Filling.max_cells)

@@ -54,6 +54,10 @@ FLAGS = {
     'tensor.with_unlisted("unknown")': "--unlisted unknown",
     'tensor.with_unlisted("zero")': "--unlisted zero",
     " into 0 and 1: tensor.with_values(tensor.values > 0)": " into 0 and 1 in the file",
+    "entries must": "--entries must",
+    "users must be": "--users must be",
+    "shape must name modes": "--private-shape must name modes",
+    "unit must name": "--unit must name",
     "unlisted_weight is": "--unlisted-weight is",
     "same must name": "--same must name",
     "modes=[Mode('head', labels), Mode('relation'), Mode('tail', labels)]": "--labels head=FILE --labels tail=FILE",
@@ -95,6 +99,7 @@ FLAGS = {
     "decimal must be": "--decimal must be",
     "delimiter must be": "--delimiter must be",
     "encoding must": "--encoding must",
+    "as in a pivot table, try ObservedTensor.from_dense(frame).": "as in a pivot table, write a row for each of them.",
     "variable must name": "--variable must name",
     "Drop those rows, or add them to the model with fold_in. Where parts of one frame are fitted, as in "
     "cross-validation, make the column categorical: all its categories have a place in the model.": "Drop those rows, "
@@ -113,6 +118,10 @@ SETTING = re.compile(
 )
 
 
+# What is to be said, without an example of it.
+OPEN = re.compile(rf"(?<![\w:])({'|'.join(OPTIONS)})=\.\.\.")
+
+
 def in_shell_words(message: str) -> str:
     """Rewrite settings such as rank=8 or duplicates='mean', and the parameter a message is about, as options."""
     for words, flag in FLAGS.items():
@@ -120,6 +129,7 @@ def in_shell_words(message: str) -> str:
     message = LIST.sub(lambda found: f"--labels {found[1]}={found[2] or 'FILE'}", message)
     message = BIN.sub(lambda found: f"--bin {found[1]}={found[2] or f'{found[3]}:{found[4]}..{found[5]}'}", message)
     message = SIZE.sub(r"--private-shape \1=\2", message)
+    message = OPEN.sub(lambda found: OPTIONS[found[1]], message)
     message = PARAMETER.sub(r"--\1: ", FOLDER.sub("output: ", message))
     return SETTING.sub(lambda found: f"{OPTIONS[found[1]]} {_argument(found[1], found[2])}", message)
 

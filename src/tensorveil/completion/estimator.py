@@ -41,7 +41,7 @@ from tensorveil.solvers.stored_rows import check_stored_memory
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.given import VALUE, arrays_to_tensor
+from tensorveil.tensor.given import VALUE, arrays_to_tensor, in_order_of
 from tensorveil.tensor.options import FrameOptions
 from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor
 
@@ -108,17 +108,23 @@ class Predictor(Fitted[Model], Generic[Model]):
             bounds = (both[0], both[1])
         return frame_of(coords, columns, values, model.modes, model.value_name, bounds, container)  # type: ignore[no-any-return]
 
-    def set_output(self, *, predict: str | None = None) -> Self:
+    def set_output(self, *, predict: str | None = None, transform: str | None = None) -> Self:
         """Choose what `predict` returns: "default" for arrays, "pandas" or "polars" for a frame.
 
         A frame has the columns of the modes and one that is called as the value column was; with ``interval`` also low
-        and high. A pandas frame that was asked about keeps its index. None changes nothing, as in scikit-learn.
+        and high. A pandas frame that was asked about keeps its index. None changes nothing, as in scikit-learn, whose
+        ``transform`` has no meaning here.
 
         >>> import tensorveil as tv
         >>> fitted = tv.CP(rank=1, random_state=0).fit([[0, 0], [0, 1], [1, 0]], [1.0, 2.0, 2.0])
         >>> fitted.set_output(predict="pandas").predict([[1, 1]]).columns.tolist()
         ['mode_0', 'mode_1', 'value']
         """
+        if transform is not None:
+            raise InputError(
+                "transform has no meaning for what predicts. Say what predict returns: "
+                f"set_output(predict={transform!r})."
+            )
         if predict is not None:
             # The name under which scikit-learn's clone looks for such a choice.
             self._sklearn_output_config = {"predict": check_container(predict)}
@@ -142,9 +148,10 @@ class Predictor(Fitted[Model], Generic[Model]):
             check_numbering(tensor.modes, model.modes)
             return cast(ObservedTensor, tensor)
         if not isinstance(tensor, ObservedTensor) and values is not None:
+            values = in_order_of(tensor, values)
             tensor = find_places(tensor, model.modes, model.shape).T
             return as_tensor(tensor, np.asarray(values), {"shape": model.shape})
-        return like_model(as_tensor(tensor, values, {}), model.modes, model.shape)
+        return like_model(as_tensor(tensor, values, {}, "rmse({})"), model.modes, model.shape)
 
     def slice(self, given: Mapping[Any, Any]) -> Array:
         """Reconstruct the cells at ``given`` {mode: index or label}; see the model's ``slice``."""
@@ -420,15 +427,18 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         return train, hold_out(train, held, int(rng.integers(2**62)) if tensor.unlisted == "zero" else 0)
 
 
-def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions) -> ObservedTensor:
-    """Return an observed tensor from one, or by these rules from coordinates and values as scikit-learn passes them."""
+def as_tensor(tensor: ObservedTensor | Any, values: Any, rules: FrameOptions, call: str = "fit({})") -> ObservedTensor:
+    """Return an observed tensor from one, or by these rules from coordinates and values as scikit-learn passes them.
+
+    ``call`` is how errors write what was called with them.
+    """
     if isinstance(tensor, ObservedTensor):
         if values is not None:
             raise InputError("values must be left out when an ObservedTensor is given: it brings its own.")
         return tensor
     if isinstance(tensor, StoredTensor):
         raise InputError(NOT_IN_MEMORY)
-    return arrays_to_tensor(tensor, values, rules)
+    return arrays_to_tensor(tensor, values, rules, call)
 
 
 def _badness(watch: Watch) -> float:

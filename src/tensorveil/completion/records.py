@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -158,7 +158,7 @@ class UserLevelCounts(RoundsCompletion[CPModel]):
         """
         model = self._fitted()
         at = find_axis(model.modes, Unit.parse(self.unit).mode or "")
-        known = as_tensor(entries, None, {})
+        known = as_tensor(entries, None, {}, "personalise({})")
         _check_fitting(model, known, at)
         average = np.maximum(model.factors[at][0], _LEAST)
         design = np.maximum(model.design(known.columns * (np.arange(known.order) != at)[:, None], at), _LEAST)
@@ -172,11 +172,12 @@ class UserLevelCounts(RoundsCompletion[CPModel]):
         modes = tuple(known.modes[at] if m == at else mode for m, mode in enumerate(model.modes))
         return replace(model, factors=factors, modes=modes)
 
-    def rmse_for(self, entries: ObservedTensor, tensor: ObservedTensor) -> float:
+    def rmse_for(self, entries: ObservedTensor | Any, tensor: ObservedTensor | Any) -> float:
         """Return the error on a tensor's entries when everybody is served from their own entries.
 
         It is computed from private data: a diagnostic and no part of a release. To choose by it voids the guarantee.
         """
+        tensor = as_tensor(tensor, None, {}, "rmse_for(entries, {})")
         return rmse(self.personalise(entries).predict(tensor.coords), tensor.values)
 
     def _unit(self) -> Unit:

@@ -155,7 +155,8 @@ def choose_privately(
     """
     fits = _check_candidates(candidates)
     unit, bounds, shape = _agree(fits)
-    observed = as_tensor(tensor, None, reading_rules(unit, bounds, shape))
+    rules = reading_rules(unit, bounds, shape)
+    observed = as_tensor(tensor, None, rules, "choose_privately(estimators, {})")
     declared = declare(observed, unit=unit, bounds=bounds, shape=shape)
     if declared.zeros:
         raise InputError(

@@ -20,6 +20,7 @@ from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Unit
 from tensorveil.rounds import SharedModel
 from tensorveil.rounds.guess import describe_release, has_latent
+from tensorveil.rounds.own_entries import read_values
 from tensorveil.solvers.loss import rmse
 from tensorveil.solvers.task import Array
 from tensorveil.tensor import ObservedTensor
@@ -63,9 +64,9 @@ class UserLevelCompletion(RoundsCompletion[SharedModel]):
         """Compute people's own parts from their entries; see `SharedModel.personalise`. The result is not private."""
         return self._fitted().personalise(entries, value)
 
-    def recommend(self, n: int = 10, *, entries: Any, **options: Any) -> Any:
+    def recommend(self, mode: str | int | None = None, n: int | None = None, *, entries: Any, **options: Any) -> Any:
         """Return a table of the n best candidates for people; see `SharedModel.recommend`. It is for them alone."""
-        return self._fitted().recommend(None, n, entries=entries, **options)
+        return self._fitted().recommend(mode, n, entries=entries, **options)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name == "predict":
@@ -79,12 +80,13 @@ class UserLevelCompletion(RoundsCompletion[SharedModel]):
         """Predict for people from their own entries; see `SharedModel.predict_for`."""
         return self._fitted().predict_for(entries, coords)
 
-    def rmse_for(self, entries: ObservedTensor, tensor: ObservedTensor) -> float:
-        """Return the error on a tensor when everybody is served from their own entries.
+    def rmse_for(self, entries: ObservedTensor | Any, tensor: ObservedTensor | Any) -> float:
+        """Return the error on a tensor, or a frame with values, when everybody is served from their own entries.
 
         It is computed from private data: a diagnostic and no part of a release. To choose by it voids the guarantee.
         """
-        return rmse(self.predict_for(entries, tensor), tensor.values)
+        cells, values = read_values(tensor, self._fitted())
+        return rmse(self.predict_for(entries, cells), values)
 
 
 @dataclass(eq=False, repr=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tensorveil.desk.errors import FieldError
 from tensorveil.desk.places import Places
+from tensorveil.errors import InputError
 from tensorveil.privacy import Unit
 from tensorveil.privacy.gate import check_bounds
 
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 UNITS: Final = ("value", "entry", "slice")
+WIDTHS: Final = ("hour", "day", "week", "month")
 EPSILONS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)  # what a plan compares besides
 LONGEST: Final = 300  # characters of a name or a number
 
@@ -49,6 +51,9 @@ class Asked:
         Public lists of labels by mode, as `read_labels` takes them.
     sizes
         Declared sizes of modes by name.
+    bins
+        Columns of moments, and the bins that they are put into: a width, or (width, start, end) where positions are
+        private.
     indices
         Whether columns without a list hold numbers from 0 rather than labels.
     duplicates
@@ -65,6 +70,7 @@ class Asked:
     delta: float
     lists: Mapping[str, str]
     sizes: Mapping[str, int]
+    bins: Mapping[str, Any]
     indices: bool
     duplicates: str | None
     model: str
@@ -96,7 +102,7 @@ class Asked:
 
         return Reading(
             file=self.file, modes=self.modes, value=self.value, labels=read_lists(self.lists, str(self.file)),
-            indices=self.indices, duplicates=self.duplicates,
+            indices=self.indices, duplicates=self.duplicates, bins=self.bins or None,
         )  # fmt: skip
 
     def make_plan(self, epsilon: float, entries: int | None) -> PlanRun:
@@ -117,11 +123,13 @@ class Asked:
     def _declared_shape(self) -> tuple[int, ...]:
         """Return the sizes of all modes: declared, or as long as their public lists."""
         from tensorveil.runs.lists import read_lists
+        from tensorveil.tensor.bins import settle_bins
         from tensorveil.tensor.lists import settle_lists
 
         settled = settle_lists(read_lists(self.lists, str(self.file)) or {})
         lengths = {name: len(mode.labels) for name, mode in settled.items() if mode.labels is not None}
-        known = {**self.sizes, **lengths}
+        ranges = {name: each.labels for name, each in settle_bins(self.bins).items()}
+        known = {**self.sizes, **lengths, **{name: len(each) for name, each in ranges.items() if each is not None}}
         missing = [name for name in self.modes or () if name not in known]
         if missing:
             raise FieldError("lists", f"mode {missing[0]!r} needs a public list, or the size that it can have at most.")
@@ -166,6 +174,7 @@ def read_asked(form: Mapping[str, Any], places: Places) -> Asked:
         delta=read_number(form, "delta"),
         lists={} if modes is None else _read_lists(form, modes, places),
         sizes={} if kind == "value" else _read_sizes(form),
+        bins={} if modes is None else _read_bins(form, modes, with_range=kind != "value"),
         indices=form.get("indices") is True and modes is not None,
         duplicates=_choice(form, "duplicates", ("mean", "sum", "first", "last")) if kind == "value" else None,
         model=_choice(form, "model", ("cp", "tucker", "matrix")) or "cp",
@@ -262,6 +271,32 @@ def _read_sizes(form: Mapping[str, Any]) -> dict[str, int]:
         for name in given
         if text_of(given, name)
     }
+
+
+def _read_bins(form: Mapping[str, Any], modes: tuple[str, ...], *, with_range: bool) -> dict[str, Any]:
+    """Return the bins of columns of moments; where positions are private, with the range that was declared."""
+    from tensorveil.tensor.bins import settle_bins
+
+    given, ranges, found = _mapping(form, "bins"), _mapping(form, "ranges"), {}
+    for name in modes:
+        width = text_of(given, name)
+        if not width:
+            continue
+        if width not in WIDTHS:
+            raise FieldError("modes", f"bins of {name!r} must be of an hour, a day, a week or a month.")
+        ends = ranges.get(name) if with_range else ()
+        if not isinstance(ends, list | tuple) or not all(isinstance(end, str) and end.strip() for end in ends):
+            ends = None
+        if ends is None or len(ends) != 2 * with_range:
+            raise FieldError("lists", f"say from when to when {name!r} can be, such as 2024-01-01 and 2024-12-31.")
+        found[name] = (width, *ends)
+        try:
+            settle_bins({name: found[name]})
+        except InputError:
+            raise FieldError(
+                "lists", f"{name!r} must be from one day to a later one, such as 2024-01-01 and 2024-12-31."
+            ) from None
+    return found
 
 
 def _mapping(form: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from tensorveil.desk.words import in_page_words
 from tensorveil.errors import InputError, TensorveilError, list_notes
 from tensorveil.privacy import BudgetExceededError, LedgerError
 
@@ -14,6 +15,7 @@ __all__ = ["FieldError", "describe_error"]
 FIELDS: Final = {
     "accept_delta": "delta",
     "among": "delta",
+    "bins": "lists",
     "bounds": "bounds",
     "delta": "delta",
     "duplicates": "duplicates",
@@ -56,8 +58,10 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     The text of an error that is not ours may quote the data, so only its kind is told.
     """
     notes = list(list_notes(error))
+    if isinstance(error, FieldError):
+        return {"message": str(error), "field": error.field, "notes": notes}
     if isinstance(error, TensorveilError):
-        return {"message": str(error), "field": _find_field(error), "notes": notes}
+        return {"message": in_page_words(str(error)), "field": _find_field(error), "notes": notes}
     if isinstance(error, OSError) and error.strerror:
         return {"message": f"{error.strerror}.", "field": None, "notes": notes}
     kind = type(error).__name__
@@ -65,8 +69,6 @@ def describe_error(error: BaseException) -> dict[str, Any]:
 
 
 def _find_field(error: TensorveilError) -> str | None:
-    if isinstance(error, FieldError):
-        return error.field
     if isinstance(error, BudgetExceededError):
         return "epsilon"
     if isinstance(error, LedgerError):

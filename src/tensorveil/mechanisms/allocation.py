@@ -63,17 +63,23 @@ class Crowd:
 class Belief:
     """Variances of effects by table, of components under all modes, and of what no effect explains.
 
-    ``weight`` is how likely it is beside others.
+    ``weight`` is how likely it is beside others. What one-way effects explain counts ``lifted`` times as much, because
+    they multiply.
     """
 
     effects: Mapping[Modes, float]
     rest: float
     weight: float = 1.0
+    lifted: float = 1.0
 
     @property
     def variance(self) -> float:
         """All variance."""
-        return sum(self.effects.values()) + self.rest
+        return sum(effect * self.lift(modes) for modes, effect in self.effects.items()) + self.rest
+
+    def lift(self, modes: Modes) -> float:
+        """Return how much what is explained of an effect counts."""
+        return self.lifted if len(modes) == 1 else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +141,7 @@ class Layout:
         for modes in self.crowds:
             effect = belief.effects.get(modes, 0.0) * kept
             if effect > 0:
-                total += self._explain_table(modes, precisions, effect, belief.rest, certain)
+                total += belief.lift(modes) * self._explain_table(modes, precisions, effect, belief.rest, certain)
         seen, components = precisions.get(self.values, 0.0), belief.effects.get(self.values, 0.0) * kept
         if seen > 0 and components > 0:
             noise = 1.0 / seen + belief.rest

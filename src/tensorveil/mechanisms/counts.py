@@ -48,6 +48,8 @@ _CELL_STEPS = 1 << 30
 # A two-way table is taken to differ from the product of one-way tables by this share of its squares, before and after
 # one-way tables tell how crowded cells are, and by this share of the entries.
 _TWO_WAY, _CROWDED, _SPARSE = 0.3, 0.15, 0.1
+# If one-way tables leave less than this share of the budget, two-way tables must stand out so clearly to get it.
+_LITTLE, _CLEAR = 0.1, 3.0
 
 
 def private_sizes(values: Array, high: float, spend: Spend) -> tuple[Array, float]:
@@ -156,6 +158,8 @@ class _Run:
         further = self.share_twos(n, self.left - sum(ones.values()))
         ones = self.share_ones(n, further)
         further = self.weigh_twos(further, self.left - sum(ones.values()))
+        if further and sum(further.values()) < _LITTLE and max(self.find_clarity(n, further).values()) < _CLEAR:
+            ones, further = self.share_ones(n, {}), {}
         whole = self.total_values() if self.farthest > self.limit else None
         given = self.left / (sum(ones.values()) + sum(further.values()))
         tables = [self.measure((mode,), share * given) for mode, share in ones.items()]
@@ -287,11 +291,6 @@ class _Run:
 
         Without a base, entries are taken to be everywhere alike.
         """
-        apart = _TWO_WAY if base is None else _CROWDED
-        crowded = [
-            1.0 / size if base is None else float(np.sum(base.shares[mode] ** 2))
-            for mode, size in enumerate(self.shape)
-        ]
         sizes: dict[Modes, int] = {
             modes: math.prod(self.shape[mode] for mode in modes)
             for modes in combinations(range(len(self.shape)), 2)
@@ -299,17 +298,28 @@ class _Run:
         chosen = {modes: cells for modes, cells in sizes.items() if cells <= MOST_CELLS}
         while chosen:
             shares = self.weigh_twos(chosen, left)
-            stands_out = {
-                modes: (apart * n**2 * math.prod(crowded[mode] for mode in modes) + _SPARSE * n)
-                * shares[modes] ** 2
-                / (self.whole.noise * sum(self.shape[mode] for mode in modes))
-                for modes in chosen
-            }
+            stands_out = self.find_clarity(n, shares, base)
             worst = min(stands_out, key=lambda modes: stands_out[modes])
             if stands_out[worst] >= 1.0:
                 return shares
             del chosen[worst]
         return {}
+
+    def find_clarity(
+        self, n: float, shares: Mapping[Modes, float], base: CountModel | None = None
+    ) -> dict[Modes, float]:
+        """Return how far the components of two-way tables with these shares may stand out of the noise."""
+        apart = _TWO_WAY if base is None else _CROWDED
+        crowded = [
+            1.0 / size if base is None else float(np.sum(base.shares[mode] ** 2))
+            for mode, size in enumerate(self.shape)
+        ]
+        return {
+            modes: (apart * n**2 * math.prod(crowded[mode] for mode in modes) + _SPARSE * n)
+            * share**2
+            / (self.whole.noise * sum(self.shape[mode] for mode in modes))
+            for modes, share in shares.items()
+        }
 
     def weigh_twos(self, chosen: Iterable[Modes], left: float) -> dict[Modes, float]:
         """Share what is left among two-way tables: more for those with more rows."""

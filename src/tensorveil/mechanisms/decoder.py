@@ -70,6 +70,13 @@ class Effects:
             total += predict_entries(columns, None, self.products, None)
         return total
 
+    def beside(self, products: tuple[Array, ...]) -> Effects:
+        """Return the same effects with more products."""
+        if self.products is None:
+            return replace(self, products=products)
+        pairs = zip(self.products, products, strict=True)
+        return replace(self, products=tuple(np.concatenate(both, axis=1) for both in pairs))
+
 
 def fit_effects(
     columns: Array,

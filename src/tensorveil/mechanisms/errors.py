@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorveil.mechanisms.data import Array
 from tensorveil.mechanisms.fitting import predict_solution
-from tensorveil.mechanisms.shape import make_edges, project
+from tensorveil.mechanisms.shape import fall_off, make_edges, project
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import side_share
 from tensorveil.models.errors import Errors
@@ -118,25 +118,9 @@ def _denoise(counts: Array, noise: float, n: float, edges: Array) -> Array:
         even: Array = n * np.diff(edges) / (edges[-1] - edges[0])
         return even
     first, last = int(clear[0]), int(clear[-1])
-    far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) ** _FALL
-    kept = np.maximum(counts, 0.0)
-    for tail in (np.arange(last + 1, len(counts)), np.arange(first)[::-1]):
-        tail = tail[(tail > last) == (edges[tail] >= 0)]  # bins between the last one that stands out and zero stay
-        kept[tail] = np.maximum(_fall(counts[tail] * far[tail], far[tail] ** -2.0), 0.0) / far[tail]
+    kept = fall_off(counts, first, last, edges, _FALL)
     inside = np.arange(first, last + 1)
     outside = float(kept.sum() - kept[inside].sum())
     kept *= min(1.0, _MOST_IN_TAILS * n / max(outside, 1e-300))
     kept[inside] = project(counts[inside], n - min(outside, _MOST_IN_TAILS * n))
     return kept
-
-
-def _fall(numbers: Array, weights: Array) -> Array:
-    """Return the nearest numbers that do not rise, in weighted squares (pool adjacent violators)."""
-    blocks: list[tuple[float, float, int]] = []
-    for block in zip(numbers.tolist(), weights.tolist(), [1] * len(numbers), strict=True):
-        while blocks and blocks[-1][0] < block[0]:
-            mean, weight, size = blocks.pop()
-            whole = weight + block[1]
-            block = ((mean * weight + block[0] * block[1]) / whole, whole, size + block[2])
-        blocks.append(block)
-    return np.concatenate([np.full(size, mean) for mean, _, size in blocks]) if blocks else numbers

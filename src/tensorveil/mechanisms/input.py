@@ -12,7 +12,8 @@ from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stages import VALUES, run_stages
+from tensorveil.mechanisms.stage_plan import VALUES
+from tensorveil.mechanisms.stages import run_stages
 from tensorveil.mechanisms.tradeoffs import (
     BIASES,
     INTERACTIONS,

@@ -8,7 +8,8 @@ from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stages import ONE_WAY, run_stages
+from tensorveil.mechanisms.stage_plan import ONE_WAY
+from tensorveil.mechanisms.stages import run_stages
 from tensorveil.mechanisms.tradeoffs import INTERACTIONS, bias_error, mean_share, sum_bending, sum_shares
 from tensorveil.privacy.gate import PrivateValues
 

@@ -2,52 +2,61 @@
 
 Counts and other positive numbers are often nearly multiplicative: twice the trips at this place and thrice at this hour
 make six times both. Tables show effects only, but of a multiplicative tensor they tell its interactions of three and
-more modes too. By Kirkwood's superposition (1935), a cell is
+more modes too: of all positive tensors with given means over the cells of some tables, the one that is a product of
+factors by cell of these tables assumes least. It is found by proportional fitting (Deming and Stephan 1940), which
+takes account of where entries are. The means are those of what effects say, above the lower bound.
 
-    m  prod_i (T_i / m)  prod_ij (T_ij m / (T_i T_j)),
-
-with the mean m and the means T of one index or two, all above the lower bound. What this says beyond the sum of effects
-is fitted by a few components. How much of it is true is one number, which costs a small share of the budget.
+What this says beyond the effects is fitted by a few components. How much of it is true is one number, which costs a
+small share of the budget.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from tensorveil.mechanisms.cells import Cells
 from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.decoder import Effects
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 
 _RANK, _SWEEPS = 8, 30
-# Means of one index are at least this share of the mean, those of two at least this share of the lower of theirs.
-_FLOOR = 0.2
+# Means of one index are at least this share of the mean, those of two at least this share of what single ones make.
+_FLOOR, _ROUNDS = 0.2, 4
 # Components are fitted as if products had noise of this share of their variance.
 _NOISE = 0.02
 
 
 def multiply(effects: Effects, columns: Array, bounds: tuple[float, float]) -> Array:
-    """Return what products of means say at coordinates, within bounds; ``effects`` without products themselves."""
+    """Return what products that have the means of effects say at coordinates, within bounds."""
     low, high = bounds
-    mean = max(effects.offset - low, 1e-6 * (high - low))
-    singles = [np.maximum(1.0 + bias / mean, _FLOOR) for bias in effects.biases]
-    total = np.full(columns.shape[1], np.log(mean))
-    for single, column in zip(singles, columns, strict=True):
-        total += np.log(single)[column]
-    for (one, other), pair in effects.pairs.items():
-        left, right = singles[one][:, None], singles[other][None, :]
-        both = 1.0 + (effects.biases[one][:, None] + effects.biases[other][None, :] + pair.matrix) / mean
-        both = np.maximum(both, _FLOOR * np.minimum(left, right))
-        total += np.log(both / (left * right))[columns[one], columns[other]]
-    product: Array = np.clip(low + np.exp(np.minimum(total, np.log(high - low))), low, high)
+    above = effects.at(columns) - low
+    mean = max(float(np.mean(above)), 1e-6 * (high - low))
+    shape = tuple(len(bias) for bias in effects.biases)
+    ones = [Cells.of(columns, shape, (mode,)) for mode in range(len(shape))]
+    twos = [Cells.of(columns, shape, modes) for modes in sorted(effects.pairs)]
+    wanted = [(cells, np.maximum(cells.sum(above), _FLOOR * mean * cells.counts)) for cells in ones]
+    product = _fit_proportions(np.full(len(above), mean), wanted)
+    if twos:
+        wanted += [(cells, np.maximum(cells.sum(above), _FLOOR * cells.sum(product))) for cells in twos]
+        product = _fit_proportions(product, wanted)
+    return np.clip(low + product, low, high)
+
+
+def _fit_proportions(product: Array, wanted: Sequence[tuple[Cells, Array]]) -> Array:
+    """Multiply positive numbers by a factor for every cell, so that they have the wanted sums over cells."""
+    for _ in range(_ROUNDS):
+        for cells, sums in wanted:
+            product = product * (sums / np.maximum(cells.sum(product), 1e-300))[cells.index]
     return product
 
 
 def find_products(
     effects: Effects, columns: Array, bounds: tuple[float, float], form: Form
 ) -> tuple[tuple[Array, ...], Array]:
-    """Return components of what products say beyond the sum of effects, and their values at coordinates."""
+    """Return components of what products say beyond effects, and their values at coordinates."""
     shape = tuple(len(bias) for bias in effects.biases)
     beyond = multiply(effects, columns, bounds) - effects.at(columns)
     spread = float(np.std(beyond))

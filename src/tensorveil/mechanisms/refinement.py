@@ -26,7 +26,8 @@ from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.input import allow_for_loss, gain_of_input, predict_start_error
 from tensorveil.mechanisms.shape import Interval, private_shape
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stages import VALUES, run_stages
+from tensorveil.mechanisms.stage_plan import VALUES
+from tensorveil.mechanisms.stages import run_stages
 from tensorveil.mechanisms.tradeoffs import (
     SIGNAL,
     TYPICAL_SQUARE,

@@ -1,8 +1,12 @@
 """The shape of the residuals: a noisy histogram, and what clipping to an interval would cost.
 
 Bins are on a logarithmic scale on both sides of zero, over the width of the bounds. The noise of a bin is known, so
-mass counts where it stands clear of it; beyond, on either side, all mass is pooled before it is believed. Residuals of
-real data are skewed and have heavy tails on one side, so the interval to clip to need not be symmetric.
+mass counts where it stands clear of it, and hangs together; beyond, on either side, counts are taken to fall at least
+as fast as a power of the residual, or a single noisy count far out would outweigh everything else in the spread.
+Residuals of real data are skewed and have heavy tails on one side, so the interval to clip to need not be symmetric.
+
+Of yes and no the shape follows from what is known already: if one in a hundred is a yes here, so many residuals are
+large.
 """
 
 from __future__ import annotations
@@ -18,15 +22,23 @@ from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy.gate import PrivateValues
 
 _PER_OCTAVE, _OCTAVES = 3, 7
-# A bin counts from this many standard deviations of its noise on, pooled tails from this many of theirs.
-_CLEAR, _POOLED_CLEAR = 3.0, 2.0
-# Pooled mass is spread over bins that fall by half each, and over at most so many.
-_TAIL_BINS = 5
+# A bin counts from this many standard deviations of its noise on; one that is further than so many bins from the next
+# that counts, from the last number on: among dozens of bins there is often one with much noise.
+_CLEAR, _NEAR, _CLEAR_APART = 2.5, 2, 5.5
+# Beyond, counts per bin fall at least as fast as this power of the residual. Of 1, 1.25, 1.5, 2 and 2.5, spreads of the
+# real tensors that are not set aside are off least.
+_FALL = 1.25
+# Tails that stand out nowhere hold at most this share.
+_MOST_IN_TAILS = 0.5
+# Residuals further out than `farthest` have this share of the mean square.
+_BEYOND = 0.02
 # If nothing stands out, or less than this share of the residuals, which are known to be somewhere, they are taken to be
 # spread evenly over a share of the width, on both sides.
 _LEAST_SEEN, _BLIND = 0.75, 0.3
 # An interval must leave this share of the signal.
 _LEAST_SLOPE = 0.5
+# Usual intervals keep this share of the signal.
+_USUALLY_KEPT = 0.9
 # How much of the variance that clipping takes away is signal that is lost. Of 0.3, 0.6 and 1 this has the least error
 # on the real tensors that are not set aside.
 _LOST = 0.6
@@ -37,6 +49,8 @@ _SHIFTS_DIFFER = 0.3
 _AT_BOUND = 2.0**-12
 # Values are yes and no if this share of them is at the bounds.
 _TWO_VALUED = 0.95
+# No chance of a yes or a no is taken to be smaller.
+_LEAST_CHANCE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +88,15 @@ class Shape:
     """Edges of bins and the share of the residuals in each: already private.
 
     ``noise`` is the standard deviation of the noise that shares had, where it is to be reckoned with. ``two_valued``
-    says that values are at the bounds, nearly all of them: yes and no.
+    says that nearly all values are at the bounds; ``by_chance`` that no others were seen, and that the shape follows
+    from the chances of yes and no.
     """
 
     edges: Array
     masses: Array
     noise: float = 0.0
     two_valued: bool = False
+    by_chance: bool = False
 
     @cached_property
     def middles(self) -> Array:
@@ -97,9 +113,11 @@ class Shape:
 
     @property
     def farthest(self) -> float:
-        """How far from zero residuals are found."""
-        there = np.flatnonzero(self.masses > 0)
-        return float(max(abs(self.edges[there[0]]), abs(self.edges[there[-1] + 1])))
+        """How far from zero residuals are found, but for a few that hardly count."""
+        far = np.maximum(np.abs(self.edges[:-1]), np.abs(self.edges[1:]))
+        order = np.argsort(far, kind="stable")
+        reached = np.cumsum((self.masses * self.middles**2)[order])
+        return float(far[order][np.searchsorted(reached, (1.0 - _BEYOND) * reached[-1])])
 
     def interval(self, low: float, high: float) -> Interval:
         """Tell what clipping to an interval does."""
@@ -137,6 +155,12 @@ class Shape:
         return min(each.reach for each in self._candidates)
 
     @cached_property
+    def usual_reach(self) -> float:
+        """The smallest reach of the intervals that keep most of the signal."""
+        kept = [each.reach for each in self._candidates if each.kept >= _USUALLY_KEPT]
+        return min(kept, default=self.least_reach)
+
+    @cached_property
     def _candidates(self) -> list[Interval]:
         """Intervals from bin to bin that leave enough of the signal."""
         there = np.flatnonzero(self.masses > 0)
@@ -153,20 +177,39 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend, *, two_valued
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#counts).
     """
-    low, high = data.bounds[0] - float(np.max(known)), data.bounds[1] - float(np.min(known))  # no residual is beyond
-    edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
-    inner = [low, high]
     same = bool(np.max(known) == np.min(known))
-    if same:
-        inner = [low + _AT_BOUND * data.width, high - _AT_BOUND * data.width]
-    edges = np.unique([low, *inner, *edges[(edges > inner[0]) & (edges < inner[1])], high])
+    edges = _make_edges_for(known, data.bounds, at_bounds=same)
     residual = data.values.reveal() - known
     bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
     noisy = spend.counts(bins, len(edges) - 1)
     noise = noisy.variance**0.5
-    masses = _denoise(noisy.values, noise, data.n_entries, edges)
+    inner = noisy.values[1:-1]
+    only_ends = same and inner.max() <= _CLEAR_APART * noise and inner.sum() <= _CLEAR * noise * len(inner) ** 0.5
+    masses = _denoise(noisy.values, noise, data.n_entries, edges, ends=only_ends)
     two_valued = two_valued or (same and masses[0] + masses[-1] > _TWO_VALUED)
+    if only_ends and two_valued:
+        return shape_of_chances(known, data.bounds)
     return Shape(edges=edges, masses=masses, noise=noise / data.n_entries, two_valued=two_valued)
+
+
+def shape_of_chances(known: Array, bounds: tuple[float, float]) -> Shape:
+    """Return the shape of residuals of yes and no, values at the bounds, which follows from what is known of each."""
+    edges = _make_edges_for(known, bounds, at_bounds=bool(np.max(known) == np.min(known)))
+    yes = (known - bounds[0]) / (bounds[1] - bounds[0])
+    masses = np.zeros(len(edges) - 1)
+    for value, chance in ((bounds[0], 1.0 - yes), (bounds[1], yes)):
+        bins = np.clip(np.searchsorted(edges, value - known, side="right") - 1, 0, len(masses) - 1)
+        masses += np.bincount(bins, np.maximum(chance, _LEAST_CHANCE), minlength=len(masses))
+    return Shape(edges=edges, masses=masses / masses.sum(), two_valued=True, by_chance=True)
+
+
+def _make_edges_for(known: Array, bounds: tuple[float, float], *, at_bounds: bool) -> Array:
+    """Return the edges of bins for residuals, none of which is beyond those of the bounds."""
+    low, high, width = bounds[0] - float(np.max(known)), bounds[1] - float(np.min(known)), bounds[1] - bounds[0]
+    edges = make_edges(width, _PER_OCTAVE, _OCTAVES)
+    inner = [low + _AT_BOUND * width, high - _AT_BOUND * width] if at_bounds else [low, high]
+    found: Array = np.unique([low, *inner, *edges[(edges > inner[0]) & (edges < inner[1])], high])
+    return found
 
 
 def read_shape(counts: Array, noise: float, n: float, edges: Array) -> Shape:
@@ -180,23 +223,68 @@ def make_edges(width: float, per_octave: int, octaves: int) -> Array:
     return np.concatenate([-positive[::-1], [0.0], positive])
 
 
-def _denoise(counts: Array, noise: float, n: float, edges: Array) -> Array:
-    """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed."""
-    clear = np.flatnonzero(counts > _CLEAR * noise)
-    if not len(clear):
+def _denoise(counts: Array, noise: float, n: float, edges: Array, *, ends: bool = False) -> Array:
+    """Return shares that add up to 1, from counts of which only those that stand out of their noise are believed.
+
+    ``ends`` says that nothing is seen but values at the bounds, in bins of their own.
+    """
+    if counts.max() <= _CLEAR * noise:
         return _spread_blindly(edges)
-    counts = counts.copy()
-    first, last = int(clear[0]), int(clear[-1])
-    last = _pool_tail(counts, np.arange(last + 1, len(counts)), noise, last)
-    first = _pool_tail(counts, np.arange(first)[::-1], noise, first)
-    if counts[first : last + 1].sum() < _LEAST_SEEN * n:
+    first, last = _find_clear(counts, noise, edges, ends=ends)
+    counts = fall_off(counts, first, last, edges, _FALL)
+    inside = np.arange(first, last + 1)
+    outside = float(counts.sum() - counts[inside].sum())
+    if counts.sum() < _LEAST_SEEN * n:
         return _spread_blindly(edges)
-    masses = np.zeros(len(counts))
-    masses[first : last + 1] = project(counts[first : last + 1], n) / n
+    masses = counts * min(1.0, _MOST_IN_TAILS * n / max(outside, 1e-300))
+    masses[inside] = project(counts[inside], n - min(outside, _MOST_IN_TAILS * n))
     if np.count_nonzero(masses) < 2:  # one bin is as narrow as it gets; a variance of 0 could not be divided by
         at = int(np.argmax(masses))
         masses[max(at - 1, 0) : at + 2] = 1.0
     return np.asarray(masses / masses.sum())
+
+
+def _find_clear(counts: Array, noise: float, edges: Array, *, ends: bool) -> tuple[int, int]:
+    """Return the first and the last bin that count: those that stand out beyond the fullest, and far ones if clear."""
+    # Bins that are nearer to zero than the fullest are narrow, and may well be empty.
+    fullest = int(np.argmax(counts))
+    reached = max(abs(edges[fullest]), abs(edges[fullest + 1]))
+    within = np.flatnonzero((edges[:-1] >= -reached) & (edges[1:] <= reached))
+    first, last = min(fullest, int(within[0])), max(fullest, int(within[-1]))
+    enough = np.full(len(counts), _CLEAR_APART * noise)
+    if ends:
+        enough[[0, -1]] = _CLEAR * noise
+    clear = np.flatnonzero(counts > _CLEAR * noise)
+    for place in clear[clear > last]:
+        if place - last <= _NEAR or counts[place] > enough[place]:
+            last = int(place)
+    for place in clear[clear < first][::-1]:
+        if first - place <= _NEAR or counts[place] > enough[place]:
+            first = int(place)
+    return first, last
+
+
+def fall_off(counts: Array, first: int, last: int, edges: Array, power: float) -> Array:
+    """Return counts that beyond the first and the last bin are not negative, and fall as fast as a power or faster."""
+    far = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:])) ** power
+    kept = counts.copy()
+    for tail in (np.arange(last + 1, len(counts)), np.arange(first)[::-1]):
+        kept[tail] = np.maximum(kept[tail], 0.0)
+        tail = tail[(tail > last) == (edges[tail] >= 0)]  # bins between the last one that stands out and zero stay
+        kept[tail] = np.maximum(_fall(counts[tail] * far[tail], far[tail] ** -2.0), 0.0) / far[tail]
+    return kept
+
+
+def _fall(numbers: Array, weights: Array) -> Array:
+    """Return the nearest numbers that do not rise, in weighted squares (pool adjacent violators)."""
+    blocks: list[tuple[float, float, int]] = []
+    for block in zip(numbers.tolist(), weights.tolist(), [1] * len(numbers), strict=True):
+        while blocks and blocks[-1][0] < block[0]:
+            mean, weight, size = blocks.pop()
+            whole = weight + block[1]
+            block = ((mean * weight + block[0] * block[1]) / whole, whole, size + block[2])
+        blocks.append(block)
+    return np.concatenate([np.full(size, mean) for mean, _, size in blocks]) if blocks else numbers
 
 
 def _spread_blindly(edges: Array) -> Array:
@@ -205,18 +293,6 @@ def _spread_blindly(edges: Array) -> Array:
         inside[:] = True
     masses: Array = np.where(inside, np.diff(edges), 0.0)
     return np.asarray(masses / masses.sum())
-
-
-def _pool_tail(counts: Array, outward: Array, noise: float, end: int) -> int:
-    """Put the mass of the farthest tail that is clear as a whole where this tail begins; return the last bin used."""
-    for start in range(len(outward) - 1, -1, -1):
-        tail = outward[start:]
-        mass = float(counts[tail].sum())
-        if mass > _POOLED_CLEAR * noise * len(tail) ** 0.5:
-            fall = 0.5 ** np.arange(len(tail))
-            counts[tail] = mass * fall / fall.sum()
-            return int(tail[min(len(tail), _TAIL_BINS) - 1])
-    return end
 
 
 def project(counts: Array, total: float) -> Array:

@@ -9,7 +9,8 @@ from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stages import ONE_WAY, TWO_WAY, list_tables, run_stages
+from tensorveil.mechanisms.stage_plan import ONE_WAY, TWO_WAY, list_tables
+from tensorveil.mechanisms.stages import run_stages
 from tensorveil.mechanisms.tradeoffs import INTERACTIONS, clipped_noise, shrinkage_error
 from tensorveil.privacy.gate import PrivateValues
 

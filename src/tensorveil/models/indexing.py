@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.bins import bin_column
+from tensorveil.tensor.bins import bin_column, bin_items, name_width
+from tensorveil.tensor.cursors import is_cursor
 from tensorveil.tensor.frames import as_table
 from tensorveil.tensor.given import frame_of_levels, is_frame
-from tensorveil.tensor.labels import encode_known
-from tensorveil.tensor.modes import find_axis, near
+from tensorveil.tensor.labels import encode_known, to_arrow_labels
+from tensorveil.tensor.modes import find_axis, is_near, near
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Columns = NDArray[np.int32]
 
@@ -84,9 +88,9 @@ def _one_index(wanted: Any, mode: Mode, size: int) -> int:
     try:
         return int(label_positions([wanted], mode, size)[0])
     except InputError:
-        pass
-    moment = ": a date, ISO text or seconds since 1970" if mode.bins is not None else ""
-    raise InputError(f"this label of mode {mode.name!r} the model has not seen. Check how it is written{moment}.")
+        if mode.bins is not None:
+            raise
+    raise InputError(f"this label of mode {mode.name!r} the model has not seen. Check how it is written.")
 
 
 def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
@@ -100,7 +104,7 @@ def label_positions(labels: Any, mode: Mode, size: int) -> NDArray[np.int32]:
         try:
             return mode.encode(wanted)
         except InputError as error:
-            raise _unseen(mode) from error
+            raise (_unseen(mode) if mode.bins is None else no_bin(mode, wanted)) from error
     if wanted.dtype.kind not in "iu":
         raise InputError(f"mode {mode.name!r} has no labels: give integer indices.")
     if wanted.min() < 0 or wanted.max() >= size:
@@ -115,7 +119,9 @@ def find_places(given: Any, modes: tuple[Mode, ...], shape: tuple[int, ...]) -> 
     """
     if isinstance(given, ObservedTensor):
         return like_model(given, modes, shape).columns
-    if (frame := frame_of_levels(given)) is not None:
+    if is_cursor(given):
+        given = as_table(given)
+    elif (frame := frame_of_levels(given)) is not None:
         given = frame
     return _find_in_frame(given, modes, shape) if is_frame(given) else check_columns(given, shape)
 
@@ -159,7 +165,10 @@ def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) ->
     table = as_table(frame)
     names = [mode.name for mode in modes]
     missing = [name for name in names if name not in table.column_names]
-    if missing:
+    only = [mode.name for mode, size in zip(modes, shape, strict=True) if size == 1 and mode.name in missing]
+    if len(only) == 1 and only == missing and not is_near(only[0], table.column_names):
+        table = table.append_column(only[0], _only_label(modes[names.index(only[0])], table.num_rows))
+    elif missing:
         if table.num_columns != len(modes) or any(mode.labels is not None for mode in modes):
             raise missing_columns("labels", missing, table.column_names)
         names = table.column_names
@@ -173,9 +182,19 @@ def _find_in_frame(frame: Any, modes: tuple[Mode, ...], shape: Sequence[int]) ->
             continue
         if mode.bins is not None:
             column = bin_column(column, mode.bins)
+            if column.null_count:
+                raise no_bin(mode)
         if column.null_count or not encode_known(column, mode.labels, found[axis]):
-            raise _unseen(mode)
+            raise _unseen(mode) if mode.bins is None else no_bin(mode, column.to_numpy())
     return found
+
+
+def _only_label(mode: Mode, rows: int) -> pa.ChunkedArray:
+    """Return a column of the only label, or index, of a mode that has one: which need not be said."""
+    import pyarrow as pa
+
+    label = pa.array([0], pa.int64()) if mode.labels is None else to_arrow_labels(mode.labels)
+    return pa.chunked_array([label.take(pa.array(np.zeros(rows, np.int64)))])
 
 
 def missing_columns(what: str, missing: Sequence[str], known: Iterable[Any]) -> InputError:
@@ -189,6 +208,22 @@ def _unseen(mode: Mode) -> InputError:
         f"labels of mode {mode.name!r} include some that the model has not seen. Drop those rows, or add them to the "
         "model with fold_in. Where parts of one frame are fitted, as in cross-validation, make the column categorical: "
         "all its categories have a place in the model."
+    )
+
+
+def no_bin(mode: Mode, moments: Any = None) -> InputError:
+    """Return the error for what is in none of a mode's bins: moments outside them, or what is no moment at all."""
+    assert mode.bins is not None
+    assert mode.labels is not None
+    if moments is None or np.isnat(bin_items(np.asarray(moments), mode.bins)).any():
+        return InputError(
+            f"mode {mode.name!r} takes moments, and some are none: dates, ISO text and seconds since 1970 are, neither "
+            "years alone nor milliseconds. Correct those rows."
+        )
+    first, last = mode.labels.min(), mode.labels.max()
+    return InputError(
+        f"mode {mode.name!r} has no bin for some of the moments: its bins, of {name_width(mode.bins)}, begin from "
+        f"{first} to {last}. Drop those rows, or ask about moments within them."
     )
 
 

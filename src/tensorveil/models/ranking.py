@@ -46,8 +46,8 @@ def rank_positions(
     model: Multilinear, n: int, fixed: Mapping[int, int], target: int, exclude: Any, *, largest: bool
 ) -> Ranking:
     """Rank the indices of mode ``target`` where others are fixed at an index, and the rest is averaged."""
-    if n < 1:
-        raise InputError(f"n must be at least 1; got {n}. Try n=10.")
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise InputError(f"n must be a whole number of at least 1; got {n!r}. Try n=10.")
     scores = _scores(model, fixed, target)
     allowed = np.ones(len(scores), dtype=bool)
     if exclude is not None:

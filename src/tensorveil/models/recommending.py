@@ -79,6 +79,8 @@ def _table_of(given: Any) -> pa.Table:
 
     try:
         return pa.table(dict(given)) if isinstance(given, Mapping) else as_table(given)
+    except InputError:
+        raise
     except (pa.ArrowException, TypeError, ValueError):
         pass
     raise InputError("seen must be a tensor, a frame, or a mapping of columns of one length.")

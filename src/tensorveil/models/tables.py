@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode
-from tensorveil.tensor.frames import arrow_to_pandas, arrow_to_polars
-from tensorveil.tensor.given import is_frame
+from tensorveil.tensor.frames import arrow_to_pandas, arrow_to_polars, as_table
+from tensorveil.tensor.given import frame_of_levels, is_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CONTAINERS", "cells_table", "check_container", "frame_of"]
+__all__ = ["CONTAINERS", "answers_table", "cells_table", "check_container", "frame_of"]
 
 CONTAINERS: Final = ("default", "pandas", "polars")
 Interval = tuple[NDArray[Any], NDArray[Any]]
@@ -51,6 +51,20 @@ def cells_table(
     return pa.table(arrays | _predicted(values, interval, value_name, arrays))
 
 
+def answers_table(
+    asked: pa.Table,
+    values: NDArray[Any],
+    modes: Sequence[Mode],
+    value_name: str,
+    interval: Interval | None = None,
+) -> pa.Table:
+    """Make a table of the cells that were asked about, as they were written, and the predicted value."""
+    import pyarrow as pa
+
+    arrays = {mode.name: asked.column(mode.name) for mode in modes if mode.name in asked.column_names}
+    return pa.table(arrays | _predicted(values, interval, value_name, [mode.name for mode in modes]))
+
+
 def frame_of(
     given: Any,
     columns: NDArray[np.int32],
@@ -62,14 +76,33 @@ def frame_of(
 ) -> Any:
     """Return predictions as a frame of the kind ``container``.
 
-    A pandas frame that was asked about keeps its index and its columns of modes as they are.
+    Cells are as they were asked about: a pandas object keeps its index, whose levels may be modes, and a frame its
+    columns of modes.
     """
     names = [mode.name for mode in modes]
-    known = list(getattr(given, "columns", ())) if is_frame(given) else []
-    if container == "pandas" and hasattr(given, "loc") and set(names) <= set(known):
-        return given[names].assign(**_predicted(values, interval, value_name, names))
-    table = cells_table(columns, values, modes, value_name, interval)
+    levels = frame_of_levels(given)
+    if container == "pandas" and (levels is not None or hasattr(given, "loc")):
+        plain = given if is_frame(given) else None if levels is None else _rows_of(given)
+        if plain is not None and {*names} <= {*plain.columns, *_level_names(plain)}:
+            kept = plain[[name for name in names if name in plain.columns]]
+            return kept.assign(**_predicted(values, interval, value_name, names))
+    table = as_table(given if levels is None else levels) if is_frame(given) or levels is not None else None
+    if table is not None and {*names} <= {*table.column_names}:
+        table = answers_table(table, values, modes, value_name, interval)
+    else:
+        table = cells_table(columns, values, modes, value_name, interval)
     return arrow_to_pandas(table) if container == "pandas" else arrow_to_polars(table)
+
+
+def _rows_of(given: Any) -> Any:
+    """Return a frame without columns of a pandas index of several levels, or of that of a series."""
+    return (given if hasattr(given, "nlevels") else given.index).to_frame()[[]]
+
+
+def _level_names(frame: Any) -> list[Any]:
+    """Return the names of the levels of a frame's index that stand for columns: of several."""
+    names = list(frame.index.names)
+    return names if len(names) > 1 else []
 
 
 def _predicted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tensorveil.tensor.files.formats import read_table, table_format
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["cells_table", "find_cells", "read_cells", "read_model_table"]
+__all__ = ["Asked", "cells_table", "find_cells", "read_asked", "read_cells", "read_model_table"]
 
 
 def read_cells(
@@ -34,15 +35,35 @@ def read_cells(
 
     Moments of the modes in ``bins`` stand for the bins they are in, as when the model's tensor was read.
     """
+    return read_asked(path, modes, shape, bins, dialect)[0]
+
+
+def read_asked(
+    path: Path,
+    modes: tuple[Mode, ...],
+    shape: tuple[int, ...],
+    bins: Mapping[str, Any] | None = None,
+    dialect: Dialect = PLAIN,
+) -> tuple[NDArray[np.int32], pa.Table]:
+    """Read the cells to predict as `read_cells` does; return with them the table as it is written."""
     kind = table_format(path).name
     if not path.is_file():
         raise InputError(f"at: file not found: {path}.")
-    return find_cells(read_model_table(path, modes, bins, dialect), modes, shape, path.name, kind)
+    asked = read_model_table(path, modes, bins, dialect)
+    return find_cells(asked.binned, modes, shape, path.name, kind), asked.written
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """A table of cells: as it is written, and with its moments in bins."""
+
+    written: pa.Table
+    binned: pa.Table
 
 
 def read_model_table(
     path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None, dialect: Dialect = PLAIN
-) -> pa.Table:
+) -> Asked:
     """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7.
 
     Moments are put into the bins that the model knows, and into those that are named.
@@ -52,7 +73,7 @@ def read_model_table(
     wanted = known_bins(modes, asked)
     table = read_table(path, text=[*texts, *wanted], dialect=dialect)
     present = {name: each for name, each in wanted.items() if name in asked or name in table.column_names}
-    return bin_columns(table, present, lenient=False)[0]
+    return Asked(written=table, binned=bin_columns(table, present, lenient=False)[0])
 
 
 def find_cells(

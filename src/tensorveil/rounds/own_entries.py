@@ -14,7 +14,7 @@ from tensorveil.models.indexing import missing_columns
 from tensorveil.models.recommending import Seen, find_places
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.bins import bin_columns, known_bins
-from tensorveil.tensor.frames import as_table, table_to_tensor
+from tensorveil.tensor.frames import as_table, read_floats, table_to_tensor
 from tensorveil.tensor.labels import encode_column
 from tensorveil.tensor.lists import find_listed, match_columns
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tensorveil.rounds.shared import SharedModel
 
-__all__ = ["OwnEntries", "read_own", "table_of_own"]
+__all__ = ["OwnEntries", "read_own", "read_values", "table_of_own"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,8 +59,7 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     modes, protect = model.modes, model.protect
     owner = modes[protect].name
     table = table_of_own(entries, owner)
-    value = value or _find_value(table.column_names, model)
-    _check_cells(table, [*(mode.name for mode in modes), value])
+    value = _check_columns(table, model, value)
     table, _ = bin_columns(table, known_bins([modes[protect]], {}), lenient=False)
     owners = np.empty(table.num_rows, np.int32)
     names = encode_column(table.column(owner), f"column {owner!r}", None, owners)
@@ -77,14 +76,26 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     return OwnEntries(tensor=tensor, source=table, owners=owners, modes=found.modes)
 
 
-def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
-    """Refuse entries without a column, a row or a cell that they must have."""
+def read_values(held_out: Any, model: SharedModel) -> tuple[pa.Table | ObservedTensor, NDArray[Any]]:
+    """Return cells, as a tensor or as a table with a column of people, and the values that they have."""
+    if isinstance(held_out, ObservedTensor):
+        return held_out, held_out.values
+    table = table_of_own(held_out, model.modes[model.protect].name)
+    value = _check_columns(table, model, None)
+    return table, read_floats(table.column(value))
+
+
+def _check_columns(table: pa.Table, model: SharedModel, value: str | None) -> str:
+    """Refuse entries without a column, a row or a cell that they must have; return the column of values."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
+    names = [mode.name for mode in model.modes]
+    if missing := [name for name in names if name not in table.column_names]:
         raise missing_columns("entries", missing, table.column_names)
+    names.append(value or _find_value(table.column_names, model))
+    if names[-1] not in table.column_names:
+        raise missing_columns("entries", names[-1:], table.column_names)
     if not table.num_rows:
         raise InputError("entries must hold at least one row; there is none.")
     for name in names:
@@ -92,6 +103,7 @@ def _check_cells(table: pa.Table, names: Sequence[str]) -> None:
         nan = pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py()
         if nan or column.null_count:
             raise InputError(f"entries: column {name!r} has empty cells. Fill them in, or drop those rows.")
+    return names[-1]
 
 
 def _check_known(table: pa.Table, modes: Iterable[Mode]) -> None:
@@ -117,6 +129,8 @@ def table_of_own(entries: Any, owner: str) -> pa.Table:
 
     try:
         table = pa.table(dict(entries)) if isinstance(entries, Mapping) else as_table(entries)
+    except InputError:
+        raise
     except (pa.ArrowException, TypeError, ValueError):
         table = None
     if table is None:

@@ -137,7 +137,7 @@ class SharedModel:
     def recommend(
         self,
         mode: str | int | None = None,
-        n: int = 10,
+        n: int | None = None,
         *,
         entries: Any,
         users: Any = None,
@@ -147,9 +147,12 @@ class SharedModel:
     ) -> Any:
         """Return an Arrow table of the n best candidates for the people whose ``entries`` these are.
 
-        As the ``recommend`` of a whole model, by default for the protected mode. What people have entries of is left
+        As the ``recommend`` of a whole model, for the protected mode, which need not be named: a number alone is ``n``,
+        by default 10. What people have entries of is left
         out. Recommendations are for the owners of the entries alone.
         """
+        if n is None:
+            mode, n = (None, int(mode)) if isinstance(mode, int | np.integer) else (mode, 10)
         if mode is not None and find_axis(self.modes, mode) != self.protect:
             raise InputError(
                 f"mode must be the protected one, {self.modes[self.protect].name!r}: this release serves people from "

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tensorveil.tensor import Mode, ObservedTensor
+from tensorveil.tensor.bins import to_seconds
 
-__all__ = ["find_oddities", "suggest_settings"]
+__all__ = ["are_moments", "find_oddities", "suggest_settings"]
 
 FEW = 20  # entries, of which nothing can be said
 _SECONDS = (3e8, 5e9)  # 1979 to 2128, as seconds since 1970
+_MILLISECONDS = (3e11, 5e12)
+_DATES = (1979_00_00, 2129_00_00)  # as written in digits
 
 
 def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
@@ -31,7 +36,12 @@ def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
         )
     for mode, size in zip(tensor.modes, tensor.shape, strict=True):
         others = [other.name for other in tensor.modes if other is not mode]
-        if _holds_moments(mode) and size > max(FEW, tensor.n_entries // 3):
+        if _holds(mode, _MILLISECONDS) and size > max(FEW, tensor.n_entries // 3):
+            found.append(
+                f"mode {mode.name!r} holds numbers such as moments in milliseconds: divide them by 1000, so that they "
+                f"are seconds since 1970, and put these into bins, bins={{{mode.name!r}: 'day'}}."
+            )
+        elif _holds_moments(mode) and size > max(FEW, tensor.n_entries // 3):
             found.append(
                 f"mode {mode.name!r} holds moments, nearly each of them an index of its own, so that little can be "
                 f"learnt of any: put them into bins, bins={{{mode.name!r}: 'day'}} (hour, week, month, or a number of "
@@ -50,9 +60,29 @@ def _holds_moments(mode: Mode) -> bool:
     labels: Any = mode.labels
     if labels is None or not len(labels):
         return False
-    if labels.dtype.kind == "M":
-        return True
-    return labels.dtype.kind in "iu" and bool(_SECONDS[0] < labels.min() and labels.max() < _SECONDS[1])
+    return labels.dtype.kind == "M" or _holds(mode, _SECONDS) or _holds(mode, _DATES)
+
+
+def _holds(mode: Mode, between: tuple[float, float]) -> bool:
+    labels: Any = mode.labels
+    if labels is None or not len(labels) or labels.dtype.kind not in "iu":
+        return False
+    return bool(between[0] < labels.min() and labels.max() < between[1])
+
+
+def are_moments(items: Sequence[Any]) -> bool:
+    """Tell whether the items of a column are moments, as far as can be told by looking at them.
+
+    >>> are_moments(["2024-01-03T12:00", "2024-02-01"]), are_moments([20240103]), are_moments([7, 20240103])
+    (True, True, False)
+    """
+    if not items or any(math.isnan(to_seconds(item)) for item in items):
+        return False
+    plain = [str(item).strip() for item in items]
+    if not all(text.isdigit() for text in plain):
+        return all("-" in text[1:] for text in plain)  # numbers are below zero at their first place
+    numbers = [int(text) for text in plain]
+    return any(low < min(numbers) and max(numbers) < high for low, high in (_SECONDS, _DATES))
 
 
 def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
@@ -73,8 +103,20 @@ def suggest_settings(tensor: ObservedTensor) -> tuple[str, ...]:
         )
     if np.isin(values, (0, 1)).all():
         return ("values are 0 and 1: loss='bernoulli' predicts chances, bounds=(0, 1) keeps predictions between them.",)
-    low = "0" if values.min() < 0.25 * values.max() else f"{values.min():g}"
-    bounds = f"bounds=({low}, {values.max():g})"
     counts = bool((values == np.floor(values)).all() and values.max() > 20)
     more = "; for counts also loss='poisson'" if counts else ""
-    return (f"values are never negative, but predictions may be: {bounds} keeps them in a range{more}.",)
+    return (
+        "values are never negative, but predictions may be: bounds keep them in a range, in an open run for example "
+        f"bounds=(0, {_round_up(float(values.max())):g}){more}. Declare them from what values can be, such as the ends "
+        "of a scale, and not from those that occur: a private run would lose its guarantee.",
+    )
+
+
+def _round_up(number: float) -> float:
+    """Return the next 1, 2 or 5 with zeros behind it.
+
+    >>> _round_up(4.5), _round_up(0.3), _round_up(12)
+    (5.0, 0.5, 20.0)
+    """
+    scale = 10.0 ** math.floor(math.log10(number))
+    return next(step * scale for step in (1, 2, 5, 10) if number <= step * scale)

@@ -31,13 +31,13 @@ __all__ = ["People", "read_own_table", "read_people"]
 class People:
     """People's entries in a model's indices, the cells they ask for, and the modes that both are in.
 
-    ``named`` says whether people have names or numbers of their own; if not, all entries are one person's.
+    ``written`` are these cells as they are written: without a column of people all entries are one person's.
     """
 
     entries: ObservedTensor
     asked: pa.Table
+    written: pa.Table
     modes: tuple[Mode, ...]
-    named: bool
 
 
 def read_own_table(
@@ -51,7 +51,7 @@ def read_own_table(
     if found.is_table:
         if not Path(path).is_file():
             raise InputError(f"entries: file not found: {path}.")
-        return read_model_table(Path(path), shared.modes, bins, dialect)
+        return read_model_table(Path(path), shared.modes, bins, dialect).binned
     names = [mode.name for mode in shared.modes]
     return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
 
@@ -71,7 +71,8 @@ def read_people(
     import pyarrow as pa
 
     owner = shared.modes[shared.protect].name
-    asked = read_model_table(at, shared.modes, bins, dialect)
+    cells = read_model_table(at, shared.modes, bins, dialect)
+    asked = cells.binned
     if is_store(entries):
         mine = _read_own_from_store(StoredTensor.open(entries), shared, asked)
     else:
@@ -97,7 +98,7 @@ def read_people(
     modes = tuple(everyone if m == shared.protect else mode for m, mode in enumerate(shared.modes))
     shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
     widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")
-    return People(entries=widened, asked=asked, modes=modes, named=named[0])
+    return People(entries=widened, asked=asked, written=cells.written, modes=modes)
 
 
 def _read_own_from_store(stored: StoredTensor, shared: SharedModel, asked: pa.Table) -> pa.Table:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
 from tensorveil.models.evaluate import predict_columns, predict_intervals
-from tensorveil.release.cells import cells_table, find_cells, read_cells
+from tensorveil.models.tables import answers_table
+from tensorveil.release.cells import find_cells, read_asked
 from tensorveil.release.names import model_file
 from tensorveil.rounds.shared import SharedModel, is_shared
 from tensorveil.runs.people import read_people
@@ -92,12 +93,12 @@ def _predict(run: PredictionRun, model: Path) -> pa.Table:
     if run.entries is not None:
         raise InputError(f"entries: {run.model} is a whole model and needs none. Leave it out.")
     fitted = load_model(model)
-    columns = read_cells(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
+    columns, asked = read_asked(run.at, fitted.modes, fitted.shape, run.bins, run.dialect)
     name = run.value_name or fitted.value_name
     if run.interval is None:
-        return cells_table(columns, predict_columns(fitted, columns), fitted.modes, name)
+        return answers_table(asked, predict_columns(fitted, columns), fitted.modes, name)
     values, low, high = predict_intervals(fitted, columns, run.interval)
-    return cells_table(columns, values, fitted.modes, name, (low, high))
+    return answers_table(asked, values, fitted.modes, name, (low, high))
 
 
 def _predict_for_people(run: PredictionRun, model: Path) -> pa.Table:
@@ -113,6 +114,4 @@ def _predict_for_people(run: PredictionRun, model: Path) -> pa.Table:
     people = read_people(run.entries, run.at, shared, run.bins, run.dialect)
     columns = find_cells(people.asked, people.modes, people.entries.shape, run.at.name)
     predictions = shared.predict_for(people.entries, columns.T)
-    table = cells_table(columns, predictions, people.modes, run.value_name or shared.value_name)
-    owner = shared.modes[shared.protect].name
-    return table if people.named else table.drop_columns([owner])
+    return answers_table(people.written, predictions, people.modes, run.value_name or shared.value_name)

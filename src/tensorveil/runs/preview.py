@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tensorveil.markup import shorten
+from tensorveil.runs.oddities import are_moments
 from tensorveil.runs.reading import Reading, read_tensor
 from tensorveil.tensor.files.formats import pick_format, read_table
 
@@ -18,15 +19,17 @@ __all__ = ["Column", "Preview", "preview_file"]
 
 ROWS: Final = 5
 COLUMNS: Final = 50
+LOOKED_AT: Final = 200
 _LONGEST = 40  # characters of a cell
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of a table, or a mode of a tensor: what it is called, and what it holds."""
+    """A column of a table, or a mode of a tensor: what it is called, what it holds, and whether these are moments."""
 
     name: str
     holds: str
+    moments: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,16 +68,16 @@ def preview_file(path: Path) -> Preview:
         return _preview_tensor(path)
     table = read_table(path)
     columns = [
-        (field.name, _name_type(field.type), column.slice(0, ROWS).to_pylist())
+        (Column(name=field.name, holds=_name_type(field.type), moments=_holds_moments(column)), column.slice(0, ROWS))
         for field, column in zip(list(table.schema)[:COLUMNS], table.columns, strict=False)
     ]
     return Preview(
         bytes=path.stat().st_size,
         is_table=True,
         rows=table.num_rows,
-        columns=tuple(Column(name=name, holds=holds) for name, holds, _ in columns),
+        columns=tuple(column for column, _ in columns),
         more_columns=table.num_columns - len(columns),
-        first=tuple(tuple(map(_show, row)) for row in zip(*(cells for *_, cells in columns), strict=True)),
+        first=tuple(tuple(map(_show, row)) for row in zip(*(cells.to_pylist() for _, cells in columns), strict=True)),
     )
 
 
@@ -88,6 +91,12 @@ def _preview_tensor(path: Path) -> Preview:
             Column(name=mode.name, holds="indices" if mode.labels is None else "labels") for mode in tensor.modes
         ),
     )
+
+
+def _holds_moments(column: pa.ChunkedArray) -> bool:
+    import pyarrow.types as types
+
+    return not types.is_nested(column.type) and are_moments(column.slice(0, LOOKED_AT).drop_null().to_pylist())
 
 
 def _show(cell: Any) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.models import load_model
-from tensorveil.models.indexing import label_positions
+from tensorveil.models.indexing import label_positions, no_bin
 from tensorveil.models.recommending import find_places, settle_question
 from tensorveil.release.cells import read_model_table
 from tensorveil.release.names import model_file
@@ -163,7 +163,7 @@ def _read_entries(run: Recommendation, model: Any, owner: int, target: int) -> p
     path = Path(run.entries)
     if not path.is_file():
         raise InputError(f"entries: file not found: {path}.")
-    return read_model_table(path, [model.modes[owner], model.modes[target]], dialect=run.dialect)
+    return read_model_table(path, [model.modes[owner], model.modes[target]], dialect=run.dialect).binned
 
 
 def _choose_users(run: Recommendation, model: Any, owner: int, entries: pa.Table | None) -> Any:
@@ -184,7 +184,8 @@ def _mode(model: Any, name: str) -> Mode:
     found: list[Mode] = [mode for mode in model.modes if mode.name == name]
     if not found:
         raise InputError(
-            f"at must name modes of the model, {', '.join(mode.name for mode in model.modes)}; got {name!r}."
+            f"at must name modes of the model, {', '.join(mode.name for mode in model.modes)}; got {name!r}. "
+            f"{near(name, [mode.name for mode in model.modes])}"
         )
     return found[0]
 
@@ -199,6 +200,8 @@ def _find_labels(mode: Mode, given: Sequence[Any]) -> list[Any]:
     places = match_labels(np.asarray(given, dtype=object), mode).tolist()
     if -1 in places:
         unknown = given[places.index(-1)]
+        if mode.bins is not None:
+            raise no_bin(mode, [unknown])
         remedy = near(str(unknown), [str(label) for label in mode.labels.tolist()])
         raise InputError(f"mode {mode.name!r} of the model has no label {unknown!r}. {remedy}")
     return [mode.labels[place] for place in places]

@@ -169,6 +169,7 @@ def _number_labels(
     Labels are in memory; entries are not.
     """
     from tensorveil.tensor.files.formats import pick_format, read_guarded
+    from tensorveil.tensor.frame_index import drop_index
     from tensorveil.tensor.frames import choose_columns, stored_description
     from tensorveil.tensor.labels import encode_column
 
@@ -183,6 +184,7 @@ def _number_labels(
         while (table := read_guarded(partial(next, tables, None), picked.name)) is not None:
             if layout.modes is None and layout.value is None and stored_description(table.schema) is not None:
                 return None  # which brings its own numbering
+            table = drop_index(table, layout.modes, layout.value)
             names, _ = choose_columns(table.column_names, layout.modes, layout.value)
             bins = known_bins(layout.modes or (), layout.bins)
             table, ranges = bin_columns(table, bins, lenient=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _NAMED = ("hour", "day", "week", "month")
 _MONDAY = 4 * 86400  # 1970-01-05, from which weeks are counted
 _LAST = 253_402_300_800  # the year 10000
 _MOST = 1_000_000
+_MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of dates that are written in digits
 _REMEDY = "Try bins={'time': 'day'}, or with a declared range bins={'time': ('day', '2024-01-01', '2024-03-31')}."
 
 
@@ -55,6 +58,8 @@ class Bins:
     @property
     def _places(self) -> range:
         """The numbers of the declared bins."""
+        if self.width != "month" and any(_is_month(end) for end in (self.start, self.end)):
+            raise InputError(f"bins: a range of bins that are no months begins and ends with a day. {_REMEDY}")
         ends = [to_seconds(self.start), to_seconds(self.end)]
         if any(math.isnan(each) for each in ends) or ends[0] > ends[1]:
             raise InputError(f"bins: a range is two moments, the earlier one first. {_REMEDY}")
@@ -115,17 +120,22 @@ def _settle(given: Any) -> Bins:
 def to_seconds(item: Any) -> float:
     """Return a moment as seconds since 1970 in UTC, NaN for what is none; numbers are such seconds already.
 
+    A whole number of four, six or eight digits that begins with a year from 1900 to 2100 is no such number, but a date
+    written in digits: of a month or a day. A year alone is no moment, since no bin is as long.
+
     >>> to_seconds("1970-01-02"), to_seconds("1970-01-01T01:00+01:00"), to_seconds("881250949")
     (86400.0, 0.0, 881250949.0)
+    >>> to_seconds(20240103) == to_seconds("2024-01-03"), to_seconds("2024-01") == to_seconds(202401), to_seconds(2024)
+    (True, True, nan)
     """
     if isinstance(item, bytes):
         item = item.decode(errors="replace")
     if isinstance(item, str):
         text = item.strip()
         with suppress(ValueError, OverflowError):
-            return _within(float(text))
+            return _from_number(float(text))
         with suppress(ValueError, OverflowError):
-            item = datetime.datetime.fromisoformat(text)
+            item = datetime.datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text)
     if hasattr(item, "to_timestamp"):  # a period of pandas, which begins then
         item = item.to_timestamp()
     if isinstance(item, datetime.datetime):
@@ -138,8 +148,30 @@ def to_seconds(item: Any) -> float:
     if isinstance(item, np.datetime64):
         return _within(float(item.astype("datetime64[us]").astype(np.int64)) / 1e6)
     if isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool):
-        return _within(float(item))
+        return _from_number(float(item))
     return math.nan
+
+
+def _from_number(number: float) -> float:
+    """Return a number as seconds since 1970, or the date that its digits write."""
+    for digits, scale in ((4, 1), (6, 100), (8, 10_000)):
+        if _FIRST_YEAR <= number // scale <= _LAST_YEAR:
+            return _from_digits(f"{number:.0f}") if digits > 4 and number.is_integer() else math.nan
+    return _within(number)
+
+
+def _from_digits(digits: str) -> float:
+    """Return the first moment of a month or a day, NaN for what is none."""
+    with suppress(ValueError):
+        day = datetime.date(int(digits[:4]), int(digits[4:6]), int(digits[6:] or 1))
+        return float((day - datetime.date(1970, 1, 1)).days) * 86400
+    return math.nan
+
+
+def _is_month(item: Any) -> bool:
+    """Tell whether a moment is written as a month."""
+    text = str(item).strip()
+    return bool(_MONTH.fullmatch(text)) or (len(text) == 6 and text.isdigit())
 
 
 def _within(seconds: float) -> float:
@@ -161,8 +193,8 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
         none = np.isnan(seconds)
         if none.any() and not lenient:
             raise InputError(
-                f"column {name!r} must hold moments to be binned: dates, ISO text such as 2024-01-03T12:00, or seconds "
-                "since 1970. Some fields are none."
+                f"column {name!r} must hold moments to be binned: dates such as 2024-01-03, ISO text such as "
+                "2024-01-03T12:00, or seconds since 1970. Some fields are none: years alone are not, nor milliseconds."
             ).of("no moment")
         table = table.set_column(place, name, _begun(chosen, seconds))
         if (labels := chosen.labels) is not None:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
 from tensorveil.tensor.bins import Bins, bin_columns, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
+from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
 from tensorveil.tensor.lists import NumberOwners, number_owners
@@ -128,6 +129,12 @@ def choose_columns(
             "frame must have a column for each of two modes or more, and one for the value, for which the last is taken"
             f"{f' ({value!r})' if helpful else ''}. If every row is an event or a link, add a column of ones."
         )
+    if modes is None and len(picked) > checks.MAX_ORDER:
+        raise InputError(
+            f"frame must have a row for each entry: columns for {checks.MIN_ORDER} to {checks.MAX_ORDER} modes and one "
+            "for the value. Name those that are modes, modes=['user', 'film']; where the cells of a table are values, "
+            "as in a pivot table, try ObservedTensor.from_dense(frame)."
+        )
     checks.check_order(len(picked), "modes")
     nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
     if nameless:
@@ -202,9 +209,13 @@ def table_to_tensor(
         value = stored.value
         if lists:  # which have sizes of their own
             own, options = None, options | {"shape": None}
+    table = drop_index(table, modes, value)
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
+    if owners is not None and owners not in names:
+        remedy = near(owners, names, helpful=shown.modes)
+        raise InputError(f"unit must name the mode whose indices are protected; there is no mode {owners!r}. {remedy}")
     lists = {**(lists or {})}
     bins = known_bins([*(modes or ()), *lists.values()], bins or {})
     if bins:
@@ -239,8 +250,8 @@ def table_to_tensor(
             columns, numbers, given, owners=owners, number=number, index_base=index_base, options=options
         )
         return tensor.with_origin(earlier.then(tensor.origin))
-    table = keep_listed(table, names, lists, quiet=quiet or not is_open(options))
-    table = _without_nulls(table, names, value, options, shown)
+    table = keep_listed(table, names, lists, quiet=quiet)  # in unit value too, where positions are public
+    table = _without_nulls(table, names, value, options, shown, bins)
     packed = np.empty((len(names), table.num_rows), np.int32)
 
     def encode(axis: int) -> Mode:
@@ -333,17 +344,19 @@ def _to_floats(column: pa.ChunkedArray) -> Any:
     return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[str, Any], shown: _Shown) -> pa.Table:
+def _without_nulls(
+    table: pa.Table, names: list[str], value: str, options: dict[str, Any], shown: _Shown, bins: Collection[str]
+) -> pa.Table:
     """Settle nulls by the policy on missing entries."""
     if not table.num_rows:
         raise InputError("frame must hold at least one row; got an empty input. Check the source.")
     if not any(column.null_count for column in table.columns):
         return table
     if options.get("missing") == "drop":
-        table = table.drop_null()
-        if not table.num_rows:
-            raise InputError("frame must keep at least one row; missing='drop' leaves none.")
-        return table
+        kept = table.drop_null()
+        if not kept.num_rows:
+            raise _without_rows(table, names, value, shown, bins)
+        return kept
     for name in names:
         if table.column(name).null_count:
             raise missing_label(shown.mode(name))
@@ -351,6 +364,26 @@ def _without_nulls(table: pa.Table, names: list[str], value: str, options: dict[
         f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
     ).of("no value")
+
+
+def _without_rows(
+    table: pa.Table, names: Sequence[str], value: str, shown: _Shown, bins: Collection[str]
+) -> InputError:
+    """Return the error for a table of whose rows none is left: which are, is public wherever it can be raised."""
+    empty = [name for name in (*names, value) if table.column(name).null_count == table.num_rows]
+    if not empty:
+        return InputError("frame must have a row with a label for every mode and a value; each lacks one. Check it.")
+    if empty[0] in bins:
+        return InputError(
+            f"column {empty[0]!r} must hold moments to be binned: dates such as 2024-01-03, ISO text, or seconds since "
+            "1970. No field is one: years alone are not, nor milliseconds."
+        )
+    if empty[0] == value:
+        return InputError(
+            f"{shown.value_column(value)} must hold numbers to serve as values; no field is one. Name the value column "
+            "with value=..., or write numbers without signs between thousands."
+        )
+    return InputError(f"{shown.mode(empty[0])} must hold labels; all its fields are empty. Leave it out of modes.")
 
 
 def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
@@ -372,6 +405,8 @@ def _numbers(column: pa.ChunkedArray, where: str) -> Any:
     import pyarrow as pa
 
     types = pa.types
+    if types.is_dictionary(column.type):  # numbers that serve as categories
+        column = column.cast(column.type.value_type)
     if types.is_decimal(column.type):
         column = _decimals_to_floats(column)
     elif types.is_boolean(column.type):

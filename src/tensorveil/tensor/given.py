@@ -5,13 +5,14 @@ Nothing here imports pandas, polars or xarray: whoever hands over one of their o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tensorveil.errors import InputError
+from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.modes import Mode
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.options import DenseOptions, FrameOptions
@@ -19,12 +20,36 @@ from tensorveil.tensor.options import DenseOptions, FrameOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["NO_VALUE", "arrays_to_tensor", "frame_to_tensor", "is_array_of_labels", "is_frame", "labelled_to_tensor"]
+__all__ = [
+    "NO_VALUE",
+    "arrays_to_tensor",
+    "dense_frame_modes",
+    "frame_to_tensor",
+    "is_array_of_labels",
+    "is_frame",
+    "labelled_to_tensor",
+]
 
 VALUE = "value"
 NO_VALUE = (
     "values must not contain NaN: a missing entry is left out, not marked. Try seen = ~numpy.isnan(y) and "
     "fit(X[seen], y[seen])."
+)
+_TWO = "frame[['user', 'item']], frame['rating']"
+_REMEDIES = {
+    "repeated": (
+        "the frame must have one row per cell; two rows are of the same one. Say how to merge them, e.g. "
+        "fit(ObservedTensor.from_frame(frame, ['user', 'film'], 'rating', duplicates='mean')), or fit "
+        "frame.groupby(['user', 'film'])['rating'].mean()."
+    ),
+    "no label": (
+        "the frame must have a label in each column of a mode; some rows lack one. Leave them out, with "
+        "seen = frame.notna().all(axis=1) and fit(frame[seen], values[seen]), or fill them in."
+    ),
+}
+_READ_PRIVATELY = (
+    "Read the frame with a public list for every mode that is not protected: private = "
+    "tensorveil.read_privately(frame, unit=..., bounds=..., labels={{'film': films}}, value='rating'), and {}."
 )
 _NO_VALUES = (
     "values must be given with coordinates. Try fit(coords, values) or fit(ObservedTensor(coords, values)); a dense "
@@ -61,49 +86,84 @@ def labelled_to_tensor(array: Any, rules: FrameOptions | DenseOptions) -> Observ
     return tensor.with_origin(replace(tensor.origin, value=value, numbered=labelled))
 
 
-def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
-    """Return a tensor from coordinates and values, or from a frame of labels and values."""
+def dense_frame_modes(frame: Any, modes: Sequence[str | Mode] | None) -> list[Mode] | None:
+    """Return the modes of a pandas frame whose cells are values: its rows and its columns; None for other things.
+
+    Rows or columns that pandas has only numbered have no labels. ``modes`` may give names, or modes of their own.
+    """
+    if not (is_frame(frame) and hasattr(frame, "index") and hasattr(frame, "columns")):
+        return None
+    if max(frame.index.nlevels, frame.columns.nlevels) > 1:
+        raise InputError(
+            "array must have one level of labels for its rows and one for its columns. With more of them try "
+            "ObservedTensor.from_frame(frame.stack())."
+        )
+    found = []
+    for m, axis in enumerate((frame.index, frame.columns)):
+        given = modes[m] if modes is not None and len(modes) == 2 else None
+        name = given if isinstance(given, str) else f"mode_{m}" if axis.name is None else str(axis.name)
+        numbered = axis.name is None and type(axis).__name__ == "RangeIndex" and axis.start == 0 and axis.step == 1
+        labels = np.asarray(axis.astype(str) if str(axis.dtype).startswith(("period", "interval")) else axis)
+        found.append(given if isinstance(given, Mode) else Mode(name, None if numbered else labels))
+    return found
+
+
+def arrays_to_tensor(coords: Any, values: Any, rules: FrameOptions, call: str = "fit({})") -> ObservedTensor:
+    """Return a tensor from coordinates and values, or from a frame of labels and values.
+
+    ``call`` is how errors write what was called with them.
+    """
     if values is None:
         if is_array_of_labels(coords):
             return labelled_to_tensor(coords, rules)
         if _has_levels(coords) and not is_frame(coords):
             return ObservedTensor.from_frame(coords, value=_series_name(coords), **rules)
-        if is_frame(coords):
-            raise InputError(
-                "values must be given with a frame of modes. Try fit(frame[['user', 'item']], frame['rating']), or "
-                "fit(ObservedTensor.from_frame(frame, value='rating'))."
-            )
-        raise InputError(_NO_VALUES)
+        raise _lacks_values(rules, call) if is_frame(coords) else InputError(_NO_VALUES)
     if is_frame(coords):
         try:
             return frame_to_tensor(coords, values, rules)
         except InputError as error:
-            if error.flaw != "repeated":
+            remedy = _REMEDIES.get(error.flaw or "")
+            if remedy is None:
                 raise
-        raise InputError(
-            "the frame must have one row per cell; two rows are of the same one. Say how to merge them, e.g. "
-            "fit(ObservedTensor.from_frame(frame, ['user', 'film'], 'rating', duplicates='mean')), or fit "
-            "frame.groupby(['user', 'film'])['rating'].mean()."
-        )
+        raise InputError(remedy)
     if rules.get("missing") != "drop":
         numbers = np.asarray(values)
         if numbers.dtype.kind == "f" and np.isnan(numbers).any():
             raise InputError(NO_VALUE)
-    return ObservedTensor(coords, values, **rules)
+    try:
+        return ObservedTensor(coords, values, **rules)
+    except InputError as error:
+        if error.flaw != "repeated":
+            raise
+    raise InputError(
+        "coords must not list a cell twice. Say how to merge its values: "
+        + call.format("ObservedTensor(coords, values, duplicates='mean')")
+    )
+
+
+def _lacks_values(rules: FrameOptions, call: str) -> InputError:
+    """Return the error for a frame alone, with what can be read in its unit."""
+    if rules.get("out_of_range") == "drop":
+        return InputError(f"a frame needs public labels in this unit. {_READ_PRIVATELY.format(call.format('private'))}")
+    one = call.format("ObservedTensor.from_frame(frame, value='rating')")
+    two = "" if ", " in call else f"{call.format(_TWO)}, or "
+    return InputError(f"values must be given with a frame of modes. Try {two}{one}.")
 
 
 def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTensor:
     """Return a tensor whose modes are the columns of a frame.
 
-    Columns are labels; where a shape is declared, columns of integers are indices. A categorical column brings all its
-    categories, those that do not occur too, so that parts of a frame number their labels alike.
+    Values of pandas that have the index of the frame in another order are taken row by row of that index, as pandas
+    takes them. Columns are labels; where a shape is declared, columns of integers are indices. A categorical column
+    brings all its categories, those that do not occur too, so that parts of a frame number their labels alike.
     """
     from tensorveil.tensor.frames import as_table, table_to_tensor
 
     lenient = rules.get("missing") == "drop"
     plain = plain_frame(frame)
-    table = as_table(plain, lenient=lenient)
-    name, column = _value_column(values, lenient=lenient)
+    table = drop_index(as_table(plain, lenient=lenient))
+    name, column = _value_column(in_order_of(frame, values), lenient=lenient)
     if name in table.column_names:
         raise InputError(
             f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
@@ -125,18 +185,59 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     return tensor.with_origin(replace(tensor.origin, numbered=tensor.origin.numbered or not indices))
 
 
+def in_order_of(frame: Any, values: Any) -> Any:
+    """Return values in the order of a frame whose index they have in another one; all others as they are.
+
+    Only labels of rows decide, and nothing is refused: in private fits too an index is no data.
+    """
+    own: Any = getattr(values, "index", None)
+    wanted: Any = getattr(frame, "index", None)
+    if not (hasattr(own, "get_indexer") and hasattr(wanted, "get_indexer")) or own.equals(wanted):
+        return values
+    if len(own) != len(wanted) or own.nlevels != wanted.nlevels or not (own.is_unique and wanted.is_unique):
+        return values
+    places = own.get_indexer(wanted)
+    return values.iloc[places] if (places >= 0).all() else values
+
+
 def plain_frame(frame: Any) -> Any:
     """Return a frame that Arrow can hold: lazy ones collected, index levels as columns, periods as text."""
     if hasattr(frame, "collect") and hasattr(frame, "collect_schema") and not hasattr(frame, "__arrow_c_stream__"):
         return frame.collect()
     if type(frame).__module__.split(".")[0] != "pandas":
         return frame
+    if hasattr(frame, "columns"):
+        frame = _with_plain_names(frame)
     if _has_levels(frame):
         frame = _levels_to_columns(frame)
     if not hasattr(frame, "columns"):
-        return frame
+        frame = _series_to_frame(frame)
     texts = {name: _as_text(frame[name]) for name in frame.columns if _is_period(frame[name])}
     return frame.assign(**texts) if texts else frame
+
+
+def _series_to_frame(series: Any) -> Any:
+    """Return a frame of a pandas series and the labels in its index, which must have a name."""
+    name = getattr(getattr(series, "index", None), "name", None)
+    if name is None or not hasattr(series, "reset_index") or name == series.name:
+        raise InputError(
+            "frame must be a frame, or a series whose index holds labels and has a name of its own. Try "
+            "series.rename_axis('film')."
+        )
+    return series.reset_index(name=_series_name(series))
+
+
+def _with_plain_names(frame: Any) -> Any:
+    """Return a pandas frame whose columns are named by text, as Arrow names them, and all differently."""
+    if frame.columns.nlevels > 1:
+        raise InputError(
+            "frame must have one level of column names. Join those of a column into one, e.g. frame.columns = "
+            "frame.columns.map(' '.join); for a pivot table try frame.stack()."
+        )
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) != len(names):
+        raise InputError("frame must have different column names. Rename the repeated one.")
+    return frame if all(isinstance(name, str) for name in frame.columns) else frame.set_axis(names, axis=1)
 
 
 def _levels_to_columns(frame: Any) -> Any:
@@ -197,7 +298,7 @@ def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
     if hasattr(values, "to_frame"):  # a series of pandas or polars
         return name, as_table(values.to_frame(name), lenient=lenient).columns[-1]  # behind levels of the index
     if is_frame(values):
-        table = as_table(plain_frame(values), lenient=lenient)
+        table = drop_index(as_table(plain_frame(values), lenient=lenient))
         if table.num_columns != 1:
             raise InputError("values must be one column of numbers, one per row of the frame.")
         return table.column_names[0], table.column(0)
@@ -246,5 +347,5 @@ def _check_numeric(table: pa.Table) -> None:
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             raise InputError(
                 f"coords of mode {axis} must be 0-based indices for this unit: labels that are read off the data tell "
-                "who is in them. Number the rows by a public list, and declare its length in shape."
+                f"who is in them. {_READ_PRIVATELY.format('fit(private)')}"
             )

@@ -64,7 +64,9 @@ def _settle(name: str, given: Any) -> Mode:
         raise InputError(f"labels of mode {name!r} must be a list of labels. Try labels={{{name!r}: ['a', 'b']}}.")
     if len(getattr(given, "shape", ())) == 2 or hasattr(given, "column_names"):
         given = _only_column(name, given)
-    labels = Mode(name, _compose(given)).labels  # which checks their kind, and that none is missing or there twice
+    composed = _compose(given)
+    _check_items(name, composed)
+    labels = Mode(name, composed).labels  # which checks their kind, and that none is missing or there twice
     assert labels is not None
     if not len(labels):
         raise InputError(f"labels of mode {name!r} must hold at least one label; the list is empty.")
@@ -80,6 +82,18 @@ def _settle(name: str, given: Any) -> Mode:
             )
         places[key] = place
     return Mode(name, labels, width)
+
+
+def _check_items(name: str, given: Any) -> None:
+    """Refuse a public list that lacks a label or has one twice, and say where."""
+    places: dict[Any, int] = {}
+    for place, label in enumerate(given if np.ndim(given) == 1 else ()):
+        if label is None or label != label:
+            raise InputError(f"labels of mode {name!r}: label {place + 1} is missing. Take it off the list.")
+        if isinstance(label, Hashable) and places.setdefault(label, place) != place:
+            raise InputError(
+                f"labels of mode {name!r}: labels {places[label] + 1} and {place + 1} are the same. Keep one of them."
+            )
 
 
 def _items(labels: Array) -> list[Any]:

@@ -239,7 +239,7 @@ def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
         names = [item.name for item in modes]
         if mode in names:
             return names.index(mode)
-        raise InputError(f"mode must be one of {names}; got {mode!r}.")
+        raise InputError(f"mode must be one of {names}; got {mode!r}. {near(mode, names)}")
     if isinstance(mode, bool | float) or not -len(modes) <= int(mode) < len(modes):
         raise InputError(f"mode must be a name or lie between 0 and {len(modes) - 1}; got {mode!r}.")
     return int(mode) % len(modes)
@@ -251,9 +251,19 @@ def near(name: str, names: Iterable[str], *, helpful: bool = True) -> str:
     >>> near("flim", ["user", "film"])
     "Did you mean 'film'?"
     """
+    found = _nearest(name, names) if helpful else None
+    return "Check its spelling." if found is None else f"Did you mean {found!r}?"
+
+
+def is_near(name: str, names: Iterable[str]) -> bool:
+    """Tell whether one of the names is spelt nearly so."""
+    return _nearest(name, names) is not None
+
+
+def _nearest(name: str, names: Iterable[str]) -> str | None:
     folded = {each.strip().casefold(): each for each in names if each.strip()}
-    found = get_close_matches(name.strip().casefold(), folded, n=1) if helpful else []
-    return f"Did you mean {folded[found[0]]!r}?" if found else "Check its spelling."
+    found = get_close_matches(name.strip().casefold(), folded, n=1)
+    return folded[found[0]] if found else None
 
 
 def ordered_indices(mode: Mode, size: int) -> NDArray[Any]:

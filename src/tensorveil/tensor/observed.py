@@ -126,7 +126,8 @@ class ObservedTensor:
     ) -> ObservedTensor:
         """Return the observed cells of a dense array.
 
-        An array with named dimensions, as xarray's, brings names and labels of the modes. A cell is observed where
+        An array with named dimensions, as xarray's, brings names and labels of the modes, and so does a pandas frame
+        with labels of its rows and columns, as a pivot table has. A cell is observed where
         `mask` is True or, without a mask, where it does not hold the value
         `missing` (NaN by default; `missing=0` for data that mark missing cells with zeros). A numpy
         masked array brings its own mask.
@@ -135,10 +136,13 @@ class ObservedTensor:
         3
         """
         from tensorveil.tensor.arrays import dense_to_tensor
-        from tensorveil.tensor.given import is_array_of_labels, labelled_to_tensor
+        from tensorveil.tensor.given import dense_frame_modes, is_array_of_labels, labelled_to_tensor
 
         if is_array_of_labels(array) and mask is None and "modes" not in options and np.isnan(missing):
             return labelled_to_tensor(array, options)
+        if (modes := dense_frame_modes(array, options.get("modes"))) is not None:
+            tensor = dense_to_tensor(np.asarray(array), mask, missing, **(options | {"modes": modes}))
+            return tensor.with_origin(replace(tensor.origin, numbered=any(mode.labels is not None for mode in modes)))
         return dense_to_tensor(array, mask, missing, **options)
 
     @classmethod

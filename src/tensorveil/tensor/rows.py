@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tensorveil.errors import InputError, LeftOutWarning, warn
 from tensorveil.tensor import checks
 from tensorveil.tensor.lists import NumberOwners, find_listed, number_owners
-from tensorveil.tensor.modes import Mode
+from tensorveil.tensor.modes import Mode, near
 from tensorveil.tensor.observed import ObservedTensor
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class NothingListedError(InputError):
 def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode], *, quiet: bool = False) -> pa.Table:
     """Return the rows whose labels are on the lists, with their places there instead of the labels.
 
-    Unless ``quiet`` a `LeftOutWarning` counts the others: not in private runs, where it would be a release.
+    Unless ``quiet`` a `LeftOutWarning` counts the others.
     """
     import pyarrow as pa
 
@@ -48,25 +48,34 @@ def keep_listed(table: pa.Table, names: Sequence[str], lists: Mapping[str, Mode]
     kept = np.logical_and.reduce([column >= 0 for column in places.values()])
     if not kept.any() and len(kept):
         raise NothingListedError(
-            f"labels: no row of the table has its {' and '.join(repr(name) for name in names if name in lists)} on the "
-            "public list or in the declared range. Check that it is written as in the table."
+            f"{_parameter([mode.bins is not None for mode in lists.values()])}no row of the table has its "
+            f"{' and '.join(repr(name) for name in names if name in lists)} on the public list or in the declared "
+            "range. Check that it is written as in the table."
         )
     if not quiet:
-        tell_left_out(int(np.count_nonzero(~kept)), len(kept), [names[m] for m in places if (places[m] < 0).any()])
+        found = [names[m] for m in places if (places[m] < 0).any()]
+        tell_left_out(int(np.count_nonzero(~kept)), len(kept), {name: lists[name].bins is not None for name in found})
     for m, column in places.items():
         table = table.set_column(m, names[m], pa.array(column))
     return table.filter(pa.array(kept))
 
 
-def tell_left_out(count: int, among: int, names: Iterable[str]) -> None:
-    """Warn of rows that are not on public lists: of open data alone."""
+def tell_left_out(count: int, among: int, lists: Mapping[str, bool]) -> None:
+    """Warn of rows that are not on public lists, or not in declared ranges of bins, as ``lists`` says of each mode.
+
+    Only where positions are public: in open runs, and in unit value.
+    """
     if count:
-        where = " or ".join(map(repr, names))
-        warn(
-            f"labels: {count:,} of {among:,} rows are left out, whose {where} is not on the public list or in the "
-            "declared range.",
-            LeftOutWarning,
-        )
+        listed, ranges = ([name for name in lists if lists[name] is binned] for binned in (False, True))
+        where = [f"{' or '.join(map(repr, listed))} is not on the public list"] if listed else []
+        where += [f"{' or '.join(map(repr, ranges))} is not in the declared range"] if ranges else []
+        told = f"{count:,} of {among:,} rows are left out, whose {', or '.join(where)}."
+        warn(_parameter([*lists.values()]) + told, LeftOutWarning)
+
+
+def _parameter(binned: Sequence[bool]) -> str:
+    """Return the parameter that a message is about, where it is one."""
+    return "bins: " if all(binned) else "" if any(binned) else "labels: "
 
 
 def read_rows(
@@ -142,4 +151,6 @@ def _check_names(modes: Sequence[Mode], shape: Mapping[Any, Any]) -> None:
     known = [mode.name for mode in modes]
     unknown = [name for name in shape if name not in known]
     if unknown:
-        raise InputError(f"shape must name modes of the tensor, {', '.join(known)}; got {unknown[0]!r}.")
+        raise InputError(
+            f"shape must name modes of the tensor, {', '.join(known)}; got {unknown[0]!r}. {near(unknown[0], known)}"
+        )

@@ -59,7 +59,7 @@ def test_the_tables_of_options_name_options() -> None:
         ([*ENTRY, "--private-shape", "3,3", "--method", "mean"], "--method must be one of auto, crosstabs, gram"),
         ([*ENTRY, "--private-shape", "3,3", "--indices", "--duplicates", "mean"], "an entry of its own"),
         ([*ENTRY, "--private-shape", "3,3"], "this --unit needs public labels"),
-        ([*ENTRY, "--private-shape", "3"], "2 or more modes"),
+        ([*ENTRY, "--private-shape", "3"], "size of a mode by its name, user=943"),
         ([*ENTRY, "--private-shape", "3,x"], "whole numbers and commas"),
         (["--epsilon", "1", "--unit", "slice", "--bounds", "1", "5"], "unit"),
         (["--unit", "value", "--bounds", "1", "5"], "--unit would protect nothing without --epsilon"),

@@ -17,9 +17,8 @@ def main(master: str, folder: str, method: str) -> None:
         from pyspark.sql import SparkSession
 
         engine = SparkSession.builder.remote(master.removeprefix("connect:")).getOrCreate()
-    stored = tv.StoredTensor.open(place / "store")
+    stored = tv.StoredTensor.open(place / ("open" if method == "als" else "store"))
     if method == "als":
-        stored = tv.StoredTensor.open(place / "open")
         fitted = open_fit(dtype="float64").fit(stored, engine=engine)
         np.save(place / "als.npy", fitted.predict(planted().coords))
         print("digest none")

@@ -72,14 +72,6 @@ def test_a_constant_prediction_has_one_level() -> None:
     assert found.rmse == pytest.approx(np.sqrt(np.mean((data.values.reveal() - 4.0) ** 2)), rel=0.05)
 
 
-def test_tails_that_do_not_stand_out_fall() -> None:
-    numbers, weights = np.array([1.0, 5.0, -3.0, 2.0]), np.array([1.0, 1.0, 1.0, 0.5])
-    fitted = measuring._fall(numbers, weights)
-    assert np.all(np.diff(fitted) <= 1e-12)
-    assert weights @ fitted == pytest.approx(weights @ numbers)
-    assert measuring._fall(numbers[:0], weights[:0]).size == 0
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("method", VALUE_METHODS)
 def test_every_method_of_unit_value_measures_its_errors_last(method: str, delta: float) -> None:

@@ -11,7 +11,8 @@ from tensorveil.mechanisms.fitting import predict_solution
 from tensorveil.mechanisms.pairs import PairEffect
 from tensorveil.mechanisms.products import find_products, multiply
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stages import ONE_WAY, TWO_WAY, run_stages
+from tensorveil.mechanisms.stage_plan import ONE_WAY, TWO_WAY
+from tensorveil.mechanisms.stages import run_stages
 from tensorveil.noise import SeededSource
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.privacy.private import Private
@@ -55,6 +56,29 @@ def test_products_are_exact_where_modes_multiply(pairs: bool, low: float) -> Non
     effects = exact_effects(whole + low, pairs=pairs)
     found = multiply(effects, COLUMNS, (low, low + 60.0))
     np.testing.assert_allclose(found, whole.ravel() + low, rtol=1e-9, atol=1e-9)
+
+
+def test_products_do_not_depend_on_how_effects_share_the_mean() -> None:
+    whole, _ = multiplicative()
+    effects = exact_effects(whole, pairs=True)
+    moved = Effects(offset=effects.offset - 2.0, biases=[*effects.biases], pairs=effects.pairs)
+    moved.biases[1] = moved.biases[1] + 2.0
+    np.testing.assert_allclose(multiply(moved, COLUMNS, BOUNDS), multiply(effects, COLUMNS, BOUNDS), rtol=1e-9)
+
+
+def test_products_take_account_of_where_entries_are() -> None:
+    """Of a product whose entries crowd where it is large, the means of indices are no factors; these are found all the
+    same, because proportions are fitted in turn."""
+    whole, _ = multiplicative()
+    chance = whole.ravel() / whole.max()
+    seen = COLUMNS[:, np.random.default_rng(0).random(chance.size) < chance]
+    effects = exact_effects(whole, pairs=False)
+    found = multiply(effects, seen, BOUNDS)
+    fitted = effects.at(seen)
+    for mode, size in enumerate(SHAPE):
+        np.testing.assert_allclose(
+            np.bincount(seen[mode], found, size), np.bincount(seen[mode], fitted, size), rtol=0.01
+        )
 
 
 def test_components_say_what_products_say_beyond_the_sum() -> None:

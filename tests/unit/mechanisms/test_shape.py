@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tensorveil.mechanisms.shape import Interval, Shape, private_shape
+from tensorveil.mechanisms import shape as reading
+from tensorveil.mechanisms.shape import Interval, Shape, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.noise import SeededSource
 from tensorveil.privacy.gate import PrivateValues
@@ -160,3 +161,46 @@ def test_yes_and_no_are_seen_and_never_shift() -> None:
     assert first.least_reach > 5 * first.variance**0.5  # noise counts for more than the spread tells
     assert not measure(rng.uniform(0, 1, 50_000), (0.0, 1.0), known=np.full(50_000, 0.5)).two_valued
     assert not measure(rng.poisson(3.0, 50_000), (0.0, 50.0), known=np.full(50_000, 3.0)).two_valued
+
+
+def test_tails_that_do_not_stand_out_fall() -> None:
+    numbers, weights = np.array([1.0, 5.0, -3.0, 2.0]), np.array([1.0, 1.0, 1.0, 0.5])
+    fitted = reading._fall(numbers, weights)
+    assert np.all(np.diff(fitted) <= 1e-12)
+    assert weights @ fitted == pytest.approx(weights @ numbers)
+    assert reading._fall(numbers[:0], weights[:0]).size == 0
+
+
+def test_one_noisy_count_far_out_is_not_believed() -> None:
+    """Residuals are within 8 of 100; of dozens of bins one often has three times the noise."""
+    values = np.clip(np.random.default_rng(0).exponential(2.0, 50_000), 0.0, 8.0)
+    spreads = [measure(values, (0.0, 100.0), epsilon=0.02, known=np.full(50_000, 2.0), seed=k) for k in range(40)]
+    true = float(np.std(values))
+    assert max(shape.variance for shape in spreads) ** 0.5 < 3.0 * true
+    assert np.exp(np.mean([np.log(shape.variance**0.5 / true) for shape in spreads])) == pytest.approx(1.0, abs=0.3)
+
+
+def test_far_counts_that_are_clear_are_believed() -> None:
+    """Two groups of residuals with nothing between them."""
+    values = np.where(np.arange(20_000) % 10 == 0, 60.0, 1.0)
+    shape = measure(values, (0.0, 100.0), epsilon=0.2)
+    assert shape.farthest > 60.0
+    assert shape.variance**0.5 == pytest.approx(float(np.std(values)), rel=0.15)
+
+
+def test_chances_of_yes_and_no_tell_the_shape_of_residuals() -> None:
+    rng = np.random.default_rng(0)
+    chances = rng.uniform(0.02, 0.2, 40_000)
+    values = (rng.random(40_000) < chances).astype(float)
+    told, seen = shape_of_chances(chances, (0.0, 1.0)), measure(values, (0.0, 1.0), known=chances)
+    np.testing.assert_allclose(told.masses, seen.masses, atol=0.005)
+    assert told.two_valued
+    assert told.by_chance
+    assert told.noise == 0.0
+
+
+def test_counts_that_are_mostly_zero_are_no_chances() -> None:
+    values = np.random.default_rng(0).poisson(0.04, 50_000).astype(float)
+    shape = measure(values, (0.0, 50.0), known=np.full(50_000, 0.04))
+    assert shape.two_valued
+    assert not shape.by_chance

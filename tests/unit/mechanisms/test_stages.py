@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from tensorveil.mechanisms.catalogue import METHODS
+from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.fitting import predict_solution
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stages import ONE_WAY, TWO_WAY, VALUES, list_tables, run_stages
+from tensorveil.mechanisms.stage_plan import ONE_WAY, TWO_WAY, VALUES, list_tables
+from tensorveil.mechanisms.stages import run_stages
 from tensorveil.noise import SeededSource
 from tensorveil.privacy import Gaussian, Pure
 from tensorveil.privacy.gate import PrivateValues
@@ -222,3 +224,24 @@ def test_the_mean_of_zeros_and_ones_survives_clipping() -> None:
         raw = predict_solution(run(data, "margins", 2.0, noise=noise).solution, data.columns, 1)
         means.append(float(np.mean(np.clip(raw, 0.0, 1.0))))
     assert np.mean(means) == pytest.approx(float(values.mean()), rel=0.006)
+
+
+def test_tables_that_are_measured_twice_are_weighed_by_their_noise() -> None:
+    cells = Cells.of(np.array([[0, 1, 1]], dtype=np.int32), (2,), (0,))
+    one, other = (Table(cells=cells, sums=np.full(2, value), noise=noise) for value, noise in ((1.0, 1.0), (5.0, 3.0)))
+    both = one.joined(other)
+    np.testing.assert_allclose(both.sums, 2.0)
+    assert both.noise == pytest.approx(0.75)
+    assert one.joined(None) is one
+
+
+def test_one_way_tables_are_measured_again_where_modes_multiply() -> None:
+    """What they left open counts more there than what two-way tables could add."""
+    rng = np.random.default_rng(0)
+    sides = [rng.gamma(1.0, 1.0, size) for size in (120, 20, 20)]
+    whole = np.clip(rng.poisson(np.einsum("i,j,k->ijk", *sides)).astype(float), 0.0, 60.0)
+    columns = np.argwhere(np.ones(whole.shape)).T.astype(np.int32)
+    data = PrivateValues(columns=columns, values=Private(whole.ravel()), shape=whole.shape, bounds=(0.0, 60.0))
+    outcome = run(data, budget=2.0)
+    assert any("one-way and two-way" in note or "again" in note for note in outcome.notes)
+    assert error(data, outcome) < 0.7

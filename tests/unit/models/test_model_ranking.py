@@ -60,7 +60,7 @@ def test_equal_scores_stand_in_index_order() -> None:
 
 def test_bad_requests_are_refused(kind: Any) -> None:
     model = random_model(kind)
-    with pytest.raises(InputError, match="n must be at least 1"):
+    with pytest.raises(InputError, match="n must be a whole number of at least 1"):
         model.top(0, given={0: 0}, along=1)
     with pytest.raises(InputError, match="both given and ranked"):
         model.top(1, given={1: 0}, along=1)

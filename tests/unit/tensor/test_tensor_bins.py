@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,20 @@ def test_bins_begin_where_the_calendar_says(moments: list[datetime.datetime], wi
         (b"881250949.5", 881250949.5),
         (datetime.date(1970, 1, 2), 86400.0),
         (np.datetime64("1970-01-02T00:00:01"), 86401.0),
+        (20240103, 1704240000.0),
+        ("20240103", 1704240000.0),
+        (20240103.0, 1704240000.0),
+        ("20240103T123000", 1704285000.0),
+        ("2024-03", 1709251200.0),
+        (202403, 1709251200.0),
+        (20240230, None),
+        (202413, None),
+        (20240103.5, None),
+        (2024, None),
+        ("1997", None),
+        (1704240000000, None),
+        (2101, 2101.0),
+        (189912, 189912.0),
         ("2024-02-30", None),
         ("soon", None),
         ("", None),
@@ -89,13 +104,37 @@ def test_columns_of_every_kind_are_binned_alike(kind: str) -> None:
     assert tv.ObservedTensor.from_frame(table, bins={"when": "day"}, missing="drop").n_entries == 2
 
 
+def test_dates_in_digits_are_no_seconds() -> None:
+    def read(time: list[int], **options: Any) -> tv.ObservedTensor:
+        table = pa.table({"user": ["a", "b", "a", "b"], "time": time, "value": [1.0, 2.0, 3.0, 4.0]})
+        return tv.read_privately(table, unit="value", bounds=(1, 4), value="value", bins={"time": "month"}, **options)
+
+    days = [20240103, 20240305, 20250607, 20230910]
+    found = read(days)
+    assert found.shape == (2, 4)
+    labels = found.modes[1].labels
+    assert labels is not None
+    assert labels.astype(str).tolist() == ["2023-09-01", "2024-01-01", "2024-03-01", "2025-06-01"]
+    assert read([day // 100 for day in days]).modes == found.modes
+    table = pa.table({"user": ["a", "b"], "time": [2024, 2025], "value": [1.0, 2.0]})
+    with pytest.raises(tv.InputError, match="years alone are not"):
+        tv.ObservedTensor.from_frame(table, bins={"time": "month"})
+
+
 def test_a_declared_range_is_a_public_list() -> None:
     table = pa.table({"user": ["a", "b", "a"], "when": ["2024-01-01", "2024-01-05", "2025-01-01"], "value": [1, 2, 3]})
     bins = {"when": ("day", "2023-12-31", "2024-01-06")}
     with pytest.warns(tv.LeftOutWarning, match="1 of 3 rows are left out, whose 'when' is not"):
         tensor = tv.ObservedTensor.from_frame(table, bins=bins)
     assert (tensor.shape, tensor.n_entries) == ((2, 7), 2)
-    private = tv.read_privately(table, unit="slice:user", bounds=(1, 3), bins=bins)
+    # Where positions are public, so is how many are left out; elsewhere nothing is told.
+    with pytest.warns(tv.LeftOutWarning, match="^bins: 1 of 3 rows"):
+        assert tv.read_privately(table, unit="value", bounds=(1, 3), value="value", bins=bins).n_entries == 2
+    with pytest.warns(tv.LeftOutWarning, match="'user' is not on the public list, or 'when' is not in the declared"):
+        tv.ObservedTensor.from_frame(table, bins=bins, labels={"user": ["a"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        private = tv.read_privately(table, unit="slice:user", bounds=(1, 3), bins=bins)
     assert (private.shape, private.n_entries) == ((2, 7), 2)
     with pytest.raises(tv.InputError, match="need a declared range"):
         tv.read_privately(table, unit="slice:user", bounds=(1, 3), bins={"when": "day"})
@@ -114,6 +153,8 @@ def test_a_declared_range_is_a_public_list() -> None:
         ({"when": ("day", "2024-01-01")}, "a width, a start and an end"),
         ({"when": ("day", "2024-02-01", "2024-01-01")}, "the earlier one first"),
         ({"when": ("day", "x", "2024-01-01")}, "the earlier one first"),
+        ({"when": ("month", "2023", "2024")}, "the earlier one first"),
+        ({"when": ("day", "2024-01", "2024-03")}, "begins and ends with a day"),
         ({"when": (1, "2000-01-01", "2024-01-01")}, "wider bins"),
         ({"where": "day"}, "there is no mode 'where'"),
     ],

@@ -92,6 +92,15 @@ def test_thousands_are_not_taken_for_decimals(tmp_path: Path) -> None:
     ):
         tv.read(tmp_path / "x.csv")
     assert tv.read(tmp_path / "x.csv", decimal=",").values.tolist() == [1.2, 3.4]
+    for number, said in (("1.500,00", None), ("1,500.00", None), ("1,500", "say decimal=','"), ("1,5", "say decimal")):
+        (tmp_path / "y.csv").write_text(f'a,b,value\nx,1,"{number}"\ny,2,three\n')
+        with pytest.raises(tv.InputError, match="line 2") as told:
+            tv.read(tmp_path / "y.csv")
+        assert (said or "without them") in str(told.value)
+        if said is None:  # a decimal comma alone would not help
+            assert "decimal" not in str(told.value)
+            with pytest.raises(tv.InputError, match=r"without them\.$"):
+                tv.read(tmp_path / "y.csv", decimal=",")
     (tmp_path / "x.csv").write_text('a,b,value\nx,1,"1,200"\ny,2,"3,45"\n')
     assert tv.read(tmp_path / "x.csv").values.tolist() == [1.2, 3.45]
 

@@ -147,7 +147,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "no rows": (lambda: ObservedTensor.from_frame(FRAME[:0]), "at least one row"),
     "all dropped": (
         lambda: ObservedTensor.from_frame(with_cell("user", None)[:1], missing="drop"),
-        "missing='drop' leaves none",
+        "must hold labels; all its fields are empty",
     ),
     "mixed column": (
         lambda: ObservedTensor.from_frame(FRAME.assign(user=pd.Series([LABEL, 1], dtype=object))),

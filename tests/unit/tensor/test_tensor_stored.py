@@ -358,7 +358,7 @@ def test_rows_outside_a_declared_range_are_counted_over_all_blocks(
     (tmp_path / "days.csv").write_text("\n".join(["user,time,value", *rows]))
     monkeypatch.setattr(text, "BLOCK", 200)  # whole blocks are outside
     inside, outside = ({"time": ("day", f"{year}-02-01", f"{year}-02-20")} for year in (2024, 2034))
-    with pytest.warns(tv.LeftOutWarning, match="labels: 36 of 56 rows are left out, whose 'time' is not") as told:
+    with pytest.warns(tv.LeftOutWarning, match="bins: 36 of 56 rows are left out, whose 'time' is not") as told:
         stored = tv.write_store(tmp_path / "days.csv", tmp_path / "store", order="user", bins=inside)
     assert (len(told), stored.n_entries, stored.shape) == (1, 20, (9, 20))
     with pytest.raises(InputError, match="no row of the table has its 'time' on the public list or in the declared"):

@@ -189,13 +189,24 @@ function showRoles(seen) {
     const chosen = make("select", { id: `role-${k}`, "data-name": column.name }, ...options);
     chosen.value = k === value ? "value" : seen.columns.length <= 9 ? "mode" : "";
     return make("div", { class: "row" },
-      make("label", { class: "name", for: `role-${k}` }, column.name, " ", make("span", { class: "holds" }, column.holds)), chosen);
+      make("label", { class: "name", for: `role-${k}` }, column.name, " ",
+        make("span", { class: "holds" }, column.moments ? "moments" : column.holds)), chosen,
+      ...(column.moments ? [binsOf(column.name, k)] : []));
   }));
 }
 
+// Moments nearly all differ: only in bins can something be learnt of each.
+function binsOf(name, k) {
+  const words = [["day", "days"], ["hour", "hours"], ["week", "weeks"], ["month", "months"], ["", "no bins: each moment by itself"]];
+  return make("span", {}, make("label", { for: `bin-${k}` }, "in bins of"), make("select", { id: `bin-${k}`, "data-bin": name },
+    ...words.map(([key, text]) => make("option", { value: key }, text))));
+}
+const bins = () => Object.fromEntries([...at("roles").querySelectorAll("[data-bin]")]
+  .filter((each) => each.value && modes().includes(each.dataset.bin)).map((each) => [each.dataset.bin, each.value]));
+
 // In the order of the columns; the server refuses what cannot be.
 const roles = () => state.seen.is_table
-  ? Object.fromEntries([...at("roles").querySelectorAll("select")].map((each) => [each.dataset.name, each.value]))
+  ? Object.fromEntries([...at("roles").querySelectorAll("[data-name]")].map((each) => [each.dataset.name, each.value]))
   : null;
 const modes = () => state.seen.is_table
   ? Object.entries(roles()).filter(([, role]) => role === "mode").map(([name]) => name)
@@ -215,11 +226,14 @@ onSubmit("look-form", async () => {
 function listRow(name, k) {
   const cell = (label, id, more) => make("span", {}, make("label", { for: id }, label), make("input", {
     id, type: "text", autocomplete: "off", spellcheck: "false", ...more }));
+  const group = (...cells) => make("div", { class: "row", role: "group", "aria-label": `Mode ${name}` },
+    make("span", { class: "name" }, name), ...cells);
+  if (state.seen.is_table && bins()[name])
+    return group(cell("From", `from-${k}`, { "data-from": name, size: 12 }), cell("to, such as 2024-12-31", `to-${k}`, { "data-to": name, size: 12 }));
   const lists = state.seen.is_table ? [
     cell("Public list (file)", `list-${k}`, { "data-list": name, size: 18 }),
     cell("its column", `column-${k}`, { "data-column": name, size: 10 })] : [];
-  return make("div", { class: "row", role: "group", "aria-label": `Mode ${name}` }, make("span", { class: "name" }, name), ...lists,
-    cell("or at most", `size-${k}`, { "data-size": name, size: 8, inputmode: "numeric" }));
+  return group(...lists, cell("or at most", `size-${k}`, { "data-size": name, size: 8, inputmode: "numeric" }));
 }
 
 // 3. The promise.
@@ -244,11 +258,12 @@ for (const each of document.querySelectorAll("input[name=unit]")) each.addEventL
 function promise() {
   const given = (attribute) => Object.fromEntries(
     [...document.querySelectorAll(`[data-${attribute}]`)].map((each) => [each.dataset[attribute], each.value]));
-  const [files, columns] = [given("list"), given("column")];
+  const [files, columns, from, to] = [given("list"), given("column"), given("from"), given("to")];
   return {
     file: state.file, roles: roles(), unit: unit(), protect: at("protect").value, low: at("low").value, high: at("high").value,
     delta: at("delta").value, duplicates: at("duplicates").value, model: at("model").value, rank: at("rank").value,
     lists: unit() === "value" ? {} : Object.fromEntries(Object.keys(files).map((name) => [name, { file: files[name], column: columns[name] }])),
+    bins: state.seen.is_table ? bins() : {}, ranges: Object.fromEntries(Object.keys(from).map((name) => [name, [from[name], to[name]]])),
     sizes: unit() === "value" ? {} : given("size"), indices: unit() !== "value" && at("indices").checked,
   };
 }

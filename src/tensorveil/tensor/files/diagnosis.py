@@ -32,6 +32,7 @@ _RULE = "path must be a well-formed table with the same number of fields in ever
 _HEAD = 1 << 16
 _REMEMBERED = 1 << 20  # rows among which one that occurs again is looked for: a cell takes some 300 bytes
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([,.]\d+)?", re.ASCII)
+_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 _UNIT = re.compile(r"[+-]?\d+([.,]\d+)? ?([%€$£]|[a-zA-Z]{1,4})|[€$£] ?\d+([.,]\d+)?")
 # What a file begins with that is no table, whatever it is called.
 _OTHERS = (
@@ -188,7 +189,8 @@ def tell_line(error: InputError, path: Path, dialect: Dialect, layout: Layout, n
             next(rows, None)
         looked = islice(rows, _REMEMBERED if error.flaw == "repeated" else None)
         found, why = next(
-            ((line, _guess(row, names)) for line, row in looked if len(row) == len(names) and test(row)), (None, "")
+            ((line, _guess(row, names, dialect)) for line, row in looked if len(row) == len(names) and test(row)),
+            (None, ""),
         )
     if found is None:
         return error
@@ -196,12 +198,19 @@ def tell_line(error: InputError, path: Path, dialect: Dialect, layout: Layout, n
     return InputError(f"{error} The first line at fault is line {found} of the file.{why}").of(error.flaw)
 
 
-def _guess(row: Sequence[str], names: Sequence[str]) -> str:
+def _guess(row: Sequence[str], names: Sequence[str], dialect: Dialect) -> str:
     """Return the likely cause of a line in which something is no number."""
     if list(row) == list(names):
         return " It holds the names of the columns again: remove it."
+    comma = dialect.decimal != "," and any(_COMMA.fullmatch(field.strip()) for field in row)
     if any(_THOUSANDS.fullmatch(field.strip()) for field in row):
-        return " It looks like a number with signs between thousands: write it without them, or say decimal=','."
+        decimal = " If the comma is one of decimals, say decimal=','." if comma else ""
+        return (
+            " It looks like a number with signs between thousands: write all numbers of the column without them."
+            f"{decimal}"
+        )
+    if comma:
+        return " It looks like a number with a decimal comma: say decimal=','."
     if any(_UNIT.fullmatch(field.strip()) for field in row):
         return " It looks like a number with a unit or a currency behind or before it: write the number alone."
     return ""

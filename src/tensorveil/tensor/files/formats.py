@@ -281,7 +281,8 @@ def read_blocks(
     if nothing is not None and not kept:
         raise nothing
     if is_open(rules):
-        tell_left_out(rows - kept, rows, (*layout.lists, *layout.bins))
+        ranges = [name for name, each in layout.bins.items() if each.start is not None]
+        tell_left_out(rows - kept, rows, dict.fromkeys(layout.lists, False) | dict.fromkeys(ranges, True))
 
 
 def write(tensor: ObservedTensor, path: str | Path, format: str | None = None) -> None:  # noqa: A002

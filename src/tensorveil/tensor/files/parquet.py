@@ -12,6 +12,7 @@ import numpy as np
 from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
 from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
+from tensorveil.tensor.frame_index import list_columns
 from tensorveil.tensor.frames import (
     METADATA,
     choose_columns,
@@ -97,7 +98,8 @@ def _choose(path: Path, layout: Layout, options: dict[str, Any]) -> tuple[list[s
     modes, value = layout.modes, layout.value
     if modes is None and value is None and (stored := stored_description(schema)) is not None:
         modes, value = stored.modes, stored.value
-    names, value = choose_columns(schema.names, modes, value, helpful=is_open(options))
+    columns = list_columns(schema, modes, value)
+    names, value = choose_columns(columns, modes, value, helpful=is_open(options))
     return names, value, [name for name in names if _is_text(schema.field(name).type)]
 
 
