@@ -29,6 +29,8 @@ _HELD = 2
 _EXTRA, _ITERATIONS = 4, 8
 # Rows and columns with hardly any entries count as if they had this share of the average precision when scaling.
 _LEAST_WEIGHT = 1e-3
+# Of matrices with a unit diagonal that rounding made singular.
+_RIDGE = 1e-10
 
 
 Walks = tuple[Walk | None, Walk | None]
@@ -169,8 +171,21 @@ def _solve(
     if walk is not None:
         return solve_rows(walk, gram, score @ other, prior)[:2]
     gram[:, np.arange(rank), np.arange(rank)] += prior
-    covariance = np.linalg.inv(gram)
+    covariance = _invert_all(gram)
     return np.einsum("ipq,iq->ip", covariance, score @ other), covariance
+
+
+def _invert_all(gram: Array) -> Array:
+    """Invert positive definite matrices; where rounding made one of them singular, none quite as it is.
+
+    What is next to singular on a unit diagonal gets a ridge there that rounding cannot hide.
+    """
+    try:
+        return np.linalg.inv(gram)
+    except np.linalg.LinAlgError:
+        scale = 1.0 / np.sqrt(np.maximum(np.einsum("ipp->ip", gram), 1e-300))
+        even = gram * scale[:, :, None] * scale[:, None, :] + _RIDGE * np.eye(gram.shape[1])
+        return np.linalg.inv(even) * scale[:, :, None] * scale[:, None, :]
 
 
 def _mean_square(rows: Array, spread: Array) -> Array:

@@ -68,6 +68,18 @@ def test_whatever_comes_in_is_fitted(shape: Any, precision: float) -> None:
         assert np.isfinite(effect.matrix).all()
 
 
+@pytest.mark.parametrize("seed", [32, 167, 242])
+def test_next_to_no_noise_makes_nothing_singular(seed: int) -> None:
+    """Cases in which rounding once left a matrix that could not be inverted."""
+    rng = np.random.default_rng(seed)
+    rows, columns, rank = rng.integers(2, 30), rng.integers(2, 30), int(rng.integers(1, 9))
+    precision = rng.gamma(0.5, 1, (rows, columns)) * 10 ** rng.uniform(4, 18)
+    few = min(rank, 2)
+    truth = rng.normal(size=(rows, few)) @ rng.normal(size=(few, columns))
+    effect = fit_pairs(precision, precision * truth + np.sqrt(precision) * rng.normal(size=truth.shape), rank, 20)
+    assert relative(effect.matrix, truth) < 0.2
+
+
 def test_a_fit_goes_on_from_where_it_was() -> None:
     cells = noisy_cells(planted(40, 30, 2), 25.0)
     once = fit_pairs(*cells, 4, 30)
