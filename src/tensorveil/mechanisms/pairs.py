@@ -181,11 +181,12 @@ def _invert_all(gram: Array) -> Array:
     What is next to singular on a unit diagonal gets a ridge there that rounding cannot hide.
     """
     try:
-        return np.linalg.inv(gram)
+        inverse: Array = np.linalg.inv(gram)
     except np.linalg.LinAlgError:
         scale = 1.0 / np.sqrt(np.maximum(np.einsum("ipp->ip", gram), 1e-300))
         even = gram * scale[:, :, None] * scale[:, None, :] + _RIDGE * np.eye(gram.shape[1])
-        return np.linalg.inv(even) * scale[:, :, None] * scale[:, None, :]
+        inverse = np.linalg.inv(even) * scale[:, :, None] * scale[:, None, :]
+    return inverse
 
 
 def _mean_square(rows: Array, spread: Array) -> Array:
