@@ -201,6 +201,27 @@ def test_what_is_no_moment_is_refused_and_counted(
     assert "Did you mean 'day'?" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize("unit", ["value", "entry", "slice:user"])
+def test_rows_that_are_left_out_are_counted_in_unit_value_alone(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: str
+) -> None:
+    given = ["complete", str(folder / "ratings.csv"), "--value", "rating", "--bounds", "1", "5", "--epsilon", "9"]
+    given += ["--unit", unit, "--rank", "1", "--threads", "1", "--no-fill", "--no-report"]
+    (tmp_path / "some.txt").write_text("\n".join(FILMS[:4]))
+    given += ["--bin", "day=day:2024-01-02..2024-01-04", "--labels", f"film={tmp_path / 'some.txt'}"]
+    given += {
+        "value": [],
+        "entry": ["--labels", f"user={folder / 'users.txt'}"],
+        "slice:user": ["--delta", "1e-6", "--private-shape", "user=30"],
+    }[unit]
+    assert run([*given, "-o", str(tmp_path / "out")]) == 0
+    frame = pd.read_csv(folder / "ratings.csv", parse_dates=["day"])
+    kept = frame["film"].isin(FILMS[:4]) & frame["day"].between("2024-01-02", "2024-01-04T23:59:59")
+    said = " ".join(capsys.readouterr().err.split())
+    assert (f"{(~kept).sum()} of {len(frame)} rows are left out, whose 'film'" in said) is (unit == "value")
+    assert ("left out" in said) is (unit == "value")
+
+
 def test_private_runs_name_the_column_in_which_nothing_is_as_it_must_be(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -392,6 +392,35 @@ def test_an_index_that_pandas_writes_along_is_no_value(tmp_path: Any, capsys: py
     assert "column rating" in capsys.readouterr().out
 
 
+def test_a_named_index_of_a_pandas_frame_is_not_guessed_about() -> None:
+    frame = ratings()
+    wanted, named = tv.ObservedTensor.from_frame(frame), frame.set_index("user")
+    readers: tuple[Any, ...] = (
+        tv.ObservedTensor.from_frame,
+        partial(tv.read_privately, unit="value", bounds=(1, 5)),
+    )
+    for read in readers:
+        for value in (None, "rating"):
+            with pytest.raises(tv.InputError, match=r"index with a name, .* frame.reset_index\(\)") as told:
+                read(named, value=value)
+            assert "user'," not in str(told.value).replace("modes=['user',", "")
+        assert read(named, modes=MODES, value="rating").modes == wanted.modes  # whoever names it means it
+        counted = named.assign(n=range(len(named)))
+        assert read(counted, modes=["film", "n"], value="rating").shape[1] == len(named)
+        for plain in (frame, named.reset_index(), frame.set_index("user", drop=False), frame.sort_values("rating")):
+            assert read(plain, value="rating").modes == wanted.modes
+
+
+def test_an_index_left_over_in_a_csv_file_is_no_mode() -> None:
+    left = ratings().assign(**{"Unnamed: 0": range(len(ratings()))})
+    for place in (["Unnamed: 0", *MODES, "rating"], [*MODES, "rating", "Unnamed: 0"]):
+        with pytest.raises(tv.InputError, match=r"has no name, .* or write the table without it"):
+            tv.ObservedTensor.from_frame(left[place])
+        read = tv.ObservedTensor.from_frame(left[place], MODES, "rating")
+        assert [mode.name for mode in read.modes] == MODES
+    assert tv.ObservedTensor.from_frame(left, ["user", "Unnamed: 0"], "rating").modes[1].name == "Unnamed: 0"
+
+
 @pytest.mark.parametrize("kind", ["series", "frame"])
 def test_values_are_found_by_the_index_of_the_frame(kind: str) -> None:
     frame = ratings()

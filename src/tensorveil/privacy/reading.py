@@ -16,6 +16,7 @@ from tensorveil.tensor.checks import MAX_SIZE, Unlisted
 from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import pick_format, read_blocks, read_layout
+from tensorveil.tensor.frame_index import settle_index
 from tensorveil.tensor.frames import as_table, table_to_tensor
 from tensorveil.tensor.lists import OwnerNumbers, settle_lists
 from tensorveil.tensor.modes import Mode
@@ -107,8 +108,8 @@ def read_privately(
         tensor = read_layout(path, format, layout, rules)
     else:
         tensor = table_to_tensor(
-            as_table(source, lenient=True), modes, value, labels=layout.labels, lists=layout.lists,
-            owners=layout.owners, bins=layout.bins, **rules,
+            as_table(settle_index(source, modes, value), lenient=True), modes, value, labels=layout.labels,
+            lists=layout.lists, owners=layout.owners, bins=layout.bins, **rules,
         )  # fmt: skip
     return tensor if unlisted is None else tensor.with_unlisted(unlisted)
 

@@ -15,7 +15,7 @@ from tensorveil.completion.central import ONLY_IN_MEMORY, CentralCompletion
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.rounds_fit import RoundsCompletion
-from tensorveil.errors import STANDS, GuessWarning, InputError, LowerRankWarning, note_errors
+from tensorveil.errors import STANDS, GuessWarning, InputError, LeftOutWarning, LowerRankWarning, note_errors
 from tensorveil.mechanisms.planner import Plan
 from tensorveil.privacy import Guarantee, Unit
 from tensorveil.release.diagnostics import check_diagnostics_folder, fill_diagnostics
@@ -130,7 +130,7 @@ def release_privately(
 
     Whatever can fail is tried before the charge, which is never given back: both folders are reserved, the data are
     read, the cells chosen. An error after it carries a note that begins with `tensorveil.errors.CHARGED`.
-    Warnings are kept quiet, because they may follow the data.
+    Warnings are kept quiet where they may follow what is protected.
 
     Guarantee: the estimator's, for the release (docs/guarantees.md#post-processing).
     """
@@ -152,7 +152,8 @@ def release_privately(
         contextlib.ExitStack() as places,
     ):
         warnings.simplefilter("ignore")
-        for known in (GuessWarning, LowerRankWarning):  # which follow from public facts alone
+        # What follows from public facts alone; in unit value these are the positions of all rows, too.
+        for known in (GuessWarning, LowerRankWarning, *([LeftOutWarning] if unit.kind == "value" else [])):
             warnings.simplefilter("always", known)
         # Both folders are there, and nobody else's, before anything is charged.
         aside = None

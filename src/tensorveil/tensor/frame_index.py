@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tensorveil.errors import InputError
 from tensorveil.tensor.modes import Mode
@@ -13,7 +13,7 @@ from tensorveil.tensor.modes import Mode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["drop_index", "list_columns"]
+__all__ = ["drop_index", "list_columns", "settle_index"]
 
 _UNNAMED = re.compile(r"__index_level_\d+__")  # what Arrow calls a level without a name
 
@@ -47,6 +47,27 @@ def drop_index(table: pa.Table, modes: Sequence[str | Mode] | None = None, value
     """Return a table of the columns that modes and value are chosen from, as `list_columns` tells them."""
     names = table.column_names
     return table.select([names.index(name) for name in list_columns(table.schema, modes, value)])
+
+
+def settle_index(frame: Any, modes: Sequence[str | Mode] | None, value: str | None) -> Any:
+    """Return a pandas frame whose named index of one level is a column if it was asked for; else it is left out.
+
+    Where nobody has said which columns are modes it is refused, as `list_columns` does. The name alone decides, and no
+    error quotes it: it may be the first row of a file without a header. Other things are returned as they are.
+    """
+    if type(frame).__module__.split(".")[0] != "pandas" or not hasattr(frame, "columns"):
+        return frame
+    name = frame.index.name
+    if name is None or frame.index.nlevels > 1 or str(name) in map(str, frame.columns):
+        return frame
+    if str(name) in (*(mode.name if isinstance(mode, Mode) else mode for mode in modes or ()), value):
+        return frame.reset_index()
+    if modes is None:
+        raise InputError(
+            "frame has an index with a name, which may be a mode. Make it a column, frame.reset_index(), or name the "
+            "columns that are modes, e.g. modes=['user', 'film'], with it or without it."
+        )
+    return frame
 
 
 def _levels(schema: pa.Schema) -> list[str]:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 VALUE = "value"
 METADATA = b"tensorveil"
+_MADE_UP = re.compile(r"Unnamed: \d+")  # what pandas calls a column of a CSV file that has no name
 
 
 class NoValueColumnError(InputError):
@@ -103,6 +105,7 @@ def choose_columns(
         raise InputError("frame must have different column names. Rename the repeated one.")
     if not names:
         raise InputError("frame must have columns: one per mode, and one for the value.")
+    asked = value
     if value is None:
         chosen = [_name(mode) for mode in modes] if modes is not None else []
         rest = [name for name in names if name not in chosen]
@@ -136,16 +139,28 @@ def choose_columns(
             "as in a pivot table, try ObservedTensor.from_dense(frame)."
         )
     checks.check_order(len(picked), "modes")
-    nameless = [names.index(name) + 1 for name in (*picked, value) if not name.strip()]
+    by_name = [asked, *([] if modes is None else picked)]
+    _check_named(names, picked, value, asked=by_name, helpful=helpful)
+    return picked, value
+
+
+def _check_named(
+    names: Sequence[str], picked: Sequence[str], value: str, *, asked: Collection[str | None], helpful: bool
+) -> None:
+    """Refuse columns without a name, and those that pandas has made up one for, unless they were asked for by it."""
+
+    def lacks_name(name: str) -> bool:
+        return not name.strip() or (name not in asked and _MADE_UP.fullmatch(name) is not None)
+
+    nameless = [names.index(name) + 1 for name in (*picked, value) if lacks_name(name)]
     if nameless:
-        named = [name for name in picked if name.strip()]
+        named = [name for name in picked if not lacks_name(name)]
         example = named if helpful and len(named) > 1 else ["user", "item"]
+        shown = value if helpful and not lacks_name(value) else "rating"
         raise InputError(
             f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
-            f"Name the columns to read, e.g. modes={example!r} and value={value if helpful else 'rating'!r}, or write "
-            "the table without it."
+            f"Name the columns to read, e.g. modes={example!r} and value={shown!r}, or write the table without it."
         )
-    return picked, value
 
 
 def is_open(options: Mapping[str, Any]) -> bool:

@@ -178,13 +178,14 @@ class ObservedTensor:
         bins are such a list. Cursors of databases (DB-API, ADBC) that hold a result are tables, too.
         """
         from tensorveil.tensor.bins import settle_bins
+        from tensorveil.tensor.frame_index import settle_index
         from tensorveil.tensor.frames import as_table, table_to_tensor
         from tensorveil.tensor.lists import settle_lists
 
         lists = {} if isinstance(labels, bool) else settle_lists(labels)
         others = labels if isinstance(labels, bool) else options.get("out_of_range") != "drop"
         return table_to_tensor(
-            as_table(frame, lenient=options.get("missing") == "drop"),
+            as_table(settle_index(frame, modes, value), lenient=options.get("missing") == "drop"),
             modes,
             value,
             labels=others,
