@@ -77,7 +77,9 @@ def choose_cells(
         )
     if filling.format == "png":
         check_picture(tensor.shape)
-        named = [mode.name for mode in tensor.modes if mode.labels is not None and mode.labels.dtype.kind not in "iu"]
+        named = [
+            mode.name for mode in tensor.modes[:2] if mode.labels is not None and mode.labels.dtype.kind not in "iu"
+        ]
         if named:
             raise InputError(
                 f"a picture has rows and columns of pixels; mode {named[0]!r} has labels of another kind. Write the "

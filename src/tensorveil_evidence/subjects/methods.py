@@ -31,7 +31,7 @@ _EPSILON, _MU = 2.0, 2.0
 STAGES, CROSSTABS = "docs/guarantees.md#stages", "docs/guarantees.md#crosstabs"
 _SIDE, _STAGED_RUNS = 8, 2_000
 # Models of stages have as many components as two-way effects were found; outputs are padded to this length.
-_LONGEST = 256
+_LONGEST = 512
 
 
 def method_subjects() -> Iterator[BlackBox]:

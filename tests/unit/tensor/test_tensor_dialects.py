@@ -235,3 +235,22 @@ def test_damage_of_private_files_is_told_without_lines(tmp_path: Path) -> None:
     with pytest.raises(tv.InputError, match="same number of fields in every line") as caught:
         tv.read_privately(tmp_path / "x.csv", unit="value", bounds=(1, 5), value="rating")
     assert "32" not in str(caught.value)
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_identifiers_too_long_for_floats_stay_apart(tmp_path: Path, private: bool) -> None:
+    """Beyond 2^53, or beyond 64 bits, numbers would be merged; then they are text, as they are written."""
+    ids = ["12345678901234567890", "12345678901234567891", "12345678901234567892"]
+    path = tmp_path / "long.csv"
+    path.write_text("u,f,v\n" + "".join(f"{each},{k},{k + 1}\n" for k, each in enumerate(ids)))
+    if private:
+        found = tv.read_privately(path, modes=["u", "f"], value="v", unit="value", bounds=(1, 5))
+    else:
+        found = tv.read(path)
+    assert found.shape == (3, 3)
+    assert found.modes[0].labels is not None
+    assert list(found.modes[0].labels) == ids
+    mixed = tmp_path / "mixed.csv"
+    mixed.write_text("u,f,v\n2345678901234567890,a,1\n2345678901234567891,b,2\n1.5,c,1e17\n")
+    assert tv.read(mixed).shape == (3, 3)
+    assert tv.read(mixed).values.max() == 1e17

@@ -120,10 +120,15 @@ def _read_tensor(path: Path, default: str, layout: Layout, options: dict[str, An
     """Read a tensor from a table; an empty field is a null."""
     by_line = options.get("out_of_range") == "drop"
     private = layout.private or not is_open(options)
-    if private:
-        dialect, table = _load_privately(path, default, layout, by_line=by_line)
-    else:
-        dialect, table = _load_openly(path, default, layout.dialect, header=layout.header, text=layout.text, nulls=[""])
+
+    def load(text: Collection[str]) -> tuple[Dialect, pa.Table]:
+        if private:
+            return _load_privately(path, default, layout, text, by_line=by_line)
+        return _load_openly(path, default, layout.dialect, header=layout.header, text=text, nulls=[""])
+
+    dialect, table = load(layout.text)
+    if not by_line and (long := _find_long_numbers(table, layout)):
+        dialect, table = load((*layout.text, *long))
     if table.num_columns == 1:
         raise InputError(diagnosis.ONE_COLUMN)
     if layout.header:
@@ -163,7 +168,35 @@ def _settle_privately(path: Path, default: str, layout: Layout) -> Dialect:
     return dialect
 
 
-def _load_privately(path: Path, default: str, layout: Layout, *, by_line: bool) -> tuple[Dialect, pa.Table]:
+def _find_long_numbers(table: pa.Table, layout: Layout) -> list[str]:
+    """Return the columns of a mode that hold whole numbers too long for floats to tell apart, and were read as such.
+
+    Their labels are text, so that long identifiers stay as they are written. Where positions are private this is not
+    asked: a column that is compared with a public list, or numbers owners, is read as text anyway.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    names = list(table.column_names)
+    if layout.modes is not None:
+        names = [each if isinstance(each, str) else each.name for each in layout.modes]
+    elif layout.value is None:
+        names = names[:-1]  # values stand last, unless something else is said
+    found = []
+    for name in names:
+        if name not in table.column_names or name == layout.value or not pa.types.is_floating(table[name].type):
+            continue
+        column = table[name]
+        whole = pc.and_(pc.is_finite(column), pc.equal(column, pc.floor(column)))
+        most = pc.max(pc.abs(column.filter(pc.fill_null(whole, False)))).as_py()
+        if most is not None and 2.0**53 <= most < 1e40:
+            found.append(name)
+    return found
+
+
+def _load_privately(
+    path: Path, default: str, layout: Layout, text: Collection[str], *, by_line: bool
+) -> tuple[Dialect, pa.Table]:
     """Load a table of private rows: how it is written was said, or is told by the line of names."""
     import pyarrow as pa
 
@@ -171,9 +204,7 @@ def _load_privately(path: Path, default: str, layout: Layout, *, by_line: bool) 
     table = None
     # Arrow's own message quotes the line at fault.
     with suppress(pa.ArrowException, OSError, EOFError, UnicodeError, zlib.error):
-        table = _load(
-            path, dialect, header=layout.header, text=layout.text, nulls=[""], by_line=by_line, errors="replace"
-        )
+        table = _load(path, dialect, header=layout.header, text=text, nulls=[""], by_line=by_line, errors="replace")
     if table is None:
         raise InputError(diagnosis.find_public_cause(path))
     return dialect, _with_points(table, layout) if dialect.decimal == "," else table

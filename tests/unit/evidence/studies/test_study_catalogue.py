@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from tensorveil.errors import InputError
-from tensorveil_evidence.studies import publication
+from tensorveil_evidence.studies import publication, reference
 from tensorveil_evidence.studies.catalogue import find_study, list_studies
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.study import STATUSES
@@ -81,3 +82,14 @@ def test_the_page_is_the_one_that_its_results_give(name: str) -> None:
     assert (DOCS / f"{name}.svg").is_file()
     for target in re.findall(r"\]\(([\w./-]+)\)", page):
         assert (DOCS / target).exists(), target
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cp", "tucker"])
+def test_what_ours_does_now_is_what_is_stored(kind: Literal["cp", "tucker"]) -> None:
+    """After a change of private fits the studies of Wei et al. and table 2 of Guo have to be run again."""
+    rows = read_results(find_study("wei-figure-2"), DOCS).rows
+    stored = {row.x: row.value for row in rows if (row.panel, row.method, row.run) == (kind, "ours, auto", 100)}
+    case = reference.Reference(kind, 100, panel=kind)
+    for row in case.run_proven(["ours, auto"], (1.0, 10.0)):
+        assert row.value == pytest.approx(stored[row.x], rel=1e-6)
