@@ -184,7 +184,7 @@ def _find_long_numbers(table: pa.Table, layout: Layout) -> list[str]:
         names = names[:-1]  # values stand last, unless something else is said
     found = []
     for name in names:
-        if name not in table.column_names or name == layout.value or not pa.types.is_floating(table[name].type):
+        if table.column_names.count(name) != 1 or name == layout.value or not pa.types.is_floating(table[name].type):
             continue
         column = table[name]
         whole = pc.and_(pc.is_finite(column), pc.equal(column, pc.floor(column)))
