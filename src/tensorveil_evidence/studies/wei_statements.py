@@ -122,12 +122,12 @@ def _stability(points: Sequence[Point], panels: Mapping[str, str], epsilons: Seq
         fallen = ", ".join(f"{m} to {fall:.2f}" for m, fall in falls.items() if fall is not None)
         words.append(
             f"{TITLES[kind]}: {told}; gradient has the least {wording.at_epsilons(least)}; from the smallest epsilon "
-            f"to the largest they fall, as a multiple of where they begin, for {fallen or 'none that did not diverge'}"
+            f"without divergence to the largest, as a multiple of where it begins: {fallen or 'none'}"
         )
     return (
-        '- "Gradient perturbation keeps the lowest fluctuation; that of input perturbation drops mildly, of output '
-        f'perturbation sharply". Deviations over runs at {wording.join_numbers(epsilons)} (- where a run diverged): '
-        f"{'. '.join(words)}."
+        '- "Gradient perturbation keeps the lowest fluctuation" as long as epsilon is not too small; that of input '
+        'perturbation "drops mildly", of output perturbation "sharply". Deviations over runs at '
+        f"{wording.join_numbers(epsilons)} (- where a run diverged): {'. '.join(words)}."
     )
 
 
@@ -169,8 +169,8 @@ def _deviations(points: Sequence[Point], panel: str, method: str, epsilons: Sequ
 
 def _fall(spreads: Sequence[float | None]) -> float | None:
     """Return the last deviation as a multiple of the first one."""
-    first, last = spreads[0], spreads[-1]
-    return None if not first or last is None else last / first
+    known = [spread for spread in spreads if spread]
+    return None if not known or spreads[-1] is None else spreads[-1] / known[0]
 
 
 def _sorted(values: Sequence[float]) -> bool:

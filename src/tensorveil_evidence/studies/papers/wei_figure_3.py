@@ -156,8 +156,19 @@ def _statements(points: Sequence[Point]) -> str:
         for kind in KINDS
         for missing in MISSING[:-1]
     ]
+    losses = {
+        method: max(
+            mean_at(points, panel(kind, MISSING[-2]), method, epsilon)
+            / mean_at(points, panel(kind, MISSING[0]), method, epsilon)
+            for kind in KINDS
+            for epsilon in EPSILONS
+        )
+        for method in METHODS[:3]
+    }
+    most = ", ".join(f"{method} {loss:.2f}" for method, loss in losses.items())
     lines.append(
-        '- "A significant decrease in performance only occurs when the missing ratio is taken by 0.9": so it is here. '
+        '- "A significant decrease in performance only occurs when the missing ratio is taken by 0.9": from 10 to 70 % '
+        f"missing the error grows at most to this multiple of itself, over all epsilons: {most}. "
         "The paper calls that high accuracy up to there; but up to 70 % missing its descent has "
         f"{min(near):.2f} to {max(near):.2f} times the error of a constant, and a constant needs few entries. "
         "Well-solved fits, and our methods where epsilon is large, do depend on how "
