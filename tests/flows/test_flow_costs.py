@@ -60,6 +60,17 @@ def test_estimates_grow_with_what_there_is_to_do() -> None:
     assert core.seconds > estimate_private(shape, some, unit="value", ranks=(4, 4, 4)).seconds
 
 
+def test_memory_of_entries_grows_with_the_tables_that_are_decoded_whole() -> None:
+    """Two-way tables are kept, one table at a time is worked on, and none of them is larger than tables may be."""
+
+    def need(*shape: int) -> int:
+        return estimate_private(shape, 10_000, unit="entry", ranks=(2,) * len(shape)).bytes
+
+    fits, long = need(1000, 3000), need(1000, 30_000)
+    assert fits > long  # the larger table is not measured
+    assert need(300, 300, 30) - need(300, 300, 60) > 0.9 * 8 * 8 * 300 * 300 * 30 - 24 * 300 * 300  # nor that of all
+
+
 @pytest.mark.parametrize(
     ("cost", "told"),
     [

@@ -143,6 +143,18 @@ class Known:
 
     def take_in(self, tally: Tally, interval: Interval, rest: float, rank: int) -> None:
         """Add what a tally of residuals from all this says."""
+        precision, score = self._weigh(tally, interval, rest, rank)
+        if len(tally.modes) == 1:
+            self._move_bias(tally.modes[0], precision, score, rest)
+        else:
+            self._move_pair(tally.modes, precision, score, rest, rank)
+        self.doubt += DRIFT * rest
+
+    def _weigh(self, tally: Tally, interval: Interval, rest: float, rank: int) -> tuple[Array, Array]:
+        """Take in counts and the mean; return how certain a tally is of what is left in its cells, and that times it.
+
+        By itself, so that what it computes on the way is gone when effects are fitted: tables may be large.
+        """
         expected = self.expect(tally.modes)
         counts, off = estimate_counts(tally, expected, rank)
         if len(tally.modes) == 1:
@@ -155,12 +167,7 @@ class Known:
         noise = tally.sum_noise / interval.slope**2
         variance = noise + (counts + _EFFECTS * off) * rest + 1e-300
         left = (tally.sums - counts * mean) / interval.slope
-        precision, score = counts**2 / variance, counts * left / variance
-        if len(tally.modes) == 1:
-            self._move_bias(tally.modes[0], precision, score, rest)
-        else:
-            self._move_pair(tally.modes, precision, score, rest, rank)
-        self.doubt += DRIFT * rest
+        return counts**2 / variance, counts * left / variance
 
     def settle_offset(self, tally: Tally, interval: Interval) -> float:
         """Take in what a tally says of the mean; return the mean of its sums."""
@@ -186,8 +193,8 @@ class Known:
         moved = [np.zeros(self.shape[mode]) for mode in modes]
         spreads = list(moved)
         earlier, before = self.seen.get(modes), self.pairs.get(modes)
-        after, pair = np.zeros(score.shape), None
-        base = np.zeros(score.shape) if before is None else before.matrix
+        after: Array = np.zeros((1, 1))
+        pair, base = None, after if before is None else before.matrix
         for turn in range(_ROUNDS):
             for axis, mode in enumerate(modes):
                 others = moved[1 - axis][None, :] if axis == 0 else moved[1 - axis][:, None]
@@ -200,7 +207,10 @@ class Known:
                 moved[axis] = pull * spreads[axis]
             added = moved[0][:, None] + moved[1][None, :]
             far = _FAR * np.sqrt(precision)
-            own = np.clip(score - precision * (added + after), -far, far) + precision * (base + after)
+            own = score - precision * (added + after)
+            np.clip(own, -far, far, out=own)
+            del added, far  # tables may be large
+            own += precision * (base + after)
             whole = precision
             if earlier is not None:
                 own, whole = own + earlier[1], whole + earlier[0]

@@ -169,9 +169,9 @@ def _integers(ints: ArrayLike) -> NDArray[np.int64]:
 
 
 def _sum(ints: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Add statistic and noise; both are below 2**62, so 64 bits hold the sum."""
-    total: NDArray[np.int64] = ints + noise
-    return total
+    """Add a statistic to noise that was drawn for it alone; both are below 2**62, so 64 bits hold the sum."""
+    noise += ints  # where the noise stands: tables may be large
+    return noise
 
 
 def _noisy(

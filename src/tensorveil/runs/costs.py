@@ -27,9 +27,14 @@ SWEEPS: Final[Mapping[str, int]] = {"bayes": 100, "als": 50, "sgd": 100}
 PER_ROW: Final = 2.0
 # The interpreter, its libraries and compiled code.
 BASE: Final = 200_000_000
-# What fits for single values and entries need besides, and bytes per cell of their two-way tables.
-PRIVATE_BASE: Final = 50_000_000
+# What fits for single values and for entries need besides, and bytes per cell of two-way tables for values.
+PRIVATE_BASE: Final[Mapping[str, int]] = {"value": 50_000_000, "entry": 10_000_000, "slice": 0}
 PER_CELL: Final = 64
+# In unit entry a two-way table leaves three numbers per cell: how certain it is, what it says, how entries crowd. At
+# work are eight numbers per cell of one table at a time, that of all modes among them: counts and sums as released,
+# what is expected, what is left of both, and what these are computed from.
+KEPT_PER_CELL: Final = 3 * 8
+WORK_PER_CELL: Final = 8 * 8
 _SMALL: Final = 1 << 16  # modes up to this size have coordinates of two bytes in what solvers keep
 
 
@@ -90,11 +95,19 @@ def estimate_private(
     # A core's statistics are about as many as the products of the other modes' components.
     wide = tuple(math.prod(ranks) // rank for rank in ranks) if core else ranks
     fit = estimate_open(shape, entries, ranks=wide)
-    tables = 0
-    if unit != "slice":  # of which two-way tables are decoded whole
-        cells = [one * other for one, other in combinations(shape, 2)]
-        tables = PRIVATE_BASE + PER_CELL * sum(each for each in cells if each <= MOST_CELLS)
-    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=BASE + tables + estimate_fit(shape, ranks, entries))
+    bytes_ = BASE + PRIVATE_BASE[unit] + _count_tables(shape, unit) + estimate_fit(shape, ranks, entries)
+    return Cost(seconds=PRIVATE[unit] * fit.seconds, bytes=bytes_)
+
+
+def _count_tables(shape: tuple[int, ...], unit: str) -> int:
+    """Return the bytes of tables that are decoded whole, if the budget is large enough for all of them."""
+    if unit == "slice":
+        return 0
+    pairs = [cells for cells in (one * other for one, other in combinations(shape, 2)) if cells <= MOST_CELLS]
+    if unit == "value":
+        return PER_CELL * sum(pairs)
+    everything = [cells for cells in (math.prod(shape),) if cells <= MOST_CELLS]
+    return KEPT_PER_CELL * sum(pairs) + WORK_PER_CELL * max([*pairs, *everything], default=0)
 
 
 def _words(seconds: float) -> str:
