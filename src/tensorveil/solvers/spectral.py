@@ -95,14 +95,14 @@ def _find_leading(
     """Return the eigenvectors of the Gram matrix without its diagonal whose eigenvalues stand out."""
     from scipy.sparse import csr_array
 
+    from tensorveil.kernels.unfolding import multiply_gram
+
     size = shape[mode]
     groups, n_groups = _groups(columns, shape, mode)
-    unfolded = csr_array((values, (columns[mode], groups)), shape=(size, n_groups))
-    back = unfolded.T.tocsr()
-    squares = np.bincount(columns[mode], values**2, minlength=size)
+    unfolded = csr_array((values.astype(np.float64), (groups, columns[mode])), shape=(n_groups, size))
     basis = np.linalg.qr(rng.standard_normal((size, min(rank + _EXTRA, size))))[0]
     for _ in range(_ITERATIONS):
-        image = unfolded @ (back @ basis) - squares[:, None] * basis
+        image = multiply_gram(unfolded.indptr, unfolded.indices, unfolded.data, basis)
         small, turn = np.linalg.eigh(basis.T @ image)
         found = basis @ turn
         basis = np.linalg.qr(image)[0]
