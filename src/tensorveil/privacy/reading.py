@@ -108,8 +108,8 @@ def read_privately(
         tensor = read_layout(path, format, layout, rules)
     else:
         tensor = table_to_tensor(
-            as_table(settle_index(source, modes, value), lenient=True), modes, value, labels=layout.labels,
-            lists=layout.lists, owners=layout.owners, bins=layout.bins, **rules,
+            as_table(settle_index(source, modes, value), lenient=True, by_cell=protected.kind != "value"), modes, value,
+            labels=layout.labels, lists=layout.lists, owners=layout.owners, bins=layout.bins, **rules,
         )  # fmt: skip
     return tensor if unlisted is None else tensor.with_unlisted(unlisted)
 
