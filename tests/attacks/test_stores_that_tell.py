@@ -80,3 +80,14 @@ def test_what_is_printed_of_a_private_store_was_declared(tmp_path: Path, capsys:
     for as_json in (True, False):
         assert printed[True, as_json] == printed[False, as_json]
     assert json.loads(printed[True, True].out)["modes"] == ["user", "film"]
+
+
+def test_a_private_store_in_the_place_of_an_open_one_is_closed(tmp_path: Path) -> None:
+    rows = write_rows(tmp_path / "rows.parquet", victim=True)
+    tv.write_store(rows, tmp_path / "stored", order="user", value="rating", indices=True)
+    for path in (tmp_path / "stored", *(tmp_path / "stored").rglob("*")):
+        path.chmod(0o755)
+    rules: dict[str, Any] = {"unit": "slice:user", "bounds": (1, 5), "shape": SHAPE, "indices": True}
+    tv.write_store(rows, tmp_path / "stored", order="user", value="rating", force=True, **rules)
+    for path in (tmp_path / "stored", *(tmp_path / "stored").rglob("*")):
+        assert not path.stat().st_mode & 0o077
