@@ -23,7 +23,7 @@ from tensorveil.tensor.modes import Mode, near
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "name_width", "settle_bins"]
+__all__ = ["MOMENTS", "NO_MOMENTS", "Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "name_width", "settle_bins"]
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _NAMED = ("hour", "day", "week", "month")
@@ -32,6 +32,11 @@ _LAST = 253_402_300_800  # the year 10000
 _MOST = 1_000_000
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of dates that are written in digits
+_LEAST = 1e8  # March 1973: what is nearer to 1970 is a day of a spreadsheet, or a date with its digits in another order
+_WRITTEN = re.compile(r"(\d{4})(\d\d)((?:\d\d){0,4})", re.ASCII)
+# What errors say of moments.
+MOMENTS = "dates such as 2024-01-03, ISO text such as 2024-01-03T12:00, or seconds since 1970"
+NO_MOMENTS = "years alone are not, nor milliseconds, days of a spreadsheet, or dates such as 240103 and 03/01/2024"
 _REMEDY = "Try bins={'time': 'day'}, or with a declared range bins={'time': ('day', '2024-01-01', '2024-03-31')}."
 
 
@@ -120,13 +125,17 @@ def _settle(given: Any) -> Bins:
 def to_seconds(item: Any) -> float:
     """Return a moment as seconds since 1970 in UTC, NaN for what is none; numbers are such seconds already.
 
-    A whole number of four, six or eight digits that begins with a year from 1900 to 2100 is no such number, but a date
-    written in digits: of a month or a day. A year alone is no moment, since no bin is as long.
+    A whole number that begins with a year from 1900 to 2100 and goes on with two digits each for a month, a day, an
+    hour, a minute and a second, or some of them, is no such number but a date written in digits. A year alone is no
+    moment, since no bin is as long. Nor is a number nearer to 1970 than three years: it is a day of a spreadsheet, or
+    a date in another order.
 
     >>> to_seconds("1970-01-02"), to_seconds("1970-01-01T01:00+01:00"), to_seconds("881250949")
     (86400.0, 0.0, 881250949.0)
-    >>> to_seconds(20240103) == to_seconds("2024-01-03"), to_seconds("2024-01") == to_seconds(202401), to_seconds(2024)
-    (True, True, nan)
+    >>> to_seconds(20240103) == to_seconds("2024-01-03"), to_seconds("2024-01") == to_seconds(202401)
+    (True, True)
+    >>> to_seconds(202401031730) == to_seconds("2024-01-03T17:30"), to_seconds(2024), to_seconds(45294)
+    (True, nan, nan)
     """
     if isinstance(item, bytes):
         item = item.decode(errors="replace")
@@ -154,17 +163,21 @@ def to_seconds(item: Any) -> float:
 
 def _from_number(number: float) -> float:
     """Return a number as seconds since 1970, or the date that its digits write."""
-    for digits, scale in ((4, 1), (6, 100), (8, 10_000)):
-        if _FIRST_YEAR <= number // scale <= _LAST_YEAR:
-            return _from_digits(f"{number:.0f}") if digits > 4 and number.is_integer() else math.nan
-    return _within(number)
+    if not math.isfinite(number):
+        return math.nan
+    digits = f"{abs(number) // 1:.0f}"
+    if number > 0 and _FIRST_YEAR <= int(digits[:4]) <= _LAST_YEAR and (found := _WRITTEN.fullmatch(digits)):
+        date = _from_digits(*found.groups()) if number.is_integer() else math.nan
+        if len(digits) != 10 or not math.isnan(date):  # as seconds have from 2001 on, which are none of 2030
+            return date
+    return _within(number) if abs(number) >= _LEAST else math.nan
 
 
-def _from_digits(digits: str) -> float:
-    """Return the first moment of a month or a day, NaN for what is none."""
+def _from_digits(year: str, month: str, rest: str) -> float:
+    """Return the first moment of a month, a day, an hour, a minute or a second; NaN for what is none."""
+    parts = [int(rest[at : at + 2]) for at in range(0, len(rest), 2)]
     with suppress(ValueError):
-        day = datetime.date(int(digits[:4]), int(digits[4:6]), int(digits[6:] or 1))
-        return float((day - datetime.date(1970, 1, 1)).days) * 86400
+        return datetime.datetime(int(year), int(month), *(parts or [1]), tzinfo=datetime.UTC).timestamp()
     return math.nan
 
 
@@ -193,8 +206,7 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
         none = np.isnan(seconds)
         if none.any() and not lenient:
             raise InputError(
-                f"column {name!r} must hold moments to be binned: dates such as 2024-01-03, ISO text such as "
-                "2024-01-03T12:00, or seconds since 1970. Some fields are none: years alone are not, nor milliseconds."
+                f"column {name!r} must hold moments to be binned: {MOMENTS}. Some fields are none: {NO_MOMENTS}."
             ).of("no moment")
         table = table.set_column(place, name, _begun(chosen, seconds))
         if (labels := chosen.labels) is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tensorveil.errors import InputError, MissingDependencyError
 from tensorveil.tensor import checks
-from tensorveil.tensor.bins import Bins, bin_columns, known_bins
+from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, bin_columns, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
 from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import plain_frame
@@ -390,8 +390,7 @@ def _without_rows(
         return InputError("frame must have a row with a label for every mode and a value; each lacks one. Check it.")
     if empty[0] in bins:
         return InputError(
-            f"column {empty[0]!r} must hold moments to be binned: dates such as 2024-01-03, ISO text, or seconds since "
-            "1970. No field is one: years alone are not, nor milliseconds."
+            f"column {empty[0]!r} must hold moments to be binned: {MOMENTS}. No field is one: {NO_MOMENTS}."
         )
     if empty[0] == value:
         return InputError(
