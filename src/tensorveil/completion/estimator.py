@@ -148,7 +148,7 @@ class Predictor(Fitted[Model], Generic[Model]):
             check_numbering(tensor.modes, model.modes)
             return cast(ObservedTensor, tensor)
         if not isinstance(tensor, ObservedTensor) and values is not None:
-            values = in_order_of(tensor, values)
+            values = in_order_of(tensor, values, strict=True)
             tensor = find_places(tensor, model.modes, model.shape).T
             return as_tensor(tensor, np.asarray(values), {"shape": model.shape})
         return like_model(as_tensor(tensor, values, {}, "rmse({})"), model.modes, model.shape)

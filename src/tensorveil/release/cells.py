@@ -12,30 +12,16 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models.indexing import find_columns, missing_columns
-from tensorveil.models.tables import cells_table
 from tensorveil.tensor import Mode
-from tensorveil.tensor.bins import bin_columns, known_bins, settle_bins
+from tensorveil.tensor.bins import bin_columns, check_bins, known_bins, settle_bins
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import read_table, table_format
+from tensorveil.tensor.files.text import tell_line_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Asked", "cells_table", "find_cells", "read_asked", "read_cells", "read_model_table"]
-
-
-def read_cells(
-    path: Path,
-    modes: tuple[Mode, ...],
-    shape: tuple[int, ...],
-    bins: Mapping[str, Any] | None = None,
-    dialect: Dialect = PLAIN,
-) -> NDArray[np.int32]:
-    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns.
-
-    Moments of the modes in ``bins`` stand for the bins they are in, as when the model's tensor was read.
-    """
-    return read_asked(path, modes, shape, bins, dialect)[0]
+__all__ = ["Asked", "find_cells", "read_asked", "read_model_table"]
 
 
 def read_asked(
@@ -45,7 +31,11 @@ def read_asked(
     bins: Mapping[str, Any] | None = None,
     dialect: Dialect = PLAIN,
 ) -> tuple[NDArray[np.int32], pa.Table]:
-    """Read the cells to predict as `read_cells` does; return with them the table as it is written."""
+    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns.
+
+    Moments of the modes in ``bins`` stand for the bins they are in, as when the model's tensor was read. The table
+    comes along as it is written.
+    """
     kind = table_format(path).name
     if not path.is_file():
         raise InputError(f"at: file not found: {path}.")
@@ -72,8 +62,16 @@ def read_model_table(
     asked = settle_bins(bins)
     wanted = known_bins(modes, asked)
     table = read_table(path, text=[*texts, *wanted], dialect=dialect)
-    present = {name: each for name, each in wanted.items() if name in asked or name in table.column_names}
-    return Asked(written=table, binned=bin_columns(table, present, lenient=False)[0])
+    check_bins(asked, [mode.name for mode in modes], table.column_names)
+    present = {name: each for name, each in wanted.items() if name in table.column_names}
+    try:
+        return Asked(written=table, binned=bin_columns(table, present, lenient=False)[0])
+    except InputError as error:
+        kind = table_format(path).name
+        if kind not in ("csv", "tsv"):
+            raise
+        problem = tell_line_of(error, path, kind, dialect, table.column_names, present)
+    raise problem
 
 
 def find_cells(

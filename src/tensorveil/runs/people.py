@@ -51,7 +51,8 @@ def read_own_table(
     if found.is_table:
         if not Path(path).is_file():
             raise InputError(f"entries: file not found: {path}.")
-        return read_model_table(Path(path), shared.modes, bins, dialect).binned
+        read = read_model_table(Path(path), shared.modes, bins, dialect)
+        return read.binned if bins else read.written  # by which rows are told apart
     names = [mode.name for mode in shared.modes]
     return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
 

@@ -23,7 +23,18 @@ from tensorveil.tensor.modes import Mode, near
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOMENTS", "NO_MOMENTS", "Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "name_width", "settle_bins"]
+__all__ = [
+    "MOMENTS",
+    "NO_MOMENTS",
+    "Bins",
+    "bin_column",
+    "bin_columns",
+    "bin_items",
+    "check_bins",
+    "known_bins",
+    "name_width",
+    "settle_bins",
+]
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _NAMED = ("hour", "day", "week", "month")
@@ -175,9 +186,9 @@ def _from_number(number: float) -> float:
 
 def _from_digits(year: str, month: str, rest: str) -> float:
     """Return the first moment of a month, a day, an hour, a minute or a second; NaN for what is none."""
-    parts = [int(rest[at : at + 2]) for at in range(0, len(rest), 2)]
+    day, hour, minute, second = (int(rest[at : at + 2] or at == 0) for at in (0, 2, 4, 6))
     with suppress(ValueError):
-        return datetime.datetime(int(year), int(month), *(parts or [1]), tzinfo=datetime.UTC).timestamp()
+        return datetime.datetime(int(year), int(month), day, hour, minute, second, tzinfo=datetime.UTC).timestamp()
     return math.nan
 
 
@@ -191,6 +202,18 @@ def _within(seconds: float) -> float:
     return seconds if -_LAST < seconds < _LAST else math.nan
 
 
+def check_bins(bins: Iterable[str], modes: Sequence[str], columns: Sequence[str], *, helpful: bool = True) -> None:
+    """Refuse bins of what is no mode; ``helpful`` errors tell whether it is a column."""
+    for name in bins:
+        if helpful and name in columns and name not in modes:
+            raise InputError(
+                f"bins must name modes; column {name!r} is none. Name it among the modes, modes={[*modes, name]!r}, or "
+                "leave its bins out."
+            )
+        if name not in modes:
+            raise InputError(f"bins must name modes; there is no mode {name!r}. {near(name, columns, helpful=helpful)}")
+
+
 def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> tuple[pa.Table, dict[str, Mode]]:
     """Return a table with bins instead of moments, and the public lists that declared ranges make.
 
@@ -198,9 +221,6 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
     """
     lists = {}
     for name, chosen in bins.items():
-        if name not in table.column_names:
-            remedy = near(name, table.column_names, helpful=not lenient)
-            raise InputError(f"bins must name modes; there is no mode {name!r}. {remedy}")
         place = table.column_names.index(name)
         seconds = _column_seconds(table.column(place))
         none = np.isnan(seconds)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorveil.errors import InputError, MissingDependencyError
+from tensorveil.errors import InputError, LeftOutWarning, MissingDependencyError, warn
 from tensorveil.tensor import checks
-from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, bin_columns, known_bins
+from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, bin_columns, check_bins, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
 from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import plain_frame
@@ -99,13 +99,15 @@ def choose_columns(
 ) -> tuple[list[str], str]:
     """Return the names of the mode columns and of the value column.
 
-    A ``helpful`` error names a column that is spelt alike: not in private runs, where a header may be a row of data.
+    A ``helpful`` error names a column that is spelt alike: in private runs, where a header may be a row of data, only
+    if all modes are named as columns are.
     """
     if len(set(names)) != len(names):
         raise InputError("frame must have different column names. Rename the repeated one.")
     if not names:
         raise InputError("frame must have columns: one per mode, and one for the value.")
     asked = value
+    helpful = helpful or _are_named(modes, names)
     if value is None:
         chosen = [_name(mode) for mode in modes] if modes is not None else []
         rest = [name for name in names if name not in chosen]
@@ -142,6 +144,13 @@ def choose_columns(
     by_name = [asked, *([] if modes is None else picked)]
     _check_named(names, picked, value, asked=by_name, helpful=helpful)
     return picked, value
+
+
+def _are_named(modes: Sequence[str | Mode] | None, names: Sequence[str]) -> bool:
+    """Tell whether all modes are named as columns are: then the first line holds names, and no data."""
+    if modes is None or isinstance(modes, str | Mode):
+        return False
+    return bool(modes) and all(_name(mode) in names for mode in modes)
 
 
 def _check_named(
@@ -227,6 +236,7 @@ def table_to_tensor(
     table = drop_index(table, modes, value)
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
+    helpful = is_open(options) or shown.modes  # which are all found, or refused
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
     if owners is not None and owners not in names:
         remedy = near(owners, names, helpful=shown.modes)
@@ -234,11 +244,12 @@ def table_to_tensor(
     lists = {**(lists or {})}
     bins = known_bins([*(modes or ()), *lists.values()], bins or {})
     if bins:
+        check_bins(bins, names, table.column_names, helpful=helpful)
         table, more = bin_columns(table, bins, lenient=not is_open(options))
         lists |= more
     given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
     if unknown := {*lists} - {*names}:
-        remedy = near(min(unknown), names, helpful=is_open(options) or shown.modes)
+        remedy = near(min(unknown), names, helpful=helpful)
         raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. {remedy}")
     table = table.select([*names, value])
     options |= {"value": value, "value_named": named}
@@ -371,6 +382,7 @@ def _without_nulls(
         kept = table.drop_null()
         if not kept.num_rows:
             raise _without_rows(table, names, value, shown, bins)
+        _tell_unlabelled(table, names, shown, bins)
         return kept
     for name in names:
         if table.column(name).null_count:
@@ -379,6 +391,18 @@ def _without_nulls(
         f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
     ).of("no value")
+
+
+def _tell_unlabelled(table: pa.Table, names: Sequence[str], shown: _Shown, bins: Collection[str]) -> None:
+    """Warn of rows that are left out for want of a label, or of a moment: positions are public wherever this is read.
+
+    Whether rows lack a value is not said.
+    """
+    lacking = {name: np.asarray(table.column(name).is_null()) for name in names if table.column(name).null_count}
+    if lacking:
+        whose = [f"{shown.mode(name)} {'holds no moment' if name in bins else 'is empty'}" for name in lacking]
+        count = int(np.count_nonzero(np.logical_or.reduce([*lacking.values()])))
+        warn(f"{count:,} of {table.num_rows:,} rows are left out: {', or '.join(whose)}.", LeftOutWarning)
 
 
 def _without_rows(

@@ -113,7 +113,8 @@ def test_columns_of_every_kind_are_binned_alike(kind: str) -> None:
     assert tensor.coords.tolist() == [[0, 0], [1, 1]]
     with pytest.raises(tv.InputError, match="column 'when' must hold moments"):
         tv.ObservedTensor.from_frame(table, bins={"when": "day"})
-    assert tv.ObservedTensor.from_frame(table, bins={"when": "day"}, missing="drop").n_entries == 2
+    with pytest.warns(tv.LeftOutWarning, match="1 of 3 rows are left out: column 2 of 3 holds no moment"):
+        assert tv.ObservedTensor.from_frame(table, bins={"when": "day"}, missing="drop").n_entries == 2
 
 
 def test_dates_in_digits_are_no_seconds() -> None:
