@@ -27,6 +27,7 @@ __all__ = [
     "MOMENTS",
     "NO_MOMENTS",
     "Bins",
+    "are_seconds",
     "bin_column",
     "bin_columns",
     "bin_items",
@@ -41,12 +42,14 @@ _NAMED = ("hour", "day", "week", "month")
 _MONDAY = 4 * 86400  # 1970-01-05, from which weeks are counted
 _LAST = 253_402_300_800  # the year 10000
 _MOST = 1_000_000
+_DOTTED = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})((?:[T ].*)?)", re.ASCII)  # always with the day first
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of dates that are written in digits
+_RECENT, _MANY = (3e8, 5e9), 20
 _LEAST = 1e8  # March 1973: what is nearer to 1970 is a day of a spreadsheet, or a date with its digits in another order
 _WRITTEN = re.compile(r"(\d{4})(\d\d)((?:\d\d){0,4})", re.ASCII)
 # What errors say of moments.
-MOMENTS = "dates such as 2024-01-03, ISO text such as 2024-01-03T12:00, or seconds since 1970"
+MOMENTS = "dates such as 2024-01-03 or 03.01.2024, ISO text such as 2024-01-03T12:00, or seconds since 1970"
 NO_MOMENTS = "years alone are not, nor milliseconds, days of a spreadsheet, or dates such as 240103 and 03/01/2024"
 _REMEDY = "Try bins={'time': 'day'}, or with a declared range bins={'time': ('day', '2024-01-01', '2024-03-31')}."
 
@@ -155,7 +158,7 @@ def to_seconds(item: Any) -> float:
         with suppress(ValueError, OverflowError):
             return _from_number(float(text))
         with suppress(ValueError, OverflowError):
-            item = datetime.datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text)
+            item = datetime.datetime.fromisoformat(_to_iso(text))
     if hasattr(item, "to_timestamp"):  # a period of pandas, which begins then
         item = item.to_timestamp()
     if isinstance(item, datetime.datetime):
@@ -170,6 +173,19 @@ def to_seconds(item: Any) -> float:
     if isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool):
         return _from_number(float(item))
     return math.nan
+
+
+def are_seconds(numbers: NDArray[Any]) -> bool:
+    """Tell whether many numbers are moments in seconds since 1970, by their size: between 1979 and 2128."""
+    return len(numbers) >= _MANY and bool(_RECENT[0] < numbers.min() and numbers.max() < _RECENT[1])
+
+
+def _to_iso(text: str) -> str:
+    """Return a month, or a date with points between its parts, as ISO text has it; all others as they are."""
+    if found := _DOTTED.fullmatch(text):
+        day, month, year, rest = found.groups()
+        return f"{year}-{month:>02}-{day:>02}{rest}"
+    return f"{text}-01" if _MONTH.fullmatch(text) else text
 
 
 def _from_number(number: float) -> float:

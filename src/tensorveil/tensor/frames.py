@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorveil.errors import InputError, LeftOutWarning, MissingDependencyError, warn
+from tensorveil.errors import GuessWarning, InputError, LeftOutWarning, MissingDependencyError, warn
 from tensorveil.tensor import checks
-from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, bin_columns, check_bins, known_bins
+from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, are_seconds, bin_columns, check_bins, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
 from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import plain_frame
@@ -103,6 +103,11 @@ def choose_columns(
     if all modes are named as columns are.
     """
     if len(set(names)) != len(names):
+        if sum(not name.strip() for name in names) > 1:
+            raise InputError(
+                "several columns have no name: remove what stands above the line of names, such as a title, and "
+                "columns that are empty."
+            )
         raise InputError("frame must have different column names. Rename the repeated one.")
     if not names:
         raise InputError("frame must have columns: one per mode, and one for the value.")
@@ -163,9 +168,8 @@ def _check_named(
 
     nameless = [names.index(name) + 1 for name in (*picked, value) if lacks_name(name)]
     if nameless:
-        named = [name for name in picked if not lacks_name(name)]
-        example = named if helpful and len(named) > 1 else ["user", "item"]
-        shown = value if helpful and not lacks_name(value) else "rating"
+        named = [name for name in (*picked, value) if not lacks_name(name)]
+        *example, shown = named if helpful and len(named) > 2 else ["user", "item", "rating"]
         raise InputError(
             f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
             f"Name the columns to read, e.g. modes={example!r} and value={shown!r}, or write the table without it."
@@ -297,6 +301,8 @@ def table_to_tensor(
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), shown.value_column(value))
+    if not named and is_open(options):
+        _doubt_value(value, numbers, encoded)
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
     if own is not None:
         own.check(packed, numbers)
@@ -308,6 +314,24 @@ def table_to_tensor(
     labelled = [mode.name for mode in encoded if mode.labels is not None]
     listed = bool(labelled) and (stored is None or modes is not stored.modes) and not numbered
     return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered, listed=listed)))
+
+
+def _doubt_value(value: str, numbers: Any, modes: Sequence[Mode]) -> None:
+    """Warn of a last column that was taken for the value, if another one is likely to be it."""
+    fractions = [
+        mode.name
+        for mode in modes
+        if mode.labels is not None and mode.labels.dtype.kind == "f" and (mode.labels != np.floor(mode.labels)).any()
+    ]
+    why = "it holds moments in seconds since 1970" if are_seconds(numbers) else None
+    if fractions and (numbers == np.floor(numbers)).all():
+        why = f"it holds whole numbers, and {fractions[0]!r} holds others"
+    if why is not None:
+        warn(
+            f"the last column, {value!r}, was taken for the value, since none was named, but {why}. Name the columns: "
+            "modes=['user', 'film'] and value='rating'.",
+            GuessWarning,
+        )
 
 
 def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -259,7 +259,7 @@ def _levels_to_columns(frame: Any) -> Any:
     if not hasattr(frame, "columns"):
         if frame.name in frame.index.names:
             raise InputError("a series of values must have another name than the levels of its index. Rename it.")
-        return frame.reset_index()
+        return frame.reset_index(name=_series_name(frame))
     for place, name in enumerate(frame.index.names):
         column = place if name is None else name
         if column not in frame.columns:

@@ -36,6 +36,10 @@ _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 _UNIT = re.compile(r"[+-]?\d+([.,]\d+)? ?([%€$£]|[a-zA-Z]{1,4})|[€$£] ?\d+([.,]\d+)?")
 # What a file begins with that is no table, whatever it is called.
 _OTHERS = (
+    (
+        rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\0?\"?s\0?e\0?p\0?=",
+        "a first line that only spreadsheets read (sep=). Remove that line",
+    ),
     (rb"PK\x03\x04", "a spreadsheet or another archive (zip). Save the sheet as CSV"),
     (rb"\xd0\xcf\x11\xe0", "an old spreadsheet (xls). Save the sheet as CSV"),
     (rb"%PDF-", "a PDF document. Export its table as CSV"),

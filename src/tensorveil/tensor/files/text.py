@@ -20,7 +20,17 @@ from tensorveil.tensor.bins import Bins
 from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.cursors import decode_field
 from tensorveil.tensor.files import diagnosis
-from tensorveil.tensor.files.dialect import GUESSED, PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
+from tensorveil.tensor.files.dialect import (
+    GUESSED,
+    PLAIN,
+    THOUSANDS,
+    WINDOWS,
+    Dialect,
+    detect,
+    is_windows_text,
+    may_have_thousands,
+    reads_lines_alone,
+)
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
 from tensorveil.tensor.files.written import check_as_written, keep_as_written, trim_texts
@@ -132,6 +142,8 @@ def _read_tensor(path: Path, default: str, layout: Layout, options: dict[str, An
     dialect, table = load(layout.text)
     if not by_line:  # where labels are compared with public lists, or number owners, they are read as text anyway
         table = keep_as_written(table, layout, lambda text: load((*layout.text, *text))[1], path, dialect)
+    if not private:
+        table = _without_empty_ends(table)
     if table.num_columns == 1:
         raise InputError(diagnosis.ONE_COLUMN)
     if layout.header:
@@ -148,14 +160,27 @@ def _read_tensor(path: Path, default: str, layout: Layout, options: dict[str, An
     raise problem
 
 
+def _without_empty_ends(table: pa.Table) -> pa.Table:
+    """Return a table without last columns that have neither a name nor a field, as spreadsheets leave them."""
+    last = table.num_columns
+    while last > 1 and not table.column_names[last - 1].strip() and not table.column(last - 1).drop_null().length():
+        last -= 1
+    return table if last == table.num_columns else table.select(range(last))
+
+
 def settle_dialect(path: Path, default: str, said: Dialect, *, header: bool = True, private: bool = False) -> Dialect:
     """Return how a table is written, as far as it was said or its beginning tells."""
-    head = b""
-    with suppress(OSError, EOFError, zlib.error), open_for_reading(path) as stream:
-        head = stream.read(HEAD)
+    head = _read_head(path)
     if (header or not private) and (other := diagnosis.name_other(head)):
         raise InputError(other)
     return detect(head, said, default=default, header=header, private=private)
+
+
+def _read_head(path: Path) -> bytes:
+    head = b""
+    with suppress(OSError, EOFError, zlib.error), open_for_reading(path) as stream:
+        head = stream.read(HEAD)
+    return head
 
 
 def _settle_privately(path: Path, default: str, layout: Layout) -> Dialect:
@@ -222,7 +247,10 @@ def _load_openly(
     dialect = replace(dialect, encoding=given or "utf-8")
     no_text = False
     try:
-        return dialect, _load(path, dialect, header=header, text=text, nulls=nulls)
+        table = _load(path, dialect, header=header, text=text, nulls=nulls)
+        if said.decimal is None and may_have_thousands(_read_head(path), dialect):
+            warnings.warn(THOUSANDS, GuessWarning, stacklevel=2)
+        return dialect, table
     except UnicodeDecodeError:
         no_text = True
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, AssertionError):
