@@ -319,6 +319,19 @@ def test_people_are_told_of_values_and_cells_that_count_otherwise(
     assert pd.read_csv(tmp_path / "answers.csv")["rating"].tolist() == pytest.approx(expected.tolist())
 
 
+def test_people_are_told_apart_as_they_are_written(folder: Path, tmp_path: Path) -> None:
+    own = mine(folder)
+    low, high = own.assign(user="7", rating=1.0), own.assign(user="007", rating=5.0)
+    pd.concat([low, high]).to_csv(tmp_path / "mine.csv", index=False)
+    rows = []
+    for users in (["007", "7"], ["7"]):
+        own[["film", "day"]].head(1).merge(pd.DataFrame({"user": users}), how="cross").to_csv(tmp_path / "ask.csv")
+        given = ["predict", str(folder / "whole"), "--entries", str(tmp_path / "mine.csv"), "--force"]
+        assert run([*given, "--at", str(tmp_path / "ask.csv"), "-o", str(tmp_path / "answers.csv")]) == 0
+        rows.append(pd.read_csv(tmp_path / "answers.csv", dtype={"user": str}).set_index("user")["rating"])
+    assert rows[0]["7"] == rows[1]["7"] < rows[0]["007"]
+
+
 def test_private_runs_name_the_column_in_which_nothing_is_as_it_must_be(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

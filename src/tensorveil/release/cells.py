@@ -43,6 +43,9 @@ def read_asked(
     return find_cells(asked.binned, modes, shape, path.name, kind), asked.written
 
 
+_PLAIN = r"^(-?[1-9][0-9]{0,17}|0)$"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
     """A table of cells: as it is written, and with its moments in bins."""
@@ -52,16 +55,24 @@ class Asked:
 
 
 def read_model_table(
-    path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None, dialect: Dialect = PLAIN
+    path: Path,
+    modes: Sequence[Mode],
+    bins: Mapping[str, Any] | None = None,
+    dialect: Dialect = PLAIN,
+    people: str | None = None,
 ) -> Asked:
     """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7.
 
-    Moments are put into the bins that the model knows, and into those that are named.
+    Moments are put into the bins that the model knows, and into those that are named. ``people`` is the mode of those
+    whom the model does not know: they are told apart as they are written.
     """
     texts = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
     asked = settle_bins(bins)
     wanted = known_bins(modes, asked)
-    table = read_table(path, text=[*texts, *wanted], dialect=dialect)
+    named = [] if people is None or people in wanted else [people]
+    table = read_table(path, text=[*texts, *wanted, *named], dialect=dialect)
+    for name in named:
+        table = _with_numbers(table, name)
     check_bins(asked, [mode.name for mode in modes], table.column_names)
     present = {name: each for name, each in wanted.items() if name in table.column_names}
     try:
@@ -72,6 +83,18 @@ def read_model_table(
             raise
         problem = tell_line_of(error, path, kind, dialect, table.column_names, present)
     raise problem
+
+
+def _with_numbers(table: pa.Table, name: str) -> pa.Table:
+    """Return a table with a column of text as whole numbers, if all of it is written as such: 7, but not 07 or 7.0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name not in table.column_names or not pa.types.is_string(table.column(name).type):
+        return table
+    if not pc.all(pc.match_substring_regex(table.column(name), _PLAIN)).as_py():
+        return table
+    return table.set_column(table.column_names.index(name), name, table.column(name).cast(pa.int64()))
 
 
 def find_cells(
