@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorveil.errors import InputError, MissingDependencyError
+from tensorveil.errors import GuessWarning, InputError, LeftOutWarning, MissingDependencyError, warn
 from tensorveil.tensor import checks
-from tensorveil.tensor.bins import Bins, bin_columns, known_bins
+from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, are_seconds, bin_columns, check_bins, known_bins
 from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
 from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import plain_frame
@@ -99,13 +99,20 @@ def choose_columns(
 ) -> tuple[list[str], str]:
     """Return the names of the mode columns and of the value column.
 
-    A ``helpful`` error names a column that is spelt alike: not in private runs, where a header may be a row of data.
+    A ``helpful`` error names a column that is spelt alike: in private runs, where a header may be a row of data, only
+    if all modes are named as columns are.
     """
     if len(set(names)) != len(names):
+        if sum(not name.strip() for name in names) > 1:
+            raise InputError(
+                "several columns have no name: remove what stands above the line of names, such as a title, and "
+                "columns that are empty."
+            )
         raise InputError("frame must have different column names. Rename the repeated one.")
     if not names:
         raise InputError("frame must have columns: one per mode, and one for the value.")
     asked = value
+    helpful = helpful or _are_named(modes, names)
     if value is None:
         chosen = [_name(mode) for mode in modes] if modes is not None else []
         rest = [name for name in names if name not in chosen]
@@ -144,6 +151,13 @@ def choose_columns(
     return picked, value
 
 
+def _are_named(modes: Sequence[str | Mode] | None, names: Sequence[str]) -> bool:
+    """Tell whether all modes are named as columns are: then the first line holds names, and no data."""
+    if modes is None or isinstance(modes, str | Mode):
+        return False
+    return bool(modes) and all(_name(mode) in names for mode in modes)
+
+
 def _check_named(
     names: Sequence[str], picked: Sequence[str], value: str, *, asked: Collection[str | None], helpful: bool
 ) -> None:
@@ -154,9 +168,8 @@ def _check_named(
 
     nameless = [names.index(name) + 1 for name in (*picked, value) if lacks_name(name)]
     if nameless:
-        named = [name for name in picked if not lacks_name(name)]
-        example = named if helpful and len(named) > 1 else ["user", "item"]
-        shown = value if helpful and not lacks_name(value) else "rating"
+        named = [name for name in (*picked, value) if not lacks_name(name)]
+        *example, shown = named if helpful and len(named) > 2 else ["user", "item", "rating"]
         raise InputError(
             f"column {nameless[0]} of {len(names)} has no name, as an index that pandas has written along has none. "
             f"Name the columns to read, e.g. modes={example!r} and value={shown!r}, or write the table without it."
@@ -227,6 +240,7 @@ def table_to_tensor(
     table = drop_index(table, modes, value)
     named = value is not None or VALUE in table.column_names
     shown = _Shown(columns=tuple(table.column_names), modes=modes is not None, value=value is not None)
+    helpful = is_open(options) or shown.modes  # which are all found, or refused
     names, value = choose_columns(table.column_names, modes, value, helpful=is_open(options))
     if owners is not None and owners not in names:
         remedy = near(owners, names, helpful=shown.modes)
@@ -234,11 +248,12 @@ def table_to_tensor(
     lists = {**(lists or {})}
     bins = known_bins([*(modes or ()), *lists.values()], bins or {})
     if bins:
+        check_bins(bins, names, table.column_names, helpful=helpful)
         table, more = bin_columns(table, bins, lenient=not is_open(options))
         lists |= more
     given = [lists.get(name, mode) for name, mode in zip(names, names if modes is None else modes, strict=True)]
     if unknown := {*lists} - {*names}:
-        remedy = near(min(unknown), names, helpful=is_open(options) or shown.modes)
+        remedy = near(min(unknown), names, helpful=helpful)
         raise InputError(f"labels must name modes; there is no mode {min(unknown)!r}. {remedy}")
     table = table.select([*names, value])
     options |= {"value": value, "value_named": named}
@@ -286,6 +301,8 @@ def table_to_tensor(
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
         encoded = list(pool.map(encode, range(len(names))))
     numbers = _numbers(table.column(len(names)), shown.value_column(value))
+    if not named and is_open(options):
+        _doubt_value(value, numbers, encoded)
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
     if own is not None:
         own.check(packed, numbers)
@@ -297,6 +314,24 @@ def table_to_tensor(
     labelled = [mode.name for mode in encoded if mode.labels is not None]
     listed = bool(labelled) and (stored is None or modes is not stored.modes) and not numbered
     return tensor.with_origin(earlier.then(replace(tensor.origin, numbered=numbered, listed=listed)))
+
+
+def _doubt_value(value: str, numbers: Any, modes: Sequence[Mode]) -> None:
+    """Warn of a last column that was taken for the value, if another one is likely to be it."""
+    fractions = [
+        mode.name
+        for mode in modes
+        if mode.labels is not None and mode.labels.dtype.kind == "f" and (mode.labels != np.floor(mode.labels)).any()
+    ]
+    why = "it holds moments in seconds since 1970" if are_seconds(numbers) else None
+    if fractions and (numbers == np.floor(numbers)).all():
+        why = f"it holds whole numbers, and {fractions[0]!r} holds others"
+    if why is not None:
+        warn(
+            f"the last column, {value!r}, was taken for the value, since none was named, but {why}. Name the columns: "
+            "modes=['user', 'film'] and value='rating'.",
+            GuessWarning,
+        )
 
 
 def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -371,6 +406,7 @@ def _without_nulls(
         kept = table.drop_null()
         if not kept.num_rows:
             raise _without_rows(table, names, value, shown, bins)
+        _tell_unlabelled(table, names, shown, bins)
         return kept
     for name in names:
         if table.column(name).null_count:
@@ -379,6 +415,18 @@ def _without_nulls(
         f"{shown.value_column(value)} must not contain missing values (nulls). Remove such rows, or pass "
         "missing='drop' to leave them out."
     ).of("no value")
+
+
+def _tell_unlabelled(table: pa.Table, names: Sequence[str], shown: _Shown, bins: Collection[str]) -> None:
+    """Warn of rows that are left out for want of a label, or of a moment: positions are public wherever this is read.
+
+    Whether rows lack a value is not said.
+    """
+    lacking = {name: np.asarray(table.column(name).is_null()) for name in names if table.column(name).null_count}
+    if lacking:
+        whose = [f"{shown.mode(name)} {'holds no moment' if name in bins else 'is empty'}" for name in lacking]
+        count = int(np.count_nonzero(np.logical_or.reduce([*lacking.values()])))
+        warn(f"{count:,} of {table.num_rows:,} rows are left out: {', or '.join(whose)}.", LeftOutWarning)
 
 
 def _without_rows(
@@ -390,8 +438,7 @@ def _without_rows(
         return InputError("frame must have a row with a label for every mode and a value; each lacks one. Check it.")
     if empty[0] in bins:
         return InputError(
-            f"column {empty[0]!r} must hold moments to be binned: dates such as 2024-01-03, ISO text, or seconds since "
-            "1970. No field is one: years alone are not, nor milliseconds."
+            f"column {empty[0]!r} must hold moments to be binned: {MOMENTS}. No field is one: {NO_MOMENTS}."
         )
     if empty[0] == value:
         return InputError(
