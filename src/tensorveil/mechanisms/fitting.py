@@ -62,6 +62,21 @@ def predict_solution(solution: Solution, columns: Array, threads: int | None) ->
     return total if solution.remainder is None else total + solution.remainder[tuple(columns)]
 
 
+def predict_unseen(solution: Solution, unseen: Array | None, columns: Array) -> Array:
+    """Return what a fitted model predicts at coordinates, with what it would say ``unseen``, by cell, added.
+
+    With one thread, for work beside other work.
+    """
+    total = predict_solution(solution, columns, 1)
+    return total if unseen is None else np.asarray(total + unseen[tuple(columns)])
+
+
+def solution_within(solution: Solution, unseen: Array | None, bounds: tuple[float, float], columns: Array) -> Array:
+    """Return the same within bounds."""
+    within: Array = np.clip(predict_unseen(solution, unseen, columns), *bounds)
+    return within
+
+
 def _fit_by_solver(task: Task, form: Form) -> Solution:
     """Fit by a matrix solver that does not know the noise."""
     kind, solve = MATRIX_SOLVERS[form.solver]
