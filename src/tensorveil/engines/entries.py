@@ -27,8 +27,8 @@ from tensorveil.tensor.stored import StoredTensor, StoreError
 
 __all__ = ["open_entries", "open_values"]
 
-# Bytes for every entry, here: its cells of all tables, and about so many numbers that are released at it.
-_NUMBERS = 12
+# For every entry, here: its cells of all tables, and about so many numbers that are released at it, as measured.
+_NUMBERS = 32
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,7 +210,7 @@ def test_damage_is_found_before_the_charge(tmp_path: Path, kind: str) -> None:
 def test_what_does_not_fit_is_refused_before_the_charge(tmp_path: Path) -> None:
     stored, ledger = make_value_store(tmp_path, single_ratings(2500)), new_value_ledger(tmp_path)
     try:
-        set_memory_limit(200_000)
+        set_memory_limit(400_000)
         with pytest.raises(MemoryLimitError, match="positions"):
             by_value(noise_seed=None, ledger=ledger).fit(stored)
     finally:
