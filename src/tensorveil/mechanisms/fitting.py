@@ -16,6 +16,9 @@ from tensorveil.solvers.task import Baseline, Record, Solution, Task, standard_s
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.entries import MemoryEntries
 
+# Effects that residuals are held against count within so many spreads.
+_WEIGHT = 3.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Perturbed:
@@ -75,6 +78,16 @@ def solution_within(solution: Solution, unseen: Array | None, bounds: tuple[floa
     """Return the same within bounds."""
     within: Array = np.clip(predict_unseen(solution, unseen, columns), *bounds)
     return within
+
+
+def weigh(effect: Array, spread: float) -> Array:
+    """Return what an effect counts at entries where residuals are held against it: it is cut at some spreads."""
+    return np.asarray(np.clip(effect / spread, -_WEIGHT, _WEIGHT))
+
+
+def weigh_solution(solution: Solution, unseen: Array | None, middle: float, spread: float, columns: Array) -> Array:
+    """Return what the predictions of a model count, around their mean, as rows of one number."""
+    return weigh(predict_unseen(solution, unseen, columns) - middle, spread)[:, None]
 
 
 def _fit_by_solver(task: Task, form: Form) -> Solution:

@@ -30,12 +30,18 @@ from tensorveil.mechanisms.decoder import (
     scale_solution,
 )
 from tensorveil.mechanisms.deferred import Beside, Deferred, beside, each, put_together
-from tensorveil.mechanisms.design import predict_entries
 from tensorveil.mechanisms.errors import errors_share, private_errors
-from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution, predict_unseen, solution_within
+from tensorveil.mechanisms.fitting import (
+    Perturbed,
+    fit_values,
+    predict_solution,
+    solution_within,
+    weigh,
+    weigh_solution,
+)
 from tensorveil.mechanisms.leverage import find_leverages, inflate_at
 from tensorveil.mechanisms.mean import private_mean, run_mean
-from tensorveil.mechanisms.products import find_products
+from tensorveil.mechanisms.products import find_products, weigh_products
 from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
@@ -54,8 +60,8 @@ _MEAN, _SHAPE, _PAIR, _MOST_PAIRS = 0.02, 0.025, 0.01, 0.06
 _FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 200.0, 300.0, 0.06, 0.12
 # With fewer entries than this, for a pure epsilon of 1, there is nothing to see but the mean.
 _TOO_FEW = 2000.0
-# At the end the model is scaled: predictions within so many spreads, and by how much models have been seen to be off.
-_WEIGHT, _SCALES_DIFFER = 3.0, 0.15
+# At the end the model is scaled: by how much models have been seen to be off.
+_SCALES_DIFFER = 0.15
 # Where this share of effects add up to less than the lower bound, about the second number of what products say is true,
 # give or take the third; elsewhere it is about the fourth, on either side of nothing. On the real tensors that are not
 # set aside it was 0.5 to 1.1 in the first case, and nothing in the second.
@@ -181,11 +187,11 @@ class _Run(StagePlan):
         if spread < _FLAT * self.data.width:
             return replace(solution, offset=solution.offset + level(raw, self.center, self.data.bounds))
         part = self.rest_of_budget
-        weights = np.clip(effect / spread, -_WEIGHT, _WEIGHT)
+        weights = weigh(effect, spread)
         unseen, middle = self.unseen, float(np.mean(raw))
         within = partial(solution_within, solution, unseen, self.data.bounds)
         residual = each(np.subtract, self.values, beside(self.values, np.clip(raw, *self.data.bounds), within))
-        weighed = beside(self.values, weights[:, None], partial(_weigh_solution, solution, unseen, middle, spread))
+        weighed = beside(self.values, weights[:, None], partial(weigh_solution, solution, unseen, middle, spread))
         noisy = part.linear(weighed, residual, self.data.width, self.everything, 1)
         self.parts.append(part.part("scale", "sum of residuals times predictions"))
         seen = float(weights @ effect)
@@ -323,8 +329,8 @@ class _Run(StagePlan):
         spread = float(np.sqrt(np.mean(beyond**2)))
         if spread**2 < _SMALL_PRODUCT * effects.rest:
             return
-        weigh = partial(_weigh_products, factors, middle, spread)
-        true, spent = self.believe_products(effects, beyond, spread, weigh)
+        weights_at = partial(weigh_products, factors, middle, spread)
+        true, spent = self.believe_products(effects, beyond, spread, weights_at)
         if true < _LEAST_PRODUCT:
             return
         multiplied = effects.at(self.columns) + true * beyond - bounds[0]
@@ -338,7 +344,7 @@ class _Run(StagePlan):
         self.notes.append(f"{told} whether effects multiply: about {true:.0%} of what that says is true")
 
     def believe_products(
-        self, effects: Effects, beyond: Array, spread: float, weigh: Callable[[Array], Array]
+        self, effects: Effects, beyond: Array, spread: float, weights_at: Callable[[Array], Array]
     ) -> tuple[float, float]:
         """Return how much of what products say beyond effects is true, and what was spent on a number that tells.
 
@@ -348,7 +354,7 @@ class _Run(StagePlan):
         bounds, raw = self.data.bounds, effects.at(self.columns)
         likely = min(float(np.mean(raw < bounds[0])) / _IMPOSSIBLE, 1.0)
         usual, differ = _LIKELY_PRODUCT * likely, _PRODUCTS_DIFFER + (_LIKELY_DIFFER - _PRODUCTS_DIFFER) * likely
-        weights = np.clip(beyond / spread, -_WEIGHT, _WEIGHT)
+        weights = weigh(beyond, spread)
         seen, most = float(weights @ beyond), 2.0 * float(np.max(np.abs(weights)))
         noise_of_one = self.noise_of(PRODUCT) * (most / seen) ** 2
 
@@ -362,7 +368,9 @@ class _Run(StagePlan):
         (part,) = self.take(PRODUCT)
         within = beside(self.values, np.clip(raw, *bounds), partial(effects_within, effects, bounds))
         residual = each(interval.clip, each(np.subtract, self.values, within))
-        noisy = part.linear(beside(self.values, weights[:, None], weigh), residual, interval.high, self.everything, 1)
+        noisy = part.linear(
+            beside(self.values, weights[:, None], weights_at), residual, interval.high, self.everything, 1
+        )
         self.parts.append(part.part("products", "sum of residuals times products of effects"))
         found = float(noisy.values[0, 0]) / seen / interval.slope
         true = usual + (found - usual) * differ**2 / (differ**2 + doubt(interval))
@@ -434,21 +442,6 @@ class _Run(StagePlan):
         explained = 1.0 - self.effects.rest / max(before, 1e-300)
         of = "the variance" if name == ONE_WAY else "what was left"
         self.notes.append(f"spent {share:.0%} on {name}: they explain about {max(explained, 0.0):.0%} of {of}")
-
-
-def _weigh_solution(solution: Solution, unseen: Array | None, middle: float, spread: float, columns: Array) -> Array:
-    """Return what the predictions of a model count, around their mean."""
-    return _weigh(predict_unseen(solution, unseen, columns) - middle, spread)
-
-
-def _weigh_products(factors: tuple[Array, ...], middle: float, spread: float, columns: Array) -> Array:
-    """Return what products of effects count, around their mean."""
-    return _weigh(predict_entries(columns, None, factors, 1) - middle, spread)
-
-
-def _weigh(effect: Array, spread: float) -> Array:
-    weights: Array = np.clip(effect / spread, -_WEIGHT, _WEIGHT)[:, None]
-    return weights
 
 
 def _name_stage(tables: Iterable[Modes]) -> str:

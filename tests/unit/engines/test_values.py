@@ -31,6 +31,7 @@ from tensorveil.privacy.unit import Unit
 from tensorveil.tensor.stored import StoreError
 from tests.unit.engines.store_cases import (
     BOUNDS,
+    MODES,
     SHAPE,
     by_value,
     digest,
@@ -58,6 +59,21 @@ def test_a_fit_on_a_store_has_the_bytes_of_one_in_memory(tmp_path: Path, kind: A
     assert len(stored.parts("user")) > 5
     whole = digest(by_value(kind, **changes).fit(values_in_memory(tmp_path)), tmp_path)
     assert digest(by_value(kind, **changes).fit(stored, engine=Shuffled(1)), tmp_path) == whole
+
+
+def test_every_statistic_that_can_be_bought_is_bought_on_stores(tmp_path: Path) -> None:
+    """Of a tensor whose modes multiply: a number for that, pairs, and values after tables."""
+    rng = np.random.default_rng(0)
+    at = np.unravel_index(rng.choice(np.prod(SHAPE), 3000, replace=False), SHAPE)
+    found = np.prod([rng.gamma(3.0, 1 / 3.0, size)[column] for size, column in zip(SHAPE, at, strict=True)], axis=0)
+    values = 1 + found + rng.normal(0, 0.05, 3000)
+    stored = make_value_store(tmp_path, tv.ObservedTensor(np.stack(at, axis=1), values, SHAPE, modes=MODES))
+    bought = set()
+    for epsilon in (400.0, 20_000.0):
+        whole = by_value(epsilon=epsilon).fit(values_in_memory(tmp_path))
+        assert digest(by_value(epsilon=epsilon).fit(stored), tmp_path) == digest(whole, tmp_path)
+        bought |= {part.name.split(" of ")[0] for part in whole.guarantee_.composition}
+    assert {"mean", "shape", "sums", "pairs", "products", "values", "scale", "errors"} <= bought
 
 
 def test_matrices_too(tmp_path: Path) -> None:
