@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="MODE[,MODE...]",
     help="Modes to order entries by: for --unit slice:user, user.",
 )
-@click.option("--unit", callback=check_unit, metavar="entry|slice:MODE", help="Private files: what is protected.")
+@click.option("--unit", callback=check_unit, metavar="value|entry|slice:MODE", help="Private files: what is protected.")
 @click.option("--bounds", type=float, nargs=2, metavar="LOW HIGH", help="Where values can lie; needed with --unit.")
 @click.option(
     "--private-shape",
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--duplicates",
     type=click.Choice(["error", "mean", "sum", "first", "last"]),
-    help="Cells that are listed more than once, without --unit [default: error].",
+    help="Cells that are listed more than once, without --unit or with --unit value [default: error].",
 )
 @click.option("--missing", type=click.Choice(["error", "drop"]), help="Entries without a value, without --unit.")
 @click.option("--part-rows", type=click.IntRange(min=1), help="About how many rows a part has [default: 2^20].")
@@ -111,7 +111,7 @@ def store(
         mark_private()
         if bounds is None:
             raise click.UsageError("--unit needs --bounds, which are declared, not read off data. Try --bounds 1 5.")
-        if duplicates is not None or missing is not None:
+        if missing is not None or (duplicates is not None and unit != "value"):
             raise click.UsageError("--duplicates and --missing are not for private files, whose rows stay apart.")
     elif private_shape is not None:
         raise click.UsageError("--private-shape declares sizes of private files. Add --unit, or leave it out.")
