@@ -147,7 +147,7 @@ class Predictor(Fitted[Model], Generic[Model]):
         """Warn of numbers without names, as a frame turns into on its way: its labels would be taken for indices."""
         if not self._by_label or not isinstance(given, np.ndarray | list | tuple):
             return
-        if any(mode.labels is not None and mode.labels.dtype.kind in "iuf" for mode in self._fitted().modes):
+        if all(mode.labels is not None and mode.labels.dtype.kind in "iuf" for mode in self._fitted().modes):
             warn(
                 "coords without names of columns are indices from 0, and no labels as in the frame that was fitted. "
                 f"Give a frame with the columns {', '.join(mode.name for mode in self._fitted().modes)} for "
@@ -285,7 +285,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             observed: Any = self._check_stored(tensor)
         else:
             observed = as_tensor(tensor, values, {"shape": self.shape})
-        self._by_label = is_frame(tensor)
+        self._by_label = not isinstance(tensor, StoredTensor) and is_frame(tensor)
         self._check()
         response = self._response(observed)
         solver = pick_solver(self.solver, response)

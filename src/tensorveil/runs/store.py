@@ -178,8 +178,9 @@ def _number_labels(
     """
     from tensorveil.tensor.files.formats import pick_format, read_guarded
     from tensorveil.tensor.frame_index import drop_index
-    from tensorveil.tensor.frames import choose_columns, stored_description
+    from tensorveil.tensor.frames import choose_columns
     from tensorveil.tensor.labels import encode_column
+    from tensorveil.tensor.tables_out import stored_description
 
     seen: dict[str, Any] = {}
     kinds: dict[str, Any] = {}
