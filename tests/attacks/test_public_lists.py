@@ -13,9 +13,9 @@ import pytest
 import tensorveil as tv
 from tensorveil.cli.main import run
 
-FILMS = ["Alien", "7", "12 Monkeys", "2001-01-01"]
+FILMS = ["Alien", "7", "007", "12 Monkeys", "2001-01-01"]
 FIELDS = [
-    "Alien", " Alien", "alien", "7", "7.0", "07", "seven", "", "12 Monkeys", "2001-01-01", "2001-01-01 00:00:00",
+    "Alien", " Alien", "alien", "7", "7.0", "07", "007", "seven", "", "12 Monkeys", "2001-01-01", "2001-01-01 00:00:00",
     "true", "nan", "1e5", '"7"', '"', "0x7", "NULL", "e\u0301", "9" * 400,
 ]  # fmt: skip
 

@@ -363,6 +363,26 @@ def test_moments_in_numbers_are_noticed(time: int, words: str) -> None:
     assert words in told[0]
 
 
+def test_a_stopwatch_is_binned_by_a_number_of_seconds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pd.DataFrame([(f"r{n % 6}", n * 37.5, n % 5) for n in range(80)], columns=["runner", "time", "pulse"])
+    frame.to_csv(tmp_path / "laps.csv", index=False)
+    frame.head(3).to_csv(tmp_path / "ask.csv", index=False, columns=["runner", "time"])
+    given = ["complete", str(tmp_path / "laps.csv"), "--value", "pulse", "--rank", "1", "--threads", "1"]
+    given += ["--no-report", "--duplicates", "mean"]
+    assert run([*given, "-o", str(tmp_path / "no"), "--bin", "time=hour"]) == 2
+    assert "are binned by a number of seconds, such as 900" in " ".join(capsys.readouterr().err.split())
+    private = ["--epsilon", "9", "--unit", "value", "--bounds", "0", "4"]
+    for name, more in {"open": ["600"], "private": ["600:0..3000", *private]}.items():
+        assert run([*given, "-o", str(tmp_path / name), "--bin", f"time={more[0]}", *more[1:]]) == 0
+        said = " ".join(capsys.readouterr().err.split())
+        assert ("'time': its numbers were taken for seconds" in said) is (name == "open")
+        asked = ["predict", str(tmp_path / name), "--at", str(tmp_path / "ask.csv")]
+        assert run([*asked, "-o", str(tmp_path / f"{name}.csv")]) == 0
+        assert pd.read_csv(tmp_path / f"{name}.csv")["time"].tolist() == [0, 37.5, 75]
+    tensor = tv.ObservedTensor.from_frame(frame, ["runner", "time"], "pulse", bins={"time": 600}, duplicates="mean")
+    assert tensor.modes[1].encode([601, "1199.5"]).tolist() == [1, 1]
+
+
 def test_files_without_bins_load_as_they_did(folder: Path, tmp_path: Path) -> None:
     for kind in KINDS:
         source, older = folder / kind / "model.npz", tmp_path / f"{kind}.npz"

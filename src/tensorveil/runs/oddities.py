@@ -42,6 +42,11 @@ def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
                 f"mode {mode.name!r} has labels that differ from others in spaces or in upper and lower case alone, "
                 f"{alike:,} of {size:,}: they count as different. Write them alike if they are the same."
             )
+        if _counts_from_nought(mode):
+            found.append(
+                f"mode {mode.name!r}: its numbers were taken for seconds, as a stopwatch counts them, from "
+                "1970-01-01T00:00 on. If they are something else, such as days of a spreadsheet, write them as dates."
+            )
         others = [other.name for other in tensor.modes if other is not mode]
         if _holds(mode, _MILLISECONDS) and size > max(FEW, tensor.n_entries // 3):
             found.append(
@@ -69,6 +74,12 @@ def _count_alike(mode: Mode) -> int:
     if labels is None or labels.dtype.kind != "T" or len(labels) > _MOST_TEXTS:
         return 0
     return len(labels) - len({" ".join(trim_label(label).casefold().split()) for label in labels.tolist()})
+
+
+def _counts_from_nought(mode: Mode) -> bool:
+    """Tell whether bins are of numbers so small that they are hardly seconds since 1970."""
+    labels: Any = mode.labels
+    return isinstance(mode.bins, int) and len(labels) > 0 and bool((labels < np.datetime64("1973-03-01")).all())
 
 
 def _holds_moments(mode: Mode) -> bool:

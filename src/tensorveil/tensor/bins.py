@@ -53,7 +53,10 @@ _LEAST = 1e8  # March 1973: what is nearer to 1970 is a day of a spreadsheet, or
 _WRITTEN = re.compile(r"(\d{4})(\d\d)((?:\d\d){0,4})", re.ASCII)
 # What errors say of moments.
 MOMENTS = "dates such as 2024-01-03 or 03.01.2024, ISO text such as 2024-01-03T12:00, or seconds since 1970"
-NO_MOMENTS = "years alone are not, nor milliseconds, days of a spreadsheet, or dates such as 240103 and 03/01/2024"
+NO_MOMENTS = (
+    "years alone are not, nor milliseconds, days of a spreadsheet, or dates such as 240103 and 03/01/2024; numbers "
+    "that count seconds from anywhere, as a stopwatch does, are binned by a number of seconds, such as 900"
+)
 _REMEDY = "Try bins={'time': 'day'}, or with a declared range bins={'time': ('day', '2024-01-01', '2024-03-31')}."
 
 
@@ -80,9 +83,9 @@ class Bins:
     @property
     def _places(self) -> range:
         """The numbers of the declared bins."""
-        if self.width != "month" and any(_is_month(end) for end in (self.start, self.end)):
+        if self.width != "month" and any(_is_month(end, self.width) for end in (self.start, self.end)):
             raise InputError(f"bins: a range of bins that are no months begins and ends with a day. {_REMEDY}")
-        ends = [to_seconds(self.start), to_seconds(self.end)]
+        ends = [to_seconds(self.start, self.width), to_seconds(self.end, self.width)]
         if any(math.isnan(each) for each in ends) or ends[0] > ends[1]:
             raise InputError(f"bins: a range is two moments, the earlier one first. {_REMEDY}")
         first, last = self.number(np.array(ends)).tolist()
@@ -139,13 +142,14 @@ def _settle(given: Any) -> Bins:
     return Bins(width=width, **dict(zip(("start", "end"), ends, strict=bool(ends))))
 
 
-def to_seconds(item: Any) -> float:
+def to_seconds(item: Any, width: str | int = "day") -> float:
     """Return a moment as seconds since 1970 in UTC, NaN for what is none; numbers are such seconds already.
 
     A whole number that begins with a year from 1900 to 2100 and goes on with two digits each for a month, a day, an
     hour, a minute and a second, or some of them, is no such number but a date written in digits. A year alone is no
     moment, since no bin is as long. Nor is a number nearer to 1970 than three years: it is a day of a spreadsheet, or
-    a date in another order.
+    a date in another order. But bins of a number of seconds know no calendar: there such a number is as many seconds,
+    as a stopwatch counts them, unless its eight digits write a date.
 
     >>> to_seconds("1970-01-02"), to_seconds("1970-01-01T01:00+01:00"), to_seconds("881250949")
     (86400.0, 0.0, 881250949.0)
@@ -153,13 +157,15 @@ def to_seconds(item: Any) -> float:
     (True, True)
     >>> to_seconds(202401031730) == to_seconds("2024-01-03T17:30"), to_seconds(2024), to_seconds(45294)
     (True, nan, nan)
+    >>> to_seconds(2024, 900), to_seconds(20240103, 900) == to_seconds("2024-01-03")
+    (2024.0, True)
     """
     if isinstance(item, bytes):
         item = item.decode(errors="replace")
     if isinstance(item, str):
         text = item.strip()
         with suppress(ValueError, OverflowError):
-            return _from_number(float(text))
+            return _from_number(float(text), width)
         with suppress(ValueError, OverflowError):
             item = datetime.datetime.fromisoformat(_to_iso(text))
     if hasattr(item, "to_timestamp"):  # a period of pandas, which begins then
@@ -174,7 +180,7 @@ def to_seconds(item: Any) -> float:
     if isinstance(item, np.datetime64):
         return _within(float(item.astype("datetime64[us]").astype(np.int64)) / 1e6)
     if isinstance(item, int | float | np.integer | np.floating) and not isinstance(item, bool):
-        return _from_number(float(item))
+        return _from_number(float(item), width)
     return math.nan
 
 
@@ -191,16 +197,18 @@ def _to_iso(text: str) -> str:
     return f"{text}-01" if _MONTH.fullmatch(text) else text
 
 
-def _from_number(number: float) -> float:
+def _from_number(number: float, width: str | int) -> float:
     """Return a number as seconds since 1970, or the date that its digits write."""
     if not math.isfinite(number):
         return math.nan
     digits = f"{abs(number) // 1:.0f}"
+    if isinstance(width, int) and abs(number) < _LEAST and len(digits) < 8:
+        return number
     if number > 0 and _FIRST_YEAR <= int(digits[:4]) <= _LAST_YEAR and (found := _WRITTEN.fullmatch(digits)):
         date = _from_digits(*found.groups()) if number.is_integer() else math.nan
         if len(digits) != 10 or not math.isnan(date):  # as seconds have from 2001 on, which are none of 2030
             return date
-    return _within(number) if abs(number) >= _LEAST else math.nan
+    return _within(number) if abs(number) >= _LEAST or isinstance(width, int) else math.nan
 
 
 def _from_digits(year: str, month: str, rest: str) -> float:
@@ -211,10 +219,10 @@ def _from_digits(year: str, month: str, rest: str) -> float:
     return math.nan
 
 
-def _is_month(item: Any) -> bool:
+def _is_month(item: Any, width: str | int) -> bool:
     """Tell whether a moment is written as a month."""
     text = str(item).strip()
-    return bool(_MONTH.fullmatch(text)) or (len(text) == 6 and text.isdigit())
+    return bool(_MONTH.fullmatch(text)) or (isinstance(width, str) and len(text) == 6 and text.isdigit())
 
 
 def _within(seconds: float) -> float:
@@ -241,7 +249,7 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
     lists = {}
     for name, chosen in bins.items():
         place = table.column_names.index(name)
-        seconds = _column_seconds(table.column(place))
+        seconds = _column_seconds(table.column(place), chosen.width)
         none = np.isnan(seconds)
         if none.any() and not lenient:
             raise InputError(
@@ -288,7 +296,7 @@ def bin_items(items: NDArray[Any], width: str | int) -> NDArray[Any]:
         micros = items.astype("datetime64[us]")
         seconds = np.where(np.isnat(micros), math.nan, micros.astype(np.int64) / 1e6)
     else:
-        seconds = np.array([to_seconds(item) for item in items.tolist()], np.float64)
+        seconds = np.array([to_seconds(item, width) for item in items.tolist()], np.float64)
     seconds = np.where(np.abs(seconds) < _LAST, seconds, math.nan)
     none = np.isnan(seconds)
     chosen = Bins(width=width)
@@ -299,7 +307,7 @@ def bin_items(items: NDArray[Any], width: str | int) -> NDArray[Any]:
 
 def bin_column(column: pa.ChunkedArray, width: str | int) -> pa.ChunkedArray:
     """Return a column of moments as the first moments of their bins, null for what is no moment."""
-    return _begun(Bins(width=width), _column_seconds(column))
+    return _begun(Bins(width=width), _column_seconds(column, width))
 
 
 def _begun(bins: Bins, seconds: NDArray[Any]) -> pa.ChunkedArray:
@@ -309,7 +317,7 @@ def _begun(bins: Bins, seconds: NDArray[Any]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(bins.begin(bins.number(np.where(none, 0.0, seconds))), mask=none)])
 
 
-def _column_seconds(column: pa.ChunkedArray) -> NDArray[Any]:
+def _column_seconds(column: pa.ChunkedArray, width: str | int) -> NDArray[Any]:
     """Return a column as seconds since 1970, NaN where there is none; every field by itself."""
     import pyarrow as pa
 
@@ -322,7 +330,7 @@ def _column_seconds(column: pa.ChunkedArray) -> NDArray[Any]:
         column = column.dictionary_encode()
     whole = column.unify_dictionaries()
     items = [] if not whole.num_chunks else whole.chunk(0).dictionary.to_pylist()
-    known = np.array([*map(to_seconds, items), math.nan])
+    known = np.array([*(to_seconds(item, width) for item in items), math.nan])
     parts = [chunk.indices.fill_null(len(items)).to_numpy(zero_copy_only=False) for chunk in whole.chunks]
     return known[np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)]
 

@@ -1,7 +1,10 @@
 """Public lists of labels: what is on them is declared, so that a row is numbered or left out by what it holds alone.
 
 Labels are compared by their keys. Readers take one and the same field for the text "7", the number 7 or the number 7.0,
-by what else stands in its column; a key does not depend on that. So no row decides which label another row has.
+by what else stands in its column; a key does not depend on that. So no row decides which label another row has. A list
+may tell "7" from "007", as postcodes do: then a field is the one that it is written as, and the number 7 is "7". Whose
+entries are protected has no list, and whoever writes a name in two ways must not be protected by halves: "7" and "007"
+own their entries together.
 """
 
 from __future__ import annotations
@@ -75,13 +78,18 @@ def _settle(name: str, given: Any) -> Mode:
     for place, key in enumerate(keys):
         if key is None:
             raise InputError(f"labels of mode {name!r}: label {place + 1} is empty. Take it off the list.")
-        if key in places:
+        if key in places and not _are_digits(labels[place], labels[places[key]]):
             raise InputError(
                 f"labels of mode {name!r}: labels {places[key] + 1} and {place + 1} differ only in how they are "
                 "written, as 7 and 7.0 do. Keep one of them."
             )
         places[key] = place
     return Mode(name, labels, width)
+
+
+def _are_digits(*labels: Any) -> bool:
+    """Tell whether labels are text of digits alone, which leading zeros tell apart."""
+    return all(isinstance(label, str) and label.isascii() and label.isdigit() for label in labels)
 
 
 def _check_items(name: str, given: Any) -> None:
@@ -195,14 +203,35 @@ def match_labels(labels: Array, mode: Mode) -> Array:
 def _find(items: Sequence[Any], labels: Array) -> list[int]:
     """Return the place of each item among labels, -1 where it has none.
 
-    Keys of a public list all differ; labels that were read off open data may be "7" and "007", and are told apart as
-    they are written.
+    It is the label that it is written as; else the one that has its key. Where several have it, as "7", "07" and "007",
+    it is the one without leading zeros.
+
+    >>> _find(["007", 7, "7.0", " 07 "], np.array(["007", "7"])), _find([7, "07"], np.array(["007", "8"]))
+    ([0, 1, 1, 1], [0, 0])
+    >>> _find(["07", 7, "007"], np.array(["007", "07"]))
+    [1, -1, 0]
     """
     known = _items(labels)
-    places = {label_key(label): place for place, label in enumerate(known)}
+    groups: dict[Hashable, list[int]] = {}
+    for place, label in enumerate(known):
+        groups.setdefault(label_key(label), []).append(place)
+    alike = {key: _plain_place(places, known) for key, places in groups.items() if key is not None}
     written = {label: place for place, label in enumerate(known) if isinstance(label, str)}
-    return [written[item] if isinstance(item, str) and item in written else places.get(label_key(item), -1)
-            for item in items]  # fmt: skip
+    return [_find_written(item, written, alike.get(label_key(item), -1)) for item in items]
+
+
+def _plain_place(places: Sequence[int], labels: Sequence[Any]) -> int:
+    """Return the place of the only label, or of the one without leading zeros; -1 if all have some."""
+    plain = places if len(places) == 1 else [place for place in places if not str(labels[place]).startswith("0")]
+    zero = [place for place in places if labels[place] == "0"]
+    return (*plain, *zero, -1)[0]
+
+
+def _find_written(item: Any, written: Mapping[str, int], other: int) -> int:
+    """Return the place of what text is written as, the other one for all else."""
+    with suppress(UnicodeDecodeError):
+        item = item.decode() if isinstance(item, bytes) else item
+    return written.get(trim_label(item), other) if isinstance(item, str) else other
 
 
 def match_columns(tensor: ObservedTensor, modes: Sequence[Mode], axes: Iterable[int]) -> Array:

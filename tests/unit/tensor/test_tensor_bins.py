@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tensorveil as tv
-from tensorveil.tensor.bins import Bins, settle_bins, to_seconds
+from tensorveil.tensor.bins import Bins, bin_items, settle_bins, to_seconds
 
 MOMENTS = st.datetimes(datetime.datetime(1900, 1, 1), datetime.datetime(2200, 1, 1))
 
@@ -97,6 +97,26 @@ def test_bins_begin_where_the_calendar_says(moments: list[datetime.datetime], wi
 def test_a_field_is_a_moment_or_none(written: Any, expected: float | None) -> None:
     found = to_seconds(written)
     assert found == expected if expected is not None else np.isnan(found)
+
+
+@pytest.mark.parametrize("written", [0, 2024, "202401", 45294, 45294.75, "240103", 31122023, -90, "99999999"])
+def test_bins_of_a_number_of_seconds_take_numbers_that_count_seconds(written: Any) -> None:
+    assert to_seconds(written) != float(written)
+    assert to_seconds(written, 900) == float(written)
+    bins = Bins(width=900)
+    assert bin_items(np.array([written]), 900) == bins.begin(bins.number(np.array([float(written)])))
+
+
+@pytest.mark.parametrize("written", [20240103, "2024-01-03", 1704240000, "03.01.2024", 202401030000])
+def test_whole_dates_are_dates_in_bins_of_any_width(written: Any) -> None:
+    assert to_seconds(written, 900) == to_seconds(written) == 1704240000.0
+
+
+def test_a_range_of_a_stopwatch_is_a_public_list() -> None:
+    labels = Bins(width=900, start="0", end="3600").labels
+    assert labels is not None
+    assert labels.astype(np.int64).tolist() == [0, 900, 1800, 2700, 3600]
+    assert Bins(width=100_000, start="0", end="202401").labels is not None
 
 
 COLUMNS: dict[str, Any] = {

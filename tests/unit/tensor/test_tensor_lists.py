@@ -52,7 +52,8 @@ def test_different_labels_have_different_keys() -> None:
         (["a", "a"], "labels 1 and 2 are the same"),
         (["a", " a"], "labels 1 and 2 are the same"),
         (["é", "e\u0301"], "labels 1 and 2 are the same"),
-        (["7", "07"], "labels 1 and 2 differ only in how they are written"),
+        (["7", "7.0"], "labels 1 and 2 differ only in how they are written"),
+        (["07", "+7"], "labels 1 and 2 differ only in how they are written"),
         ([1.0, 2.0, np.nan], "label 3 is missing"),
         (["a", None], "label 2 is missing"),
         (["a", ""], "label 2 is empty"),
@@ -72,6 +73,24 @@ def test_a_row_finds_its_place_whatever_stands_in_its_column() -> None:
     found = [find_listed(pa.chunked_array([pa.array(column)]), mode).tolist() for column in columns]
     assert found == [[0, 1, 2, -1, -1], [0, -1], [0, -1], [0, 2, -1], [1, -1]]
     assert find_listed(pa.chunked_array([[["x"]]]), mode).tolist() == [-1]
+
+
+def test_a_list_may_tell_labels_apart_by_their_zeros() -> None:
+    mode = settle_lists({"zip": ["02134", "2134", "00", "0", "005", "0005", "12"]})["zip"]
+    columns = [
+        ["02134", " 02134 ", "2134", "2134.0", "012", b"02134"],
+        [2134, 0, 5, 12],
+        [2134.0, 0.0],
+        ["00", "0", "5"],
+    ]
+    found = [find_listed(pa.chunked_array([pa.array(column)]), mode).tolist() for column in columns]
+    # What could be one of several, and is written as none, is none.
+    assert found == [[0, 0, 1, 1, 6, 0], [1, 3, -1, 6], [1, 3], [2, 3, -1]]
+
+
+def test_owners_are_one_however_their_zeros_are_written() -> None:
+    for column in (["007", "7", "7.0"], ["007", "7", "x"]):
+        assert number_owners(pa.chunked_array([column]), "user")[0].tolist()[:2] == [0, 0]
 
 
 def test_owners_are_numbered_whatever_the_order_of_rows() -> None:

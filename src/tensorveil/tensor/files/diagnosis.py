@@ -224,9 +224,10 @@ def _test(error: InputError, dialect: Dialect, layout: Layout, names: Sequence[s
     """Return what tells whether a row has the flaw."""
     from tensorveil.tensor.frames import choose_columns
 
-    binned = [names.index(name) for name in known_bins(layout.modes or (), layout.bins) if name in names]
+    chosen = known_bins(layout.modes or (), layout.bins)
+    binned = [(names.index(name), bins.width) for name, bins in chosen.items() if name in names]
     if error.flaw == "no moment":
-        return lambda row: any(math.isnan(to_seconds(row[place])) for place in binned)
+        return lambda row: any(math.isnan(to_seconds(row[place], width)) for place, width in binned)
     modes, value = choose_columns(names, layout.modes, layout.value)
     places, at = [names.index(name) for name in modes], names.index(value)
     comma = dialect.decimal == ","
