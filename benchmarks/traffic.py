@@ -81,7 +81,7 @@ def settings(name: str) -> dict[str, dict]:
     modes = {day: "walk", slot: "walk"}
     time = {"smooth": {**modes, (day, slot): "walk"}}
     mean = time | {"restarts": 4, "keep": "mean", "sweeps": 40}
-    validated = mean | {"sweeps": 25}
+    validated = mean | {"sweeps": 15, "restarts": 6}
     return {"validated": validated, "mean of four": mean, "time": time, "plain": {}, "modes": {"smooth": modes}}
 
 
