@@ -139,12 +139,14 @@ def solve_with_series(task: Task, series: Series, look: Look, fit: Fit) -> Solut
     if scaled:
         found = _undo(found, look.scales, offset)
     rest = task.values - _values(found, task.columns, task.threads)
+    scales = _line_scales(rest, task.columns, shape, series)  # a short fit leaves other lines unruly than a whole one
+    factor = _at(scales, task.columns)
     shared = _fit_events(task, lines, rest / factor, look.process)
     events = _as_cells(shared, shape, series)
     left = rest / factor - events[tuple(task.columns)]
     process = fit_process(lines, left, start=look.process)
     table = events + smooth_cells(lines, left, process, shape, series)[0]
-    for mode, scale in look.scales.items():
+    for mode, scale in scales.items():
         table *= scale.reshape([-1 if m == mode else 1 for m in range(len(shape))])
     return replace(found, remainder=table, noise_variance=float(process.noise * np.mean(factor**2)))
 
