@@ -28,19 +28,18 @@ from tensorveil.completion.response import (
 )
 from tensorveil.completion.side_table import read_side
 from tensorveil.completion.smoothness import make_smooth, read_smoothness, with_priors
-from tensorveil.errors import InputError, NotFittedError
+from tensorveil.errors import GuessWarning, InputError, NotFittedError, warn
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import check_numbering, find_places, like_model
 from tensorveil.models.tables import check_container, frame_of
-from tensorveil.solvers.als_stored import Elsewhere
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
-from tensorveil.solvers.stored_rows import check_stored_memory
+from tensorveil.solvers.stored_rows import Elsewhere, check_stored_memory
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.given import VALUE, arrays_to_tensor, in_order_of
+from tensorveil.tensor.given import VALUE, arrays_to_tensor, in_order_of, is_frame
 from tensorveil.tensor.options import FrameOptions
 from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor
 
@@ -60,6 +59,7 @@ class Fitted(Params, Generic[AnyModel]):
     """What every fitted estimator has: a model."""
 
     model_: AnyModel
+    _by_label = False  # whether a frame of labels was fitted
 
     def _fitted(self) -> AnyModel:
         if not hasattr(self, "model_"):
@@ -96,6 +96,7 @@ class Predictor(Fitted[Model], Generic[Model]):
         Private fits of units "value" and "entry" measure what is needed for that.
         """
         model = self._fitted()
+        self._tell_of_indices(coords)
         container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
         if container == "default":
             return model.predict(coords, interval=interval)
@@ -140,14 +141,27 @@ class Predictor(Fitted[Model], Generic[Model]):
             return hold_out_all(observed).error(GAUSSIAN, self._fitted().predict)
         return GAUSSIAN.error_over(self._fitted().predict, observed.entries)
 
+    def _tell_of_indices(self, given: Any) -> None:
+        """Warn of numbers without names, as a frame turns into on its way: its labels would be taken for indices."""
+        if not self._by_label or not isinstance(given, np.ndarray | list | tuple):
+            return
+        if all(mode.labels is not None and mode.labels.dtype.kind in "iuf" for mode in self._fitted().modes):
+            warn(
+                "coords without names of columns are indices from 0, and no labels as in the frame that was fitted. "
+                f"Give a frame with the columns {', '.join(mode.name for mode in self._fitted().modes)} for "
+                "labels; for indices ask model_.",
+                GuessWarning,
+            )
+
     def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
         """Return a tensor of the model's cells, by the labels of the model; a store, which is passed over, as it is."""
         model = self._fitted()
+        self._tell_of_indices(tensor)
         if isinstance(tensor, StoredTensor) and values is None:
             check_numbering(tensor.modes, model.modes)
             return cast(ObservedTensor, tensor)
         if not isinstance(tensor, ObservedTensor) and values is not None:
-            values = in_order_of(tensor, values)
+            values = in_order_of(tensor, values, strict=True)
             tensor = find_places(tensor, model.modes, model.shape).T
             return as_tensor(tensor, np.asarray(values), {"shape": model.shape})
         return like_model(as_tensor(tensor, values, {}, "rmse({})"), model.modes, model.shape)
@@ -222,19 +236,14 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         The columns of a frame are labels; where ``shape`` is declared, integers are indices.
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
         entries; ``progress`` is called with a `Record` after every sweep. A `StoredTensor` that is ordered by all of
-        its modes is fitted part by part by ``solver="bayes"`` and "als" (`CP` and `LowRankMatrix`); by "als" also where
-        an ``engine`` is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that
+        its modes is fitted part by part, by ``solver="bayes"`` (`CP` and `LowRankMatrix`) or "als", here or where an
+        ``engine`` is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that
         leave the machine must be encrypted, or ``trust_network`` must say that nobody else is there.
         """
         if engine is None:
             return self._fit_here(tensor, values, validation, progress, None)
         if not isinstance(tensor, StoredTensor) or values is not None:
             raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
-        if engine != "loop" and (self.solver != "als" or self._core()):
-            raise InputError(
-                'engine: on clusters open fits run by solver="als", for CP and LowRankMatrix. Others take parts here: '
-                'engine="loop".'
-            )
         if engine == "loop":
             return self._fit_here(tensor, None, validation, progress, None)
         return self._fit_elsewhere(tensor, validation, progress, engine, trust_network)
@@ -269,6 +278,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             observed: Any = self._check_stored(tensor)
         else:
             observed = as_tensor(tensor, values, {"shape": self.shape})
+        self._by_label = not isinstance(tensor, StoredTensor) and is_frame(tensor)
         self._check()
         response = self._response(observed)
         solver = pick_solver(self.solver, response)

@@ -5,6 +5,7 @@ Nothing here imports pandas, polars or xarray: whoever hands over one of their o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -160,10 +161,12 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     """
     from tensorveil.tensor.frames import as_table, table_to_tensor
 
-    lenient = rules.get("missing") == "drop"
+    lenient, by_cell = rules.get("missing") == "drop", rules.get("out_of_range") == "drop"
     plain = plain_frame(frame)
-    table = drop_index(as_table(plain, lenient=lenient))
-    name, column = _value_column(in_order_of(frame, values), lenient=lenient)
+    table = drop_index(as_table(plain, lenient=lenient, by_cell=by_cell))
+    # Where positions are private nothing is told of the order of rows.
+    given = in_order_of(frame, values, strict=not by_cell)
+    name, column = _value_column(given, lenient=lenient, by_cell=by_cell)
     if name in table.column_names:
         raise InputError(
             f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
@@ -173,7 +176,7 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
         raise InputError("values must have one number per row of the frame; the lengths differ.")
     if not lenient and column.null_count:
         raise InputError(NO_VALUE)
-    if rules.get("out_of_range") == "drop":
+    if by_cell:
         _check_numeric(table)
         indices = True
     else:
@@ -185,16 +188,24 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     return tensor.with_origin(replace(tensor.origin, numbered=tensor.origin.numbered or not indices))
 
 
-def in_order_of(frame: Any, values: Any) -> Any:
+def in_order_of(frame: Any, values: Any, *, strict: bool) -> Any:
     """Return values in the order of a frame whose index they have in another one; all others as they are.
 
-    Only labels of rows decide, and nothing is refused: in private fits too an index is no data.
+    Only labels of rows decide. Where several rows have one label nobody can tell which value is whose: that is refused
+    if ``strict``, and else values are taken by their place.
     """
     own: Any = getattr(values, "index", None)
     wanted: Any = getattr(frame, "index", None)
     if not (hasattr(own, "get_indexer") and hasattr(wanted, "get_indexer")) or own.equals(wanted):
         return values
-    if len(own) != len(wanted) or own.nlevels != wanted.nlevels or not (own.is_unique and wanted.is_unique):
+    if len(own) != len(wanted) or own.nlevels != wanted.nlevels:
+        return values
+    if not (own.is_unique and wanted.is_unique):
+        if strict and Counter(own) == Counter(wanted):
+            raise InputError(
+                "values must have the index of the frame in its order where labels of the index occur several times: "
+                "which value is whose cannot be told. If both are in one order, try values.to_numpy()."
+            )
         return values
     places = own.get_indexer(wanted)
     return values.iloc[places] if (places >= 0).all() else values
@@ -249,12 +260,12 @@ def _levels_to_columns(frame: Any) -> Any:
     if not hasattr(frame, "columns"):
         if frame.name in frame.index.names:
             raise InputError("a series of values must have another name than the levels of its index. Rename it.")
-        return frame.reset_index()
+        return frame.reset_index(name=_series_name(frame))
     for place, name in enumerate(frame.index.names):
         column = place if name is None else name
         if column not in frame.columns:
             continue
-        if not np.array_equal(frame.index.get_level_values(place).to_numpy(), frame[column].to_numpy()):
+        if not _agree(frame.index.get_level_values(place), frame[column]):
             raise InputError(
                 f"frame must not have an index level and a column called {column!r} that differ. Drop the index: "
                 "frame.reset_index(drop=True)."
@@ -264,6 +275,12 @@ def _levels_to_columns(frame: Any) -> Any:
     if len(twice) == frame.index.nlevels:
         return frame.reset_index(drop=True)
     return frame.droplevel(twice).reset_index()
+
+
+def _agree(level: Any, column: Any) -> bool:
+    """Tell whether a level of an index holds what a column holds, and lacks what it lacks."""
+    there = ~level.isna()
+    return np.array_equal(there, ~column.isna()) and np.array_equal(level.to_numpy()[there], column.to_numpy()[there])
 
 
 def frame_of_levels(thing: Any) -> Any:
@@ -288,7 +305,7 @@ def _series_name(series: Any) -> str:
     return name if isinstance(name, str) and name.strip() else VALUE
 
 
-def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
+def _value_column(values: Any, *, lenient: bool, by_cell: bool) -> tuple[str, pa.ChunkedArray]:
     """Return the name of the values and their column."""
     import pyarrow as pa
 
@@ -296,9 +313,10 @@ def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
 
     name = _series_name(values)
     if hasattr(values, "to_frame"):  # a series of pandas or polars
-        return name, as_table(values.to_frame(name), lenient=lenient).columns[-1]  # behind levels of the index
+        table = as_table(values.to_frame(name), lenient=lenient, by_cell=by_cell)
+        return name, table.columns[-1]  # behind levels of the index
     if is_frame(values):
-        table = drop_index(as_table(plain_frame(values), lenient=lenient))
+        table = drop_index(as_table(plain_frame(values), lenient=lenient, by_cell=by_cell))
         if table.num_columns != 1:
             raise InputError("values must be one column of numbers, one per row of the frame.")
         return table.column_names[0], table.column(0)
