@@ -47,7 +47,7 @@ def line_evidence(pointers: Array, times: Array, r: Array, phi: float, V: float,
                 product = 1.0
             m, v = m + v * gain * off, v * s2 * gain
     total -= 0.5 * np.log(product)
-    return total
+    return float(total)
 
 
 @njit(nogil=True, cache=True)
