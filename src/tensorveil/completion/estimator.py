@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, Generic, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
@@ -28,7 +27,7 @@ from tensorveil.completion.response import (
     pick_solver,
 )
 from tensorveil.completion.side_table import read_side
-from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
+from tensorveil.completion.smoothness import make_smooth, read_smoothness, with_priors
 from tensorveil.errors import GuessWarning, InputError, NotFittedError, warn
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import check_numbering, find_places, like_model
@@ -301,10 +300,11 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             excluded_entries=0 if held is None else int(np.count_nonzero(held.cells.values)),
             nonnegative=response.nonnegative, same=(response.same,) if response.same else (), elsewhere=elsewhere,
         )  # fmt: skip
+        solve = make_smooth(solve, smoothness.series)
         with bar(self.verbose, self.restarts * settings.sweeps, progress) as report:
             fits = [
                 self._fit_once(
-                    partial(solve_smoothly, solve, series=smoothness.series),
+                    solve,
                     rules.settings_for_restart(settings, restart),
                     replace(task, seed=int(rng.integers(2**62))),
                     held,

@@ -13,7 +13,7 @@ from tensorveil.mechanisms.names import BY_UNIT
 from tensorveil.solvers.bayes import Bayes
 from tensorveil.solvers.catalogue import Solve
 from tensorveil.solvers.priors.row_prior import PriorFactory
-from tensorveil.solvers.priors.series import Series, solve_with_series
+from tensorveil.solvers.priors.series import Look, Series, look_at_series, solve_with_series
 from tensorveil.solvers.priors.walk import Walk
 from tensorveil.solvers.task import Solution, Task
 from tensorveil.solvers.watch import Watch
@@ -118,17 +118,23 @@ def _read_pair(key: tuple[Any, ...], kind: str, modes: tuple[Mode, ...], shape: 
     return Series(modes=(slow, fast), orders=(orders[0], orders[1]))
 
 
-def solve_smoothly(solve: Solve, task: Task, settings: Any, watch: Watch, *, series: Series | None) -> Solution:
-    """Solve a task, and, where two modes make one time, what the model leaves over along it."""
+def make_smooth(solve: Solve, series: Series | None) -> Solve:
+    """Return a solver that fits, where two modes make one time, what the model leaves over along it as well."""
     if series is None:
-        return solve(task, settings, watch)
+        return solve
+    looks: list[Look] = []  # one for all starts
 
-    def fit(each: Task, independent: float, sweeps: int | None) -> Solution:
-        # The first fit only shows how large and how alike remainders are: the watch sees the second.
-        if sweeps is not None:
-            short = replace(settings, sweeps=min(sweeps, settings.sweeps))
-            return solve(each, short, Watch(iterations=short.sweeps, tol=settings.tol, patience=1))
-        tempered = replace(settings, temper=independent) if isinstance(settings, Bayes) else settings
-        return solve(each, tempered, watch)
+    def solve_smoothly(task: Task, settings: Any, watch: Watch) -> Solution:
+        def fit(each: Task, independent: float, sweeps: int | None) -> Solution:
+            # The first fit only shows how large and how alike remainders are: the watch sees the second.
+            if sweeps is not None:
+                short = replace(settings, sweeps=min(sweeps, settings.sweeps))
+                return solve(each, short, Watch(iterations=short.sweeps, tol=settings.tol, patience=1))
+            tempered = replace(settings, temper=independent) if isinstance(settings, Bayes) else settings
+            return solve(each, tempered, watch)
 
-    return solve_with_series(task, series, settings.sweeps, fit)
+        if not looks:
+            looks.append(look_at_series(task, series, settings.sweeps, fit))
+        return solve_with_series(task, series, looks[0], fit)
+
+    return solve_smoothly

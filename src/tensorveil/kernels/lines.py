@@ -22,22 +22,32 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+# Products of variances are taken no further than this.
+_SMALL, _LARGE = 1e-100, 1e100
+
 
 @njit(nogil=True, cache=True)
 def line_evidence(pointers: Array, times: Array, r: Array, phi: float, V: float, s2: float) -> float:
     """Return the log density of all remainders, up to a constant."""
-    total = 0.0
+    total, product = 0.0, 1.0  # a logarithm of products costs less than one of each factor
     for line in range(len(pointers) - 1):
         m, v = 0.0, V
         for p in range(pointers[line], pointers[line + 1]):
             if p > pointers[line]:
-                a = phi ** (times[p] - times[p - 1])
+                gap = times[p] - times[p - 1]
+                a = phi if gap == 1 else phi**gap
                 m, v = a * m, V - a * a * (V - v)
             f = v + s2
+            gain = 1.0 / f
             off = r[p] - m
-            total -= 0.5 * (np.log(f) + off * off / f)
-            m, v = m + v / f * off, v * s2 / f
-    return total
+            total -= 0.5 * gain * off * off
+            product *= f
+            if product < _SMALL or product > _LARGE:
+                total -= 0.5 * np.log(product)
+                product = 1.0
+            m, v = m + v * gain * off, v * s2 * gain
+    total -= 0.5 * np.log(product)
+    return float(total)
 
 
 @njit(nogil=True, cache=True)

@@ -44,6 +44,30 @@ def test_a_pair_of_modes_adds_what_lasts(more: Any) -> None:
     assert plain.model_.remainder is None
 
 
+def test_what_lines_share_is_known_where_one_was_not_observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    event = rng.standard_normal((5, 24))  # independent from time to time: no line tells of its own gaps
+    truth = rng.uniform(1.0, 2.0, (12, 1, 1)) * event
+    seen = np.broadcast_to((rng.random((12, 5)) < 0.7)[:, :, None], truth.shape)
+    values = truth[seen] + 0.1 * rng.standard_normal(np.count_nonzero(seen))
+    tensor = tv.ObservedTensor(np.argwhere(seen), values, shape=truth.shape, modes=("sensor", "day", "hour"))
+
+    def error() -> float:
+        model = tv.CP(1, smooth={PAIR: "walk"}, sweeps=10, threads=1, random_state=0).fit(tensor)
+        return float(np.sqrt(np.mean((model.dense(clip=False) - truth)[~seen] ** 2)))
+
+    found = error()
+    monkeypatch.setattr("tensorveil.solvers.priors.series._EVENTS", 0)
+    assert found < 0.3 * error()
+
+
+def test_several_starts_share_one_look() -> None:
+    tensor, truth = jams()
+    one = fit(tensor, {PAIR: "walk"})
+    three = fit(tensor, {PAIR: "walk"}, restarts=3, keep="mean")
+    assert rmse(three, truth) < 1.1 * rmse(one, truth)
+
+
 def test_tucker_takes_a_pair() -> None:
     tensor, truth = jams()
     plain, both = (tv.Tucker(2, random_state=0, threads=1, smooth=s).fit(tensor) for s in (None, {PAIR: "walk"}))

@@ -35,6 +35,15 @@ def test_evidence_of_lines_is_the_dense_density() -> None:
     assert line_evidence(pointers, times, rest, PHI, V, S2) == pytest.approx(expected)
 
 
+def test_evidence_of_many_entries_neither_overflows_nor_vanishes() -> None:
+    rest = np.random.default_rng(2).standard_normal(3000)
+    pointers, times = np.array([0, 3000]), np.arange(3000)
+    for size in (1e-30, 1e30):
+        found = line_evidence(pointers, times, rest * size, 0.0, V * size**2, S2 * size**2)
+        dense = -0.5 * (3000 * np.log(V + S2) + 6000 * np.log(size) + np.sum(rest**2) / (V + S2))
+        assert found == pytest.approx(dense)
+
+
 @pytest.mark.parametrize("even", [True, False])
 def test_smoothed_lines_are_the_dense_means_and_variances(even: bool) -> None:
     pointers, times, rest = lines()

@@ -2,14 +2,16 @@
 
 Neighbouring times are alike beyond what low rank shows, in each line (a sensor) by itself: a jam lasts. The remainder
 of each line is an autoregression plus noise (kernels/lines.py), with one correlation and one ratio of variances for
-all lines, by evidence, and a scale per line: lines are not equally unruly. The remainder is added to the model cell by
-cell.
+all lines, by evidence, and a scale per line: lines are not equally unruly. Before that, what lines have in common at
+the same time (an event that several sensors see) is taken off as a matrix of lines by times of low rank, which is all
+that is known of the remainder where a line was not observed for long. The remainder is added to the model cell by cell.
 
 Such remainders make a fit of the model mistake one long event for many facts. So the fit is made twice: the second one
 sees values divided by the scales, and its residual variance is multiplied by the number of entries that tell as much as
 one independent entry, 1 + 2 sum over k of (correlation at distance k) x (share of entries that have one observed at
 distance k). On traffic this takes more of the error away than fitting both parts in turns, which converges slowly and
-to more components than the data bear (docs/explanation/measurements.md).
+to more components than the data bear (docs/explanation/measurements.md). Of several starts the first alone is made
+twice: what a short fit leaves over is much the same for all.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ from numpy.typing import NDArray
 from tensorveil.kernels.lines import line_evidence, smooth_lines
 from tensorveil.kernels.predict import cp_predict, tucker_predict
 from tensorveil.memory import check_memory
+from tensorveil.solvers.bayes import Bayes, solve_bayes
 from tensorveil.solvers.task import Solution, Task
+from tensorveil.solvers.watch import Watch
+from tensorveil.tensor.entries import MemoryEntries
 
 Array = NDArray[Any]
 
@@ -33,7 +38,10 @@ _LEAN = 5.0
 # About so many entries decide on the process's three numbers: those of evenly spaced lines.
 _ENOUGH = 30_000
 _LARGEST_LAG = 100
-_STEPS = 80
+# What lines have in common at the same time has this rank at most, and so many sweeps.
+_EVENTS, _EVENT_SWEEPS = 10, 20
+# The search for them: steps at most, the first one's width, and how close it comes, in logarithms.
+_STEPS, _STEP, _EXACT = 80, 0.5, 3e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,34 +100,55 @@ class Lines:
         return float(np.sum(self.seen[:, lag:] & self.seen[:, :-lag]) / max(len(self.order), 1))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What a short fit leaves over: lines, how large remainders are per index of each other mode, and their process.
+
+    Several starts share one look.
+    """
+
+    lines: Lines
+    scales: dict[int, Array]
+    process: Process
+
+
 # Takes a task, how many entries tell as much as one independent entry, and a number of sweeps for a short fit.
 Fit = Callable[[Task, float, int | None], Solution]
 
 
-def solve_with_series(task: Task, series: Series, sweeps: int, fit: Fit) -> Solution:
-    """Fit the model, and what it leaves over."""
+def look_at_series(task: Task, series: Series, sweeps: int, fit: Fit) -> Look:
+    """Fit the model shortly, to see how large and how alike remainders are."""
     shape = task.shape
     check_memory(9.0 * np.prod(shape, dtype=float), "a remainder per cell", 'Leave the pair of modes out of "smooth".')
     lines = find_lines(task.columns, shape, series)
     first = fit(task, 1.0, max(10, sweeps // 3))
     rest = task.values - _values(first, task.columns, task.threads)
     scales = _line_scales(rest, task.columns, shape, series)
-    factor = _at(scales, task.columns)
-    process = fit_process(lines, rest / factor)
+    return Look(lines=lines, scales=scales, process=fit_process(lines, rest / _at(scales, task.columns)))
+
+
+def solve_with_series(task: Task, series: Series, look: Look, fit: Fit) -> Solution:
+    """Fit the model, and what it leaves over."""
+    shape, lines, factor = task.shape, look.lines, _at(look.scales, task.columns)
     scaled = task.baseline != "biases"
     if scaled:
         # Offset and scales are taken out beforehand: the model of the scaled values then needs neither.
         offset = 0.0 if task.baseline == "none" else float(np.mean(task.values))
         inner = replace(task.with_values((task.values - offset) / factor), baseline="none")
-    second = fit(inner if scaled else task, process.independent(lines), None)
+    found = fit(inner if scaled else task, look.process.independent(lines), None)
     if scaled:
-        second = _undo(second, scales, offset)
-    rest = task.values - _values(second, task.columns, task.threads)
-    process = fit_process(lines, rest / factor)
-    table, _ = smooth_cells(lines, rest / factor, process, shape, series)
+        found = _undo(found, look.scales, offset)
+    rest = task.values - _values(found, task.columns, task.threads)
+    scales = _line_scales(rest, task.columns, shape, series)  # a short fit leaves other lines unruly than a whole one
+    factor = _at(scales, task.columns)
+    shared = _fit_events(task, lines, rest / factor, look.process)
+    events = _as_cells(shared, shape, series)
+    left = rest / factor - events[tuple(task.columns)]
+    process = fit_process(lines, left, start=look.process)
+    table = events + smooth_cells(lines, left, process, shape, series)[0]
     for mode, scale in scales.items():
         table *= scale.reshape([-1 if m == mode else 1 for m in range(len(shape))])
-    return replace(second, remainder=table, noise_variance=float(process.noise * np.mean(factor**2)))
+    return replace(found, remainder=table, noise_variance=float(process.noise * np.mean(factor**2)))
 
 
 def find_lines(columns: Array, shape: tuple[int, ...], series: Series) -> Lines:
@@ -139,7 +168,7 @@ def find_lines(columns: Array, shape: tuple[int, ...], series: Series) -> Lines:
     return Lines(order=order, pointers=pointers, times=times[order], length=length, seen=seen)
 
 
-def fit_process(lines: Lines, rest: Array, enough: int = _ENOUGH) -> Process:
+def fit_process(lines: Lines, rest: Array, enough: int = _ENOUGH, start: Process | None = None) -> Process:
     """Choose correlation and variances by the evidence of lines that have about enough entries."""
     from scipy.optimize import minimize
 
@@ -150,7 +179,10 @@ def fit_process(lines: Lines, rest: Array, enough: int = _ENOUGH) -> Process:
         phi, variance, noise = _process(z, square)
         return -float(line_evidence(pointers, times, values, phi, variance, noise))
 
-    found = minimize(badness, [1.0, -0.7, -0.7], method="Nelder-Mead", options={"maxiter": _STEPS, "fatol": 1e-2})
+    first = np.array([1.0, -0.7, -0.7]) if start is None else _coordinates(start, square)
+    simplex = first + np.vstack([np.zeros(3), (_STEP if start is None else 0.3 * _STEP) * np.eye(3)])
+    options = {"maxiter": _STEPS, "fatol": 1e-2, "xatol": _EXACT, "initial_simplex": simplex}
+    found = minimize(badness, first, method="Nelder-Mead", options=options)
     phi, variance, noise = _process(found.x, square)
     return Process(phi=phi, variance=variance, noise=noise)
 
@@ -166,20 +198,50 @@ def smooth_cells(
     values = np.ascontiguousarray(rest[lines.order])
     each = np.full(len(rest), process.noise) if noise is None else np.ascontiguousarray(noise[lines.order])
     smooth_lines(lines.pointers, lines.times, values, each, process.phi, process.variance, out, spread)
+    back = np.empty(len(rest))
+    back[lines.order] = spread
+    return _as_cells(out, shape, series), back
+
+
+def _as_cells(out: Array, shape: tuple[int, ...], series: Series) -> Array:
+    """Return a matrix of lines by times as an array of the tensor's shape."""
     others = [m for m in range(len(shape)) if m not in series.modes]
     table = np.transpose(
         out.reshape([shape[m] for m in (*others, *series.modes)]), np.argsort([*others, *series.modes])
     )
     for mode, order in zip(series.modes, series.orders, strict=True):
         table = np.take(table, np.argsort(order), axis=mode)
-    back = np.empty(len(rest))
-    back[lines.order] = spread
-    return np.ascontiguousarray(table), back
+    return np.ascontiguousarray(table)
+
+
+def _fit_events(task: Task, lines: Lines, rest: Array, process: Process) -> Array:
+    """Return what lines have in common at the same time, (lines, times): of low rank, and nothing without evidence.
+
+    Of the matrix's two sides only that of the lines meets entries that are alike, one after the other in time: the
+    residual's variance is multiplied by the root of what it is for the model.
+    """
+    rank = min(_EVENTS, lines.count - 1, lines.length - 1)
+    if rank < 1:
+        return np.zeros((lines.count, lines.length))
+    columns = np.stack([np.repeat(np.arange(lines.count), np.diff(lines.pointers)), lines.times])
+    entries = MemoryEntries(columns=columns, values=rest[lines.order], shape=(lines.count, lines.length))
+    matrix = replace(task, entries=entries, ranks=(rank, rank), core=False, baseline="none", same=())
+    settings = Bayes(sweeps=_EVENT_SWEEPS, estimate_rank=True, temper=process.independent(lines) ** 0.5)
+    found = solve_bayes(matrix, settings, Watch(iterations=_EVENT_SWEEPS, tol=1e-5, patience=1))
+    shared: Array = found.factors[0] @ found.factors[1].T + found.offset
+    return shared
 
 
 def _process(z: Array, square: float) -> tuple[float, float, float]:
     z = np.clip(z, -12.0, 12.0)
     return float(min(1.0 / (1.0 + np.exp(-z[0])), 0.9999)), square * float(np.exp(z[1])), square * float(np.exp(z[2]))
+
+
+def _coordinates(process: Process, square: float) -> Array:
+    """Return where the search for a process finds this one."""
+    chance = np.clip(process.phi, 1e-5, 1.0 - 1e-5)
+    sizes = np.maximum([process.variance / square, process.noise / square], 1e-5)
+    return np.array([np.log(chance / (1.0 - chance)), *np.log(sizes)])
 
 
 def _line_scales(rest: Array, columns: Array, shape: tuple[int, ...], series: Series) -> dict[int, Array]:
