@@ -65,6 +65,8 @@ _PAIR_NOISE = 1.0
 _PRODUCT_REACH = 2.0
 # Residuals are looked at again if effects leave less than this share of what there was.
 _LOOK_AGAIN = 0.85
+# Effects that vary by less than this share of the variance are as good as none.
+_SMALL_EFFECTS = 0.01
 # Intervals around the mean must keep this share of the signal.
 _HARDLY_CLIPPED = 0.97
 # What components leave of the values is taken to be at least this share of what there was before.
@@ -409,7 +411,8 @@ class _Run(StagePlan):
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
         fitted = fit_values(perturbed, values - self.known, self.form, once=bool(self.tables))
         base = self.known
-        if self.tables:  # components alone may describe everything better than what effects leave
+        # Components alone may describe everything better than what effects leave, if these are any.
+        if self.tables and float(np.var(self.known)) > _SMALL_EFFECTS * before:
             plain = Effects.constant(self.shape, self.center)
             alone = fit_values(perturbed, values - self.center, self.form, once=True)
             if alone.evidence > fitted.evidence:
