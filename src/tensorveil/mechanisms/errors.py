@@ -150,7 +150,7 @@ def _weigh_tails(masses: Array, edges: Array, limit: float, total: float, noise:
     if found < seen:
         changed[:, far > limit] *= found / seen
     else:  # what is missing is spread evenly over the squares that there may be
-        missing = (found - seen) / max(np.count_nonzero(outside), 1)
+        missing = (found - seen) / max(int(np.count_nonzero(outside)), 1)
         more = np.where(outside, missing / np.maximum(above, 0.5 * limit**2), 0.0)
         changed += more * masses.sum(axis=1, keepdims=True) / float(masses.sum())
     return changed
