@@ -240,7 +240,7 @@ def main(arguments=None):
         return
     rows, before = read_rows(options.results), read_rows(options.against)
     if options.verb == "table":
-        text = list_tables(rows, before)
+        text = list_tables(rows)
         write_page(text)
         print(text)
     else:

@@ -75,69 +75,71 @@ def name_cell(cell):
 # Tables
 
 
-def list_tables(rows, before):
-    """Return all tables: for every tensor and delta, errors over the constant's; for yes/no tensors also areas."""
-    rows = rows + [row | {"method": "auto, before"} for row in before if row["method"] == "auto"]
+def list_tables(rows):
+    """Return a table per quantity, of both groups: a row per tensor, a column per epsilon."""
     lines = []
     for aside, title in GROUPS.items():
-        known = [
-            (tensor, row)
-            for tensor in TENSORS
-            for row in rows
-            if tensor.aside == aside and (row["tensor"], row["method"]) == (tensor.name, "constant") and "rmse" in row
-        ]
-        if known:
-            lines += [f"## {title}", ""]
-        for tensor, constant in known:
-            own = [row for row in rows if row["tensor"] == tensor.name]
-            shape = " x ".join(map(str, constant["shape"]))
-            lines += [
-                f"### {tensor.name[0].upper()}{tensor.name[1:]}",
-                "",
-                f"{shape}, {constant['entries']:,} entries observed, kind {tensor.kind}, bounds {tensor.bounds[0]:g} to"
-                f" {tensor.bounds[1]:g}; the constant's RMSE is {constant['rmse']:.4g}.",
-                "",
-            ]
-            for delta in sorted({row["delta"] for row in own if row["epsilon"] is not None}):
-                lines += tabulate(Figures(own, "rmse"), tensor.name, delta, "RMSE", constant["rmse"])
-                lines += tabulate(list_errors(own), tensor.name, delta, "auto on its errors", 1.0)
-                if tensor.kind == "yes/no":
-                    lines += tabulate(Figures(own, "auc"), tensor.name, delta, "AUC", 1.0)
+        tensors = [tensor for tensor in TENSORS if tensor.aside == aside]
+        own = [row for row in rows if BY_NAME[row["tensor"]].aside == aside]
+        found = []
+        for delta in sorted({row["delta"] for row in own if row["method"] == "auto" and not row.get("copied")}):
+            given = "" if delta == 0 else f", delta {delta:g}"
+            errors, areas = Figures(own, "rmse"), Figures(own, "auc")
+            found += tabulate(f"RMSE over the constant's{given}", tensors, delta, errors, tell_error)
+            found += tabulate(f"AUC{given}", tensors, delta, areas, tell_area)
+            told = list_errors(own)
+            found += tabulate(f"own estimate over the error, inside{given}", tensors, delta, told, tell_estimate)
+        lines += [f"## {title}", "", *found] if found else []
     return "\n".join(lines).rstrip() or "Nothing was measured yet."
 
 
-def tabulate(figures, tensor, delta, name, unit):
-    """Return a table of one figure: methods and baselines by epsilon."""
-    methods = sorted(figures.draws, key=rank_method)
-    cells = {cell for method in methods for cell in figures.of(method) if cell[1] == delta and cell[2] is not None}
-    if not cells:
+def tabulate(name, tensors, delta, figures, tell):
+    """Return a table of what is to be told of every cell of auto."""
+    cells = {cell for method in figures.draws for cell in figures.of(method) if cell[1] == delta}
+    epsilons = sorted({cell[2] for cell in cells if cell[2] is not None and cell in figures.draws.get("auto", {})})
+    lines = []
+    for tensor in tensors:
+        told = [tell(figures, (tensor.name, delta, epsilon)) for epsilon in epsilons]
+        if any(told):
+            lines.append(f"| {tensor.name} | " + " | ".join(told) + " |")
+    if not lines:
         return []
-    cells = sorted(cells)
-    lines = [f"| {name}, delta {delta:g}, epsilon | " + " | ".join(f"{cell[2]:g}" for cell in cells) + " |"]
-    lines.append("|---" * (len(cells) + 1) + "|")
-    for method in methods:
-        if method == "constant":
-            continue
-        apart = method in BASELINES or method == NOISY_TABLE
-        found = [figures.beside(method, cell) if apart else figures.of(method).get(cell) for cell in cells]
-        if any(x is not None for x in found):
-            lines.append(f"| {method} | " + " | ".join("" if x is None else f"{x / unit:.3f}" for x in found) + " |")
-    return [*lines, ""]
+    head = f"| {name}, epsilon | " + " | ".join(f"{epsilon:g}" for epsilon in epsilons) + " |"
+    return [head, "|---" * (len(epsilons) + 1) + "|", *lines, ""]
+
+
+def tell_error(errors, cell):
+    """Return auto's error and that of the best fixed method, over the constant's."""
+    own, constant = errors.of("auto").get(cell), errors.beside("constant", cell)
+    if own is None or constant is None:
+        return ""
+    others = {method: found[cell] for method in errors.fixed() if cell in (found := errors.of(method))}
+    if not others:
+        return f"{own / constant:.3f}"
+    best = min(others, key=others.get)
+    text = f"{own / constant:.3f}"
+    return f"{f'**{text}**' if own > 1.05 * others[best] else text} ({others[best] / constant:.3f} {best})"
+
+
+def tell_area(areas, cell):
+    """Return auto's area under the curve, and that of margins."""
+    own, other = (areas.of(method).get(cell) for method in ("auto", "margins"))
+    return "" if own is None else f"{own:.3f}" if other is None else f"{own:.3f} ({other:.3f})"
+
+
+def tell_estimate(told, cell):
+    """Return auto's own estimate over its error, and how many values are inside its intervals."""
+    ratio, inside = (told.of(name).get(cell) for name in ("auto", "inside"))
+    return "" if ratio is None or inside is None else f"{ratio:.2f}, {inside:.2f}"
 
 
 def list_errors(rows):
-    """Return what auto says of its errors as figures of two methods: intervals and its own estimate."""
+    """Return what auto says of its errors as figures: its own estimate as "auto", its intervals as "inside"."""
     rows = [row | estimate_ratio(row) for row in rows if row["method"] == "auto"]
-    names = {"values inside 90 % intervals": "inside", "own estimate / measured": "ratio"}
+    names = {"auto": "ratio", "inside": "inside"}
     return Figures(
         [row | {"method": name, "said": row.get(key)} for name, key in names.items() for row in rows], "said"
     )
-
-
-def rank_method(name):
-    """Return the place of a method in tables: "auto" first, baselines last, those between by name."""
-    last = ["auto, before", NOISY_TABLE, *BASELINES]
-    return (0, 0, "") if name == "auto" else (2, last.index(name), "") if name in last else (1, 0, name)
 
 
 # Goals

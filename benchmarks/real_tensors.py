@@ -104,6 +104,42 @@ def _digits() -> tv.ObservedTensor:
     return _from_dense(array.astype(float))
 
 
+def _sales() -> tv.ObservedTensor:
+    """Return item x month x hour, how many lines of invoices there were for the 300 items that are sold most often."""
+    import pyarrow.parquet as pq
+
+    folder = Path(os.environ["TENSORVEIL_DATA"]) / "tensor-online-retail"
+    table = pq.read_table(folder / "online_retail.parquet").to_pandas()
+    items, place = np.unique(table["stock_code"].to_numpy().astype(str), return_inverse=True)
+    most = np.argsort(-np.bincount(place), kind="stable")[:300]
+    rank = np.full(len(items), -1)
+    rank[most] = np.arange(len(most))
+    moments = table["time"].to_numpy().astype("datetime64[h]")
+    month = (moments.astype("datetime64[M]") - np.datetime64("2010-12")).astype(int)
+    hour = (moments - moments.astype("datetime64[D]")).astype(int)
+    array = np.zeros((len(most), month.max() + 1, 24))
+    kept = rank[place] >= 0
+    np.add.at(array, (rank[place][kept], month[kept], hour[kept]), 1.0)
+    return _from_dense(array)
+
+
+def _house_numbers() -> tv.ObservedTensor:
+    """Return image x row x column, the shades of the first 500 pictures of SVHN."""
+    with np.load(Path(os.environ["TENSORVEIL_DATA"]) / "svhn-11k" / "svhn_8000_3000.npz") as file:
+        pictures = next(file[name] for name in file.files if file[name].ndim == 4)[:500]
+    return _from_dense(pictures.astype(float).mean(axis=3))
+
+
+def _tags() -> tv.ObservedTensor:
+    """Return artist x tag, how many users gave the tag to the artist: the 300 artists and tags that are most common."""
+    with np.load(Path(os.environ["TENSORVEIL_DATA"]) / "tensor-lastfm-2k" / "lastfm_2k.npz") as file:
+        columns = [file[name] for name in ("tag_artist", "tag_tag")]
+    array = np.zeros([int(each.max()) + 1 for each in columns])
+    np.add.at(array, tuple(columns), 1.0)
+    most = [np.argsort(-array.sum(axis=1 - mode), kind="stable")[:300] for mode in range(2)]
+    return _from_dense(array[np.ix_(*most)])
+
+
 TENSORS = (
     Real(name="ratings", load=_dataset("ml-100k"), kind="real", bounds=(1, 5)),
     Real(name="speeds", load=_dataset("guangzhou"), kind="real", bounds=(0, 100)),
@@ -124,6 +160,9 @@ TENSORS = (
     Real(name="digits", load=_digits, kind="real", bounds=(0, 255), aside=True),
     Real(name="plays", load=_plays, kind="real", bounds=(0, 6), aside=True),
     Real(name="prescriptions", load=_prescriptions, kind="counts", bounds=(0, 200), aside=True),
+    Real(name="sales", load=_sales, kind="counts", bounds=(0, 100), aside=True),
+    Real(name="house numbers", load=_house_numbers, kind="real", bounds=(0, 255), aside=True),
+    Real(name="tags", load=_tags, kind="counts", bounds=(0, 100), aside=True),
 )
 BY_NAME = {tensor.name: tensor for tensor in TENSORS}
 

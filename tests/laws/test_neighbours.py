@@ -189,7 +189,6 @@ def test_all_stages_are_reached(method: str, delta: float, monkeypatch: pytest.M
     """Or the laws on neighbours would say nothing about them."""
     case = structured_case()
     # So few entries would never pay for all stages.
-    monkeypatch.setattr(stages._Run, "prefers_values", lambda self, share: False)
     monkeypatch.setattr(stages._Run, "split", lambda self, options, budget, *_: dict.fromkeys(options, budget / 4))
     bought, lengths = set(), set()
     for epsilon in (20.0, 60.0, 200.0, 3000.0):
@@ -232,8 +231,8 @@ def test_a_decision_that_peeks_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
     case = structured_case()
     spread = float(np.var(case[2][1]) + np.var(case[3][1])) / 2
 
-    def peek(self: Any, shape_share: float) -> bool:
-        return bool(np.var(self.data.values.reveal()) > spread)
+    def peek(self: Any, shape_share: float, belief: Any) -> Any:
+        return dict.fromkeys(self.ones, 0.1), bool(np.var(self.data.values.reveal()) > spread)
 
     def run_both() -> None:
         first = Script()
@@ -243,7 +242,7 @@ def test_a_decision_that_peeks_is_caught(monkeypatch: pytest.MonkeyPatch) -> Non
         check_moves(first, second)
 
     run_both()
-    monkeypatch.setattr(stages._Run, "prefers_values", peek)
+    monkeypatch.setattr(stages._Run, "share_one_way", peek)
     # The second run asks for other statistics than the script has answers to.
     with pytest.raises((AssertionError, IndexError, ValueError, NumbaError)):
         run_both()

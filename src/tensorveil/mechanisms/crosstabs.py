@@ -24,7 +24,7 @@ from tensorveil.mechanisms.decoder import join, scale_solution
 from tensorveil.mechanisms.deferred import each
 from tensorveil.mechanisms.entry_errors import private_entry_errors
 from tensorveil.mechanisms.entry_predictions import components_at, predict_alone, predict_within
-from tensorveil.mechanisms.errors import errors_share
+from tensorveil.mechanisms.errors import COUNTS, errors_share
 from tensorveil.mechanisms.fitting import Fitted, Perturbed, fit_values
 from tensorveil.mechanisms.method import NOT_COMPARED, Method
 from tensorveil.mechanisms.spend import Spend
@@ -109,7 +109,7 @@ class _Run:
         self.n = max(total.count, 1.0)
         self.known = Known.constant(self.shape, self.data.bounds, self.n, total.mean, total.mean_noise)
         # What errors are measured with is put aside first, so that no stage spends it.
-        share = errors_share(self.whole, int(self.n))
+        share = COUNTS * errors_share(self.whole, int(self.n))
         for_errors = self.take(share, "errors", "histogram of the residuals of the released predictions")
         self.look()
         components = None

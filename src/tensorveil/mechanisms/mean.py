@@ -41,8 +41,8 @@ def run_mean(data: PrivateValues, form: Form, spend: Spend) -> Outcome:
     share = errors_share(spend, data.n_entries)
     for_mean, for_errors = spend.split(1 - share, share)
     solution = make_constant(data.shape, form, private_mean(data, for_mean))
-    errors, part = private_errors(data, solution, form.threads, for_errors)
-    return Outcome(solution=solution, parts=(for_mean.part("mean", "sum of the values"), part), errors=errors)
+    errors, measured = private_errors(data, solution, form.threads, for_errors)
+    return Outcome(solution=solution, parts=(for_mean.part("mean", "sum of the values"), *measured), errors=errors)
 
 
 def predict_error(case: Case) -> float:

@@ -113,8 +113,8 @@ def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: 
         if move_core:
             model = _move_core(data, model, target, step, next(turns), parts, label)
     solution = replace(start.solution, factors=tuple(model.factors), core=model.core, biases=model.biases)
-    errors, part = private_errors(data, solution, form.threads, for_errors)
-    return Outcome(solution=solution, parts=(*parts, part), errors=errors)
+    errors, measured = private_errors(data, solution, form.threads, for_errors)
+    return Outcome(solution=solution, parts=(*parts, *measured), errors=errors)
 
 
 def predict_refined_error(case: Case, sweeps: int) -> float:

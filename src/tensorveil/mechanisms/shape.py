@@ -26,6 +26,8 @@ _PER_OCTAVE, _OCTAVES = 3, 7
 # A bin counts from this many standard deviations of its noise on; one that is further than so many bins from the next
 # that counts, from the last number on: among dozens of bins there is often one with much noise.
 _CLEAR, _NEAR, _CLEAR_APART = 2.5, 2, 5.5
+# So do so many in a row, if their sum stands out.
+_TOGETHER = 4
 # Beyond, counts per bin fall at least as fast as this power of the residual. Of 1, 1.25, 1.5, 2 and 2.5, spreads of the
 # real tensors that are not set aside are off least.
 _FALL = 1.25
@@ -267,7 +269,23 @@ def _find_clear(counts: Array, noise: float, edges: Array, *, ends: bool) -> tup
     for place in clear[clear < first][::-1]:
         if first - place <= _NEAR or counts[place] > enough[place]:
             first = int(place)
+    last += _reach_further(counts[last + 1 :], noise)
+    first -= _reach_further(counts[:first][::-1], noise)
     return first, last
+
+
+def _reach_further(counts: Array, noise: float) -> int:
+    """Return how many more bins count, next after next, because several in a row stand out together.
+
+    No bin counts for more than if it stood out just so, or a single one with much noise would be taken for several.
+    """
+    alike, reached = np.minimum(counts, _CLEAR * noise), 0
+    for end in range(_TOGETHER, len(counts) + 1):
+        if end - reached > 2 * _TOGETHER:
+            break
+        if alike[end - _TOGETHER : end].sum() > _CLEAR * noise * _TOGETHER**0.5:
+            reached = end
+    return reached
 
 
 def fall_off(counts: Array, first: int, last: int, edges: Array, power: float) -> Array:

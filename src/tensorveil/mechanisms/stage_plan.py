@@ -51,13 +51,14 @@ _MOST_UNKNOWN = 0.5
 # Residuals are taken to be clipped to this many spreads, or to so much more than the usual interval if that is less, as
 # it is under heavy tails.
 _REACH, _CLIPPED = 4.0, 1.3
-# One-way tables get a budget with which their noise is this share of the variance, but at least the second share.
-_NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
-# Further stages must promise to explain this share of what one-way tables alone would (what those leave can be seen
-# before anything else is spent), and leave a quarter for themselves. Values at once must promise so much more.
-_WORTH, _ENOUGH, _AT_ONCE = 0.97, 0.25, 0.05
 # Parts of a budget that are tried for two-way tables if values come after them.
 _PARTS_FOR_TABLES = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85)
+# Parts of a budget that are tried for one-way tables before anything else; what follows must
+# promise so much of what one-way tables alone do, for what those leave can be seen before anything else is spent.
+_PARTS_FOR_ONES, _WORTH = (0.02, 0.04, 0.08, 0.15, 0.3), 0.97
+_LEAST_LEFT = 0.05
+# They get at most this part. Their noise is clear below this share of the variance.
+_MOST_FOR_ONES, _NOISE_OF_ONE_WAY = 0.75, 0.03
 # One-way tables have at least this share of their budget together, evenly.
 _EVEN = 0.25
 # Two-way tables have at most so many cells, and at most as many as there are entries.
@@ -225,56 +226,46 @@ class StagePlan:
         """Return the variance that a two-way effect is expected to have before it is measured, and by how much it may
         differ."""
         chance = _TWO_WAY_OF_CHANCES if self.residuals.by_chance else 1.0
-        usual = chance * _SECOND_TWO_WAY * self.beyond_ones / len(self.twos)
+        usual = chance * _SECOND_TWO_WAY * self.beyond_ones / max(len(self.twos), 1)
         return usual, max(usual, chance * _PAIRS_DIFFER * self.beyond_ones)
 
     # How to split
 
-    def prefers_values(self, shape_share: float) -> bool:
-        """Tell whether to perturb all values at once: tables first would cost more than they help.
+    def share_one_way(self, shape_share: float, belief: Belief) -> tuple[dict[Modes, float], bool]:
+        """Return the shares of one-way tables, and whether to go on after them.
 
-        They help because what they explain need not be covered by the noise on values.
+        Values tell of one-way effects too: if most is for values, only as much is spent at first as brings the most in
+        the end. Two-way tables and products are built on one-way effects, which have to be clear for them.
         """
         reach = self.reach
-        budget = self.left - shape_share - self.pairs_share
-        needed = sum(self.share_for(modes, _NOISE_OF_ONE_WAY * self.residuals.variance, reach) for modes in self.ones)
-        needed = max(needed, _LEAST_ONE_WAY * budget)
-        if needed > (1 - _ENOUGH) * budget:
-            return False
-        at_once, in_stages = 0.0, 0.0
-        for belief in self.believe_at_first():
-            at_once += belief.weight * self.improve(self.precisions({self.layout.values: self.left}, reach), [belief])
-            known = self.precisions(self.split_ones(needed, belief, reach), reach)
-            shorter = reach * max(1.0 - self.layout.explain(known, belief) / belief.variance, 0.0) ** 0.5
-            options = [*self.twos, self.layout.values]
-            more = self.split(options, budget - needed, [belief], shorter, known)
-            alone = self.precisions(self.split_ones(self.left, belief, reach), reach)
-            stages = known | self.precisions(more, shorter)
-            in_stages += belief.weight * max(self.improve(stages, [belief]), self.improve(alone, [belief]))
-        return at_once > in_stages + _AT_ONCE
-
-    def share_one_way(self, shape_share: float, belief: Belief) -> tuple[dict[Modes, float], bool]:
-        """Return the shares of one-way tables, and whether to go on after them."""
-        reach = self.reach
-        budget = self.left - 2 * shape_share - self.pairs_share - 2 * PRODUCT
-        noise = _NOISE_OF_ONE_WAY * self.residuals.variance
-        needed = sum(self.share_for(modes, noise, reach) for modes in self.ones)
-        first = self.split_ones(max(needed, _LEAST_ONE_WAY * budget), belief, reach) if needed < budget else {}
         alone = self.split_ones(self.left - PRODUCT, belief, reach)
         later = [*self.twos, *([self.layout.values] if VALUES in self.allowed else [])]
-        if first and later and budget - sum(first.values()) > _ENOUGH * budget:
-            known = self.precisions(first, reach)
-            promised = self.layout.explain(self.precisions(alone, reach), belief)
-            more = self.split(later, budget - sum(first.values()), [belief], reach, known)
-            bought = known | self.precisions(more, reach)
-            if self.layout.explain(bought, belief) > _WORTH * promised:
-                return first, True
-        return alone, False
+        if not later:
+            return alone, False
+        budget = self.left - 2 * shape_share - self.pairs_share - 2 * PRODUCT
+        best, first = _WORTH * self.improve(self.precisions(alone, reach), [belief]), alone
+        clear = self.share_for_clear_ones(reach) / budget
+        for part in sorted({*_PARTS_FOR_ONES, clear}):
+            if part > _MOST_FOR_ONES:
+                continue
+            shares = self.split_ones(part * budget, belief, reach)
+            known = self.precisions(shares, reach)
+            left = max(1.0 - self.layout.explain(known, belief) / belief.variance, _LEAST_LEFT)
+            shorter = reach * left**0.5
+            others = self.split(later, (1.0 - part) * budget, [belief], shorter, known)
+            gain = self.improve(self.add(known, self.precisions(others, shorter)), [belief])
+            on_values = others.get(self.layout.values, 0.0) > 0.5 * (1.0 - part) * budget
+            if gain > best and (on_values or part >= clear):
+                best, first = gain, shares
+        return first, first is not alone
 
-    def share_for(self, modes: Modes, noise: float, reach: float) -> float:
-        """Return the share with which the means of a table's cells have this noise."""
-        count = self.layout.count(modes)
-        return float((self.noise * (reach / count) ** 2 / noise) ** (1.0 / self.power))
+    def share_for_clear_ones(self, reach: float) -> float:
+        """Return the share with which the noise of one-way means is a small share of the variance."""
+        noise = _NOISE_OF_ONE_WAY * self.residuals.variance
+        shares = [
+            (self.noise * (reach / self.layout.count(modes)) ** 2 / noise) ** (1.0 / self.power) for modes in self.ones
+        ]
+        return float(sum(shares))
 
     def split_ones(self, budget: float, belief: Belief, reach: float) -> dict[Modes, float]:
         """Split a budget over the one-way tables."""

@@ -29,7 +29,7 @@ from tensorveil.mechanisms.decoder import (
     level,
     scale_solution,
 )
-from tensorveil.mechanisms.deferred import Beside, Deferred, beside, each, put_together
+from tensorveil.mechanisms.deferred import Beside, Deferred, beside, each, here, put_together
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import (
     Perturbed,
@@ -43,7 +43,7 @@ from tensorveil.mechanisms.leverage import find_leverages, inflate_at
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products, weigh_products
 from tensorveil.mechanisms.remainders import Remainder, find_remainder
-from tensorveil.mechanisms.shape import Interval, private_shape, shape_of_chances
+from tensorveil.mechanisms.shape import Interval, Shape, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.stage_plan import ONE_WAY, PRODUCT, SCALE, TWO_WAY, VALUES, StagePlan, list_tables
 from tensorveil.mechanisms.tradeoffs import parameters
@@ -60,8 +60,8 @@ _MEAN, _SHAPE, _PAIR, _MOST_PAIRS = 0.02, 0.025, 0.01, 0.06
 _FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 200.0, 300.0, 0.06, 0.12
 # With fewer entries than this, for a pure epsilon of 1, there is nothing to see but the mean.
 _TOO_FEW = 2000.0
-# At the end the model is scaled: by how much models have been seen to be off.
-_SCALES_DIFFER = 0.15
+# At the end the model is scaled: by how much models have been seen to be off, and at the most.
+_SCALES_DIFFER, _MOST_OFF = 0.15, 0.5
 # Where this share of effects add up to less than the lower bound, about the second number of what products say is true,
 # give or take the third; elsewhere it is about the fourth, on either side of nothing. On the real tensors that are not
 # set aside it was 0.5 to 1.1 in the first case, and nothing in the second.
@@ -75,8 +75,16 @@ _SMALL_PRODUCT = 0.003
 _FLAT = 1e-6
 # A stage that would get less than this share of what is left is left out, and tables that would get less of a stage.
 _LEAST_STAGE, _LEAST_TABLE = 0.02, 0.02
+# Numbers by pair of modes tell, unless their noise is above this share of what is unknown.
+_PAIR_NOISE = 1.0
 # The clipped residuals whose products tell about pairs lie within this many spreads.
 _PRODUCT_REACH = 2.0
+# Residuals are looked at again if effects leave less than this share of what there was.
+_LOOK_AGAIN = 0.85
+# Effects that vary by less than this share of the variance are as good as none.
+_SMALL_EFFECTS = 0.01
+# Intervals around the mean must keep this share of the signal.
+_HARDLY_CLIPPED = 0.97
 # What components leave of the values is taken to be at least this share of what there was before.
 _LEAST_LEFT = 0.05
 
@@ -158,19 +166,23 @@ class _Run(StagePlan):
         self.effects = Effects.constant(self.shape, self.center)
         components = None
         self.look(shape_share)
-        if ONE_WAY not in self.allowed or (VALUES in self.allowed and self.prefers_values(shape_share)):
+        self.middle = self.settled
+        if ONE_WAY not in self.allowed:
             components = self.measure_values(self.believe_at_first())
         elif self.measure_one_way(shape_share):
-            self.look(shape_share)
+            if self.residuals.by_chance or self.effects.rest < _LOOK_AGAIN * self.residuals.variance:
+                self.look(shape_share)
+            else:
+                self.know_effects()
             components = self.measure_further(shape_share)
         solution = self.calibrate(join(self.shape, self.form, self.effects, components))
         errors = None
         if self.for_errors is not None:
             inflation = self.inflate_errors(solution)
-            errors, part = private_errors(
+            errors, measured = private_errors(
                 self.data, solution, self.form.threads, self.for_errors, inflation, self.unseen
             )
-            self.parts.append(part)
+            self.parts += measured
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
 
     def calibrate(self, solution: Solution) -> Solution:
@@ -187,16 +199,13 @@ class _Run(StagePlan):
         if spread < _FLAT * self.data.width:
             return replace(solution, offset=solution.offset + level(raw, self.center, self.data.bounds))
         part = self.rest_of_budget
-        weights = weigh(effect, spread)
         unseen, middle = self.unseen, float(np.mean(raw))
         within = partial(solution_within, solution, unseen, self.data.bounds)
-        residual = each(np.subtract, self.values, beside(self.values, np.clip(raw, *self.data.bounds), within))
-        weighed = beside(self.values, weights[:, None], partial(weigh_solution, solution, unseen, middle, spread))
-        noisy = part.linear(weighed, residual, self.data.width, self.everything, 1)
+        known = beside(self.values, np.clip(raw, *self.data.bounds), within)
+        weights_at = partial(weigh_solution, solution, unseen, middle, spread)
+        found, doubt = self.measure_slope(part, part.noise, known, effect, weights_at)
         self.parts.append(part.part("scale", "sum of residuals times predictions"))
-        seen = float(weights @ effect)
-        found, noise = float(noisy.values[0, 0]) / seen, noisy.variance / seen**2
-        stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + noise), -1.0, 1.0))
+        stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + doubt), -_MOST_OFF, _MOST_OFF))
         solution = scale_solution(solution, middle, stretch)
         if self.remainder is not None:
             self.remainder = self.remainder.times(stretch)
@@ -220,9 +229,8 @@ class _Run(StagePlan):
 
     def look(self, share: float) -> None:
         """Look at the residuals: their shape, and their variance."""
-        known = partial(effects_within, replace(self.effects), self.data.bounds)
-        self.known = known(self.columns)
-        self.settled = beside(self.values, self.known, known)
+        self.know_effects()
+        self.base = self.settled
         if self.shapes and self.residuals.by_chance:
             self.shapes.append(shape_of_chances(self.known, self.data.bounds))
             return
@@ -230,6 +238,12 @@ class _Run(StagePlan):
         two_valued = bool(self.shapes) and self.residuals.two_valued
         self.shapes.append(private_shape(self.data, self.settled, part, two_valued=two_valued))
         self.parts.append(part.part("shape", "histogram of the residuals"))
+
+    def know_effects(self) -> None:
+        """Keep what effects say of the entries."""
+        known = partial(effects_within, replace(self.effects), self.data.bounds)
+        self.known = known(self.columns)
+        self.settled = beside(self.values, self.known, known)
 
     def measure_one_way(self, shape_share: float) -> bool:
         """Measure one-way tables; return whether to go on after them."""
@@ -242,7 +256,7 @@ class _Run(StagePlan):
 
     def measure_further(self, shape_share: float) -> Solution | None:
         """Measure two-way tables, values, or first the one and then the other."""
-        beliefs = self.believe_later(self.measure_pairs() if self.twos else {})
+        beliefs = self.believe_later(self.measure_pairs())
         shares, on_values = self.split_further(beliefs, shape_share)
         on_twos, whole = sum(shares.values()), sum(shares.values()) + on_values
         if on_twos > _LEAST_STAGE * whole:
@@ -264,15 +278,16 @@ class _Run(StagePlan):
 
     def measure_pairs(self) -> dict[Modes, float]:
         """Measure how much variance each two-way table would explain, as far as noise lets it be seen."""
+        usual, differ = self.expect_pair()
         variance = self.beyond_ones
         limit = _PRODUCT_REACH * variance**0.5
         slope = max(self.residuals.interval(-limit, limit).slope, 0.1)
-        usual, differ = self.expect_pair()
+        share = self.pairs_share / max(len(self.twos), 1)
+        if self.noise_of(share) * (4.0 * (limit / slope) ** 2 / self.n) ** 2 > (_PAIR_NOISE * differ) ** 2:
+            return dict.fromkeys(self.twos, usual)
         effects: dict[Modes, float] = {}
         residual = each(np.subtract, self.values, self.settled)
-        for modes, part in zip(
-            self.twos, self.take(*[self.pairs_share / len(self.twos)] * len(self.twos)), strict=True
-        ):
+        for modes, part in zip(self.twos, self.take(*[share] * len(self.twos)), strict=True):
             cells = self.cells[modes]
             noisy = part.pair_products(residual, limit, cells.beside(self.values), cells.counts.astype(np.int64))
             self.parts.append(part.part(f"pairs of modes {modes[0]} and {modes[1]}", "products of pairs of residuals"))
@@ -283,18 +298,18 @@ class _Run(StagePlan):
             effects[modes] = float(np.clip(usual + weight * (found - usual), 0.01 * usual, 0.9 * variance))
         return effects
 
-    def choose_interval(self, shares: dict[Modes, float], beliefs: Sequence[Belief]) -> Interval:
+    def choose_interval(self, shares: dict[Modes, float], beliefs: Sequence[Belief], shape: Shape) -> Interval:
         """Choose where to clip residuals whose sums or values get these shares."""
+        return shape.best_interval(partial(self.gain_of, shares=shares, beliefs=beliefs))
 
-        def gain(interval: Interval) -> float:
-            bought = self.precisions(shares, interval.reach, interval.square)
-            return self.improve(bought, beliefs, interval.kept, certain=True)
-
-        return self.residuals.best_interval(gain)
+    def gain_of(self, interval: Interval, shares: dict[Modes, float], beliefs: Sequence[Belief]) -> float:
+        """Return how far sums or values that are clipped to an interval bring down the error."""
+        bought = self.precisions(shares, interval.reach, interval.square)
+        return self.improve(bought, beliefs, interval.kept, certain=True)
 
     def measure_tables(self, shares: dict[Modes, float], beliefs: Sequence[Belief], name: str) -> None:
         """Measure tables of the clipped residuals, and fit all effects to all tables."""
-        interval = self.choose_interval(shares, beliefs)
+        interval = self.choose_interval(shares, beliefs, self.residuals)
         clipped = each(interval.clip, each(np.subtract, self.values, self.settled))
         noisy = []
         for modes, part in zip(shares, self.take(*shares.values()), strict=True):
@@ -305,7 +320,7 @@ class _Run(StagePlan):
         # The mean of clipped residuals is known from all sums.
         weights = np.array([1.0 / (cells.size * sums.variance) for cells, sums in noisy])
         mean = float(weights @ [sums.values.sum() / self.n for _, sums in noisy] / weights.sum())
-        missing = self.settle_mean(mean, 1.0 / (float(weights.sum()) * self.n**2), interval)
+        missing = self.settle_mean(mean, 1.0 / (float(weights.sum()) * self.n**2), interval, self.known)
         for cells, sums in noisy:
             whole = (sums.values - cells.counts * mean) / interval.slope + cells.counts * missing
             table = Table(cells=cells, sums=whole + cells.sum(self.known), noise=sums.variance / interval.slope**2)
@@ -329,8 +344,7 @@ class _Run(StagePlan):
         spread = float(np.sqrt(np.mean(beyond**2)))
         if spread**2 < _SMALL_PRODUCT * effects.rest:
             return
-        weights_at = partial(weigh_products, factors, middle, spread)
-        true, spent = self.believe_products(effects, beyond, spread, weights_at)
+        true, spent = self.believe_products(effects, beyond, partial(weigh_products, factors, middle, spread))
         if true < _LEAST_PRODUCT:
             return
         multiplied = effects.at(self.columns) + true * beyond - bounds[0]
@@ -344,7 +358,7 @@ class _Run(StagePlan):
         self.notes.append(f"{told} whether effects multiply: about {true:.0%} of what that says is true")
 
     def believe_products(
-        self, effects: Effects, beyond: Array, spread: float, weights_at: Callable[[Array], Array]
+        self, effects: Effects, beyond: Array, weights_at: Callable[[Array], Array]
     ) -> tuple[float, float]:
         """Return how much of what products say beyond effects is true, and what was spent on a number that tells.
 
@@ -354,34 +368,50 @@ class _Run(StagePlan):
         bounds, raw = self.data.bounds, effects.at(self.columns)
         likely = min(float(np.mean(raw < bounds[0])) / _IMPOSSIBLE, 1.0)
         usual, differ = _LIKELY_PRODUCT * likely, _PRODUCTS_DIFFER + (_LIKELY_DIFFER - _PRODUCTS_DIFFER) * likely
-        weights = weigh(beyond, spread)
-        seen, most = float(weights @ beyond), 2.0 * float(np.max(np.abs(weights)))
-        noise_of_one = self.noise_of(PRODUCT) * (most / seen) ** 2
+        if self.choose_limit(self.noise_of(PRODUCT), beyond)[1] > (_PRODUCT_NOISE * differ) ** 2:
+            return usual, 0.0
+        (part,) = self.take(PRODUCT)
+        known = beside(self.values, np.clip(raw, *bounds), partial(effects_within, effects, bounds))
+        found, doubt = self.measure_slope(part, self.noise_of(PRODUCT), known, beyond, weights_at)
+        self.parts.append(part.part("products", "sum of residuals times products of effects"))
+        true = usual + (found - usual) * differ**2 / (differ**2 + doubt)
+        return float(np.clip(true, 0.0, 1.0)), PRODUCT
+
+    def choose_limit(self, noise: float, beyond: Array) -> tuple[Interval, float]:
+        """Return the interval for residuals that tell best how much of ``beyond`` is true, and how far off they are.
+
+        ``noise`` is that of one number of sensitivity 1. The answer is doubted for it, and for what clipping bends.
+        """
+        weights = _weigh(beyond)
+        noise = noise * (2.0 * float(np.max(np.abs(weights))) / float(weights @ beyond)) ** 2
 
         def doubt(interval: Interval) -> float:
-            return noise_of_one * (interval.high / interval.slope) ** 2 + (_CLIPPED_PRODUCT * (1 - interval.slope)) ** 2
+            return (
+                noise * (interval.high / max(interval.slope, _FLAT)) ** 2
+                + (_CLIPPED_PRODUCT * (1 - interval.slope)) ** 2
+            )
 
         limits = np.unique(np.abs(self.residuals.edges[self.residuals.edges != 0]))
         interval = min((self.residuals.interval(-limit, limit) for limit in limits.tolist()), key=doubt)
-        if doubt(interval) > (_PRODUCT_NOISE * differ) ** 2:
-            return usual, 0.0
-        (part,) = self.take(PRODUCT)
-        within = beside(self.values, np.clip(raw, *bounds), partial(effects_within, effects, bounds))
-        residual = each(interval.clip, each(np.subtract, self.values, within))
-        noisy = part.linear(
-            beside(self.values, weights[:, None], weights_at), residual, interval.high, self.everything, 1
-        )
-        self.parts.append(part.part("products", "sum of residuals times products of effects"))
-        found = float(noisy.values[0, 0]) / seen / interval.slope
-        true = usual + (found - usual) * differ**2 / (differ**2 + doubt(interval))
-        return float(np.clip(true, 0.0, 1.0)), PRODUCT
+        return interval, doubt(interval)
 
-    def settle_mean(self, clipped: float, noise: float, interval: Interval) -> float:
+    def measure_slope(
+        self, part: Spend, noise: float, known: Array | Beside, beyond: Array, weights_at: Callable[[Array], Array]
+    ) -> tuple[float, float]:
+        """Return how much of ``beyond`` is missing in what is known, and how far off that may be, as a variance."""
+        interval, doubt = self.choose_limit(noise, beyond)
+        weights = _weigh(beyond)
+        residual = each(interval.clip, each(np.subtract, self.values, known))
+        weighed = beside(self.values, weights[:, None], weights_at)
+        noisy = part.linear(weighed, residual, interval.high, self.everything, 1)
+        return float(noisy.values[0, 0]) / float(weights @ beyond) / max(interval.slope, _FLAT), doubt
+
+    def settle_mean(self, clipped: float, noise: float, interval: Interval, known: Array) -> float:
         """Take in what the mean of clipped residuals says about the mean; return what residuals are on average.
 
         What clipping took off is known from the histogram, about.
         """
-        base = float(np.mean(self.known))
+        base = float(np.mean(known))
         found = base + (clipped - interval.shift) / interval.slope
         doubt = noise / interval.slope**2 + interval.doubt**2 + 1e-300
         self.center += (found - self.center) * self.doubt / (self.doubt + doubt)
@@ -389,31 +419,45 @@ class _Run(StagePlan):
         self.doubt = self.doubt * doubt / (self.doubt + doubt)
         return self.center - base
 
+    def choose_base(self, beliefs: Sequence[Belief]) -> tuple[Array | Beside, Shape, Interval]:
+        """Choose what values are perturbed around, and where they are clipped: what effects say, or the mean.
+
+        Around effects there is less to cover, unless values are many at a bound. Around the mean clipping would bend
+        effects, so it must take next to nothing.
+        """
+        share = {self.layout.values: self.left}
+        first, last = (self.choose_interval(share, beliefs, shape) for shape in (self.shapes[0], self.shapes[-1]))
+        better = self.gain_of(first, share, beliefs) > self.gain_of(last, share, beliefs)
+        if better and first.kept > _HARDLY_CLIPPED:
+            return self.middle, self.shapes[0], first
+        return self.base, self.residuals, last
+
     def measure_values(self, beliefs: Sequence[Belief]) -> Solution:
         """Perturb every clipped residual, and fit effects and components to everything."""
-        interval = self.choose_interval({self.layout.values: self.left}, beliefs)
-        share = self.left
+        share, before = self.left, self.residuals.variance
+        around, shape, interval = self.choose_base(beliefs)
+        base = here(around)
         (part,) = self.take(self.left)
-        clipped = each(interval.clip, each(np.subtract, self.values, self.settled))
+        clipped = each(interval.clip, each(np.subtract, self.values, around))
         noisy, window = part.values(clipped, (interval.low, interval.high), interval.square)
         self.parts.append(part.part("values", "every residual, clipped and perturbed"))
         mean = float(np.mean(noisy.values))
-        missing = self.settle_mean(mean, noisy.variance / self.n, interval)
-        values = (noisy.values - mean) / interval.slope + missing + self.known
+        missing = self.settle_mean(mean, noisy.variance / self.n, interval, base)
+        values = (noisy.values - mean) / interval.slope + missing + base
         noise = noisy.variance / interval.slope**2
         scatter = None
         if window is not None:
             undone = (window.middle + (noisy.values - window.middle) / window.gain - noisy.values) / interval.slope
             scatter = Scatter(
                 inside=window.inside, near=(window.half / interval.slope) ** 2 / 3.0, span=window.span / interval.slope,
-                shift=undone, places=self.residuals.middles, masses=self.residuals.masses,
+                shift=undone, places=shape.middles, masses=shape.masses,
             )  # fmt: skip
         self.perturbed = values, noise
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
-        before = self.residuals.variance
         fitted = fit_values(perturbed, values - self.known, self.form, once=bool(self.tables))
         base = self.known
-        if self.tables:  # components alone may describe everything better than what effects leave
+        # Components alone may describe everything better than what effects leave, if these are any.
+        if self.tables and float(np.var(self.known)) > _SMALL_EFFECTS * before:
             plain = Effects.constant(self.shape, self.center)
             alone = fit_values(perturbed, values - self.center, self.form, once=True)
             if alone.evidence > fitted.evidence:
@@ -442,6 +486,11 @@ class _Run(StagePlan):
         explained = 1.0 - self.effects.rest / max(before, 1e-300)
         of = "the variance" if name == ONE_WAY else "what was left"
         self.notes.append(f"spent {share:.0%} on {name}: they explain about {max(explained, 0.0):.0%} of {of}")
+
+
+def _weigh(beyond: Array) -> Array:
+    """Return what is believed beyond predictions in spreads, of which it has at most so many."""
+    return weigh(beyond, float(np.sqrt(np.mean(beyond**2))))
 
 
 def _name_stage(tables: Iterable[Modes]) -> str:

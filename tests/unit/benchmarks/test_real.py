@@ -85,13 +85,16 @@ def test_groups_are_judged_apart() -> None:
     assert text.count("1 runs") == 2
 
 
-def test_tables_hold_means_over_the_constant_and_baselines_for_every_delta() -> None:
-    rows = [CONSTANT | {"rmse": 2.0}, row("fit", 0.5, None), row("noisy table", 1.5), row("auto", 1.0)]
-    rows += [row("auto", 1.2, draw=1), row("auto", 0.8, delta=1e-6, auc=0.75)]
-    text = real_report.list_tables(rows, [row("auto", 1.9), row("input", 1.0)])
-    assert "| auto | 0.550 |\n| auto, before | 0.950 |\n| noisy table | 0.750 |\n| fit | 0.250 |" in text
-    assert "| auto | 0.400 |\n| noisy table | 0.750 |\n| fit | 0.250 |" in text
-    assert "| AUC, delta 1e-06, epsilon | 1 |\n|---|---|\n| auto | 0.750 |" in text
+def test_tables_hold_means_over_the_constant_and_the_best_fixed_method() -> None:
+    rows = [CONSTANT | {"rmse": 2.0}, row("auto", 1.0, inside=0.9, estimate=1.1, auc=0.75), row("auto", 1.2, draw=1)]
+    rows += [row("margins", 1.0, auc=0.7), row("input", 1.5), row("auto", 0.8, 3.0), row("auto", 0.8, delta=1e-6)]
+    text = real_report.list_tables(rows)
+    assert "| RMSE over the constant's, epsilon | 1 | 3 |\n|---|---|---|\n" in text
+    assert "| nations | **0.550** (0.500 margins) | 0.400 |" in text
+    assert "| RMSE over the constant's, delta 1e-06, epsilon | 1 |\n|---|---|\n| nations | 0.400 |" in text
+    assert "| AUC, epsilon | 1 |\n|---|---|\n| nations | 0.750 (0.700) |" in text
+    assert "| own estimate over the error, inside, epsilon | 1 |\n|---|---|\n| nations | 1.10, 0.90 |" in text
+    assert real_report.list_tables([]) == "Nothing was measured yet."
 
 
 def test_the_page_keeps_what_stands_around_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,10 +133,10 @@ def test_every_stage_leaves_a_note() -> None:
         for budget in (0.01, 20.0, 60.0, 300.0):
             outcome = run(planted(kind), budget=budget)
             stages = parts_of(outcome) & {ONE_WAY, TWO_WAY, VALUES}
-            assert len(outcome.notes) == max(len(stages), 1)
+            assert len(outcome.notes) >= max(len(stages), 1)
             for stage in stages:
                 assert any(stage in note for note in outcome.notes)
-            assert all(note.startswith("spent ") for note in outcome.notes)
+            assert all(note.startswith(("spent ", "did not ask ")) for note in outcome.notes)
 
 
 @pytest.mark.parametrize("method", ["margins", "tables", "staged"])
