@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         evaluate,
     )
     from tensorveil.errors import (
+        ChangedWarning,
         DataNotFoundError,
         GuessWarning,
         InputError,
@@ -82,6 +83,7 @@ _HOMES = {
         "evaluate",
     ),
     "tensorveil.errors": (
+        "ChangedWarning",
         "DataNotFoundError",
         "GuessWarning",
         "InputError",
@@ -123,6 +125,7 @@ __all__ = [  # noqa: RUF022 - plain alphabetical order
     "Budget",
     "CP",
     "CPModel",
+    "ChangedWarning",
     "DataNotFoundError",
     "GuessWarning",
     "InputError",

@@ -10,6 +10,7 @@
 
     NoLedgerWarning (a UserWarning)                   a private fit that nobody counts
     GuessWarning (a UserWarning)                      how a file is written was guessed
+    ChangedWarning (a UserWarning)                    entries were held to bounds, or merged, before they counted
     LeftOutWarning (a UserWarning)                    entries that a model has no place for were left out
     LowerRankWarning (a UserWarning)                  less than the rank that was asked for will be released
 
@@ -32,6 +33,7 @@ from typing import Final
 __all__ = [
     "CHARGED",
     "STANDS",
+    "ChangedWarning",
     "DataNotFoundError",
     "FileTooLargeError",
     "GuessWarning",
@@ -104,6 +106,10 @@ class GuessWarning(UserWarning):
 
 class LeftOutWarning(UserWarning):
     """Some of the entries that somebody gave to a released or saved model have no place in it, and were left out."""
+
+
+class ChangedWarning(UserWarning):
+    """Some of the entries that somebody gave a released model count otherwise: held to its bounds, or merged."""
 
 
 class LowerRankWarning(UserWarning):

@@ -184,8 +184,8 @@ def test_what_is_no_moment_is_refused_and_counted(
         released(folder, "whole").personalise(own)
     model = released(folder, "open")
     asked = own[["user", "film", "day"]].head(1)
-    for day in ("yesterday", None, pd.NaT, 1704276000000, "2024", 2024):
-        with pytest.raises(tv.InputError, match="'day' takes moments, and some are none: dates, ISO text"):
+    for day in ("yesterday", None, pd.NaT, 1704276000000, "2024", 2024, 45294, "240103"):
+        with pytest.raises(tv.InputError, match="'day' takes moments, and some are none: dates such as"):
             model.predict(asked.assign(day=[day]))
         with pytest.raises(tv.InputError, match="'day' takes moments"):
             model.slice({"user": "u03", "day": day})
@@ -220,6 +220,116 @@ def test_rows_that_are_left_out_are_counted_in_unit_value_alone(
     said = " ".join(capsys.readouterr().err.split())
     assert (f"{(~kept).sum()} of {len(frame)} rows are left out, whose 'film'" in said) is (unit == "value")
     assert ("left out" in said) is (unit == "value")
+
+
+def test_rows_without_a_label_or_a_moment_are_counted_where_positions_are_public(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (folder / "ratings.csv").read_text()
+    lines = ["u01,,2024-01-02,3", "u01,Film 1,yesterday,3", "u02,Film 1,45294,3", "u03,Film 2,2024-01-02,"]
+    (tmp_path / "some.csv").write_text(text + "\n".join(lines) + "\n")
+    given = ["complete", str(tmp_path / "some.csv"), "--bounds", "1", "5", "--epsilon", "9", "--rank", "1", "--threads"]
+    given += ["1", "--no-fill", "--no-report", "--value", "rating", "--modes", "user,film,day"]
+    assert run([*given, "--unit", "value", "--bin", "day=day", "-o", str(tmp_path / "value")]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    rows = len(text.splitlines()) + 3
+    # Of the row without a value nothing is told.
+    assert f"3 of {rows} rows are left out: column 'film' is empty, or column 'day' holds no moment." in said
+    given += ["--labels", f"film={folder / 'films.txt'}", "--bin", f"day={RANGE}", "--labels"]
+    assert run([*given, f"user={folder / 'users.txt'}", "--unit", "entry", "-o", str(tmp_path / "entry")]) == 0
+    assert "left out" not in capsys.readouterr().err
+    # Open runs name the line, wherever the moments stand.
+    assert run(["complete", str(tmp_path / "some.csv"), "-o", str(tmp_path / "open"), "--bin", "day=day"]) == 2
+    assert f"The first line at fault is line {rows - 1} of the file" in " ".join(capsys.readouterr().err.split())
+    asked = tmp_path / "ask.csv"
+    asked.write_text("user,film,day,rating\nu01,Film 1,2024-01-02,3\nu01,Film 1,45294,3\n")
+    for verb, more in (("predict", ["-o", str(tmp_path / "out.csv")]), ("evaluate", [])):
+        assert run([verb, str(folder / "open"), "--at", str(asked), *more]) == 2
+        assert "The first line at fault is line 3 of the file" in " ".join(capsys.readouterr().err.split())
+    assert run(["evaluate", str(folder / "open"), "--at", str(asked), "--missing", "drop", "--json"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["cells"] == 1
+    assert "1 of 2 rows are left out: column 'day' holds no moment" in " ".join(told.err.split())
+
+
+def test_bins_of_what_is_no_mode_are_refused_with_the_remedy(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def told(*options: str) -> str:
+        assert run(["complete", str(folder / "ratings.csv"), "-o", str(tmp_path / "out"), *options]) == 2
+        return " ".join(capsys.readouterr().err.split())
+
+    private = ["--epsilon", "1", "--unit", "value", "--bounds", "1", "5"]
+    for more in ([], private):
+        said = told("--modes", "user,film", "--value", "rating", "--bin", "day=day", *more)
+        assert "column 'day' is none. Name it among the modes, --modes user,film,day, or leave --bin out." in said
+    assert "Did you mean 'day'?" in told("--bin", "dya=day")
+    # A first line that nobody vouched for may hold data: what to do is said, and not what stands there.
+    for typo in (["--bin", "dya=day", "--value", "rating"], ["--value", "ratng"]):
+        said = told(*typo, *private)
+        assert "Check its spelling. In private runs the first line might hold data" in said
+        assert "all modes are named as they stand there, --modes user,film" in said
+        assert "Did you mean" in told(*typo, *private, "--modes", "user,film,day")
+    assert run(["predict", str(folder / "open"), "--at", str(folder / "ratings.csv"), "-o", str(tmp_path / "a.csv"),
+                "--bin", "rating=day"]) == 2  # fmt: skip
+    assert "column 'rating' is none" in capsys.readouterr().err
+
+
+def test_open_answers_are_in_the_words_of_the_questions(folder: Path, tmp_path: Path) -> None:
+    ask = "day,user,film\n2024-01-03T05:00,u01,Film 1\n2024-01-02,u02,Film 2\n2024-01-03 23:59:59,u01,Film 1\n"
+    (tmp_path / "ask.csv").write_text(ask)
+    given = ["complete", str(folder / "ratings.csv"), "--value", "rating", "--no-report"]
+    given += ["--bin", "day=day", "--at", str(tmp_path / "ask.csv"), "--filled-format", "csv"]
+    quick = ["--rank", "1", "--threads", "1"]
+    assert run([*given, *quick, "--seed", "1", "-o", str(tmp_path / "open")]) == 0
+    filled = pd.read_csv(tmp_path / "open" / "filled.csv")
+    asked = pd.read_csv(tmp_path / "ask.csv")
+    assert filled[["day", "user", "film"]].equals(asked)
+    assert filled["rating"][0] == filled["rating"][2] != filled["rating"][1]
+    # A release names its cells by the public bins, in an order that says nothing.
+    private = ["--epsilon", "9", "--unit", "value", "--bounds", "1", "5"]
+    assert run([*given, *quick, *private, "-o", str(tmp_path / "value")]) == 0
+    assert pd.read_csv(tmp_path / "value" / "filled.csv")["day"].tolist() == ["2024-01-03", "2024-01-03", "2024-01-02"]
+
+
+def test_people_are_told_of_values_and_cells_that_count_otherwise(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, own = released(folder, "whole"), mine(folder)
+    asked = own[["user", "film", "day"]].head(3)
+    expected = model.personalise(own.assign(rating=own["rating"].where(own.index != 0, 5.0))).predict(asked)
+    wide = own.assign(rating=own["rating"].where(own.index != 0, 50.0))
+    with pytest.warns(
+        tv.ChangedWarning, match=f"1 of {len(own)} have values outside the bounds of the release, 1 to 5"
+    ):
+        assert model.personalise(wide).predict(asked).tolist() == expected.tolist()
+    tensor = tv.ObservedTensor.from_frame(wide, ["user", "film", "day"], "rating", bins={"day": "day"})
+    with pytest.warns(tv.ChangedWarning, match="outside the bounds"):
+        assert model.personalise(tensor).predict(asked).tolist() == expected.tolist()
+    # What is said twice of a cell does not count twice.
+    expected = model.personalise(own).predict(asked)
+    twice = pd.concat([own, own.head(2)])
+    with pytest.warns(tv.ChangedWarning, match=f"2 of {len(twice)} name a cell again"):
+        assert model.personalise(twice).predict(asked).tolist() == pytest.approx(expected.tolist())
+    twice.to_csv(tmp_path / "mine.csv", index=False)
+    asked.to_csv(tmp_path / "ask.csv", index=False)
+    given = ["predict", str(folder / "whole"), "--at", str(tmp_path / "ask.csv"), "-o", str(tmp_path / "answers.csv")]
+    assert run([*given, "--entries", str(tmp_path / "mine.csv")]) == 0
+    assert f"note: --entries: 2 of {len(twice)} name a cell again" in capsys.readouterr().err
+    assert pd.read_csv(tmp_path / "answers.csv")["rating"].tolist() == pytest.approx(expected.tolist())
+
+
+def test_people_are_told_apart_as_they_are_written(folder: Path, tmp_path: Path) -> None:
+    own = mine(folder)
+    low, high = own.assign(user="7", rating=1.0), own.assign(user="007", rating=5.0)
+    pd.concat([low, high]).to_csv(tmp_path / "mine.csv", index=False)
+    rows = []
+    for users in (["007", "7"], ["7"]):
+        own[["film", "day"]].head(1).merge(pd.DataFrame({"user": users}), how="cross").to_csv(tmp_path / "ask.csv")
+        given = ["predict", str(folder / "whole"), "--entries", str(tmp_path / "mine.csv"), "--force"]
+        assert run([*given, "--at", str(tmp_path / "ask.csv"), "-o", str(tmp_path / "answers.csv")]) == 0
+        rows.append(pd.read_csv(tmp_path / "answers.csv", dtype={"user": str}).set_index("user")["rating"])
+    assert rows[0]["7"] == rows[1]["7"] < rows[0]["007"]
 
 
 def test_private_runs_name_the_column_in_which_nothing_is_as_it_must_be(

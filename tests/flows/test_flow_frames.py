@@ -435,6 +435,27 @@ def test_values_are_found_by_the_index_of_the_frame(kind: str) -> None:
     np.testing.assert_array_equal(by_place.values, frame_to_tensor(frame[MODES], frame["rating"], {}).values)
 
 
+def test_values_whose_rows_cannot_be_told_apart_are_refused() -> None:
+    """An index that holds a label several times, as that of frames that were put together, cannot say what is whose."""
+    frame = pd.DataFrame({"user": list("abcab"), "film": list("xyzyx")}, index=[0, 1, 2, 0, 1])
+    rating = pd.Series([1.0, 2.0, 3.0, 4.0, 5.0], index=frame.index, name="rating")
+    expected = tv.CP(1, sweeps=2, random_state=0).fit(frame, rating)
+    assert tv.CP(1, sweeps=2, random_state=0).fit(frame, rating.to_numpy()).rmse(frame, rating) == expected.rmse(
+        frame, rating
+    )
+    for mixed in (rating.sort_index(), rating.iloc[::-1]):
+        with pytest.raises(tv.InputError, match="several times: which value is whose cannot be told"):
+            tv.CP(1, sweeps=2, random_state=0).fit(frame, mixed)
+        with pytest.raises(tv.InputError, match="several times"):
+            expected.rmse(frame, mixed)
+        private = tv.PrivateCP(1, epsilon=1.0, delta=0.0, unit="entry", bounds=(1, 5), shape=(3, 3))
+        coded = pd.DataFrame({"user": [0, 1, 2, 0, 1], "film": [0, 1, 2, 1, 0]}, index=frame.index)
+        with pytest.warns(tv.NoLedgerWarning):  # the order of private rows is not told
+            private.fit(coded, mixed)
+    others = pd.Series(rating.to_numpy(), index=[5, 6, 7, 8, 9], name="rating")
+    assert tv.CP(1, sweeps=2, random_state=0).fit(frame, others).rmse(frame, rating) == expected.rmse(frame, rating)
+
+
 def test_a_pivot_table_brings_its_labels() -> None:
     frame = ratings().drop_duplicates(["user", "film"])
     pivot = frame.pivot(index="user", columns="film", values="rating")

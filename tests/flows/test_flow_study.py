@@ -18,6 +18,7 @@ import pytest
 from tensorveil.cli.main import run
 from tensorveil_evidence.studies import jobs, progress, runner
 from tensorveil_evidence.studies.catalogue import list_studies
+from tensorveil_evidence.studies.learning import glove, mobilenet
 
 SMALL = "yuan-table-5"
 
@@ -195,6 +196,9 @@ def test_the_list_tells_the_cost(capsys: pytest.CaptureFixture[str]) -> None:
     facts = {fact["name"]: fact for fact in json.loads(capsys.readouterr().out)}
     assert set(facts) == set(list_studies())
     assert facts["wei-figure-4"]["dataset"] == "ml-100k"
+    assert facts["yuan-figure-3-svhn"]["also"] == [mobilenet.PLACE[0]]
+    assert facts["yuan-figure-3-imdb"]["also"] == [glove.PLACE[0]]
+    assert facts["yuan-figure-1-svhn"]["also"] == []
     assert all(fact["quick_minutes"] <= fact["full_minutes"] for fact in facts.values())
     assert run(["study", "--list"]) == 0
     assert "minutes of one core" in capsys.readouterr().out

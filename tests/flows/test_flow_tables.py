@@ -105,9 +105,7 @@ def test_cells_that_are_asked_for_by_the_moment_are_put_into_the_same_bins(tmp_p
     model, answers = str(tmp_path / "result" / "model.npz"), tmp_path / "answers.csv"
     assert run(["predict", model, *asked, "-o", str(answers)]) == 0
     told = pyarrow.csv.read_csv(answers)
-    filled = pyarrow.csv.read_csv(tmp_path / "result" / "filled.csv")
-    assert filled.column("time").to_pylist() == [datetime.date(2024, 1, 8), datetime.date(2024, 1, 15)]
-    assert told.column("rating") == filled.column("rating")
+    assert told == pyarrow.csv.read_csv(tmp_path / "result" / "filled.csv")
     assert told.column("time") == pyarrow.csv.read_csv(tmp_path / "asked.csv").column("time")  # as it was asked
 
 

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     type=click.Choice(["mean", "sum", "first", "last"]),
     help="What becomes of held-out cells that are listed more than once [default: refused].",
 )
+@click.option(
+    "--missing", type=click.Choice(["error", "drop"]), help="Held-out cells without a value [default: refused]."
+)
 @reading_options
 @common_options
 def evaluate(
@@ -54,6 +57,7 @@ def evaluate(
     along: str | None,
     k: int,
     duplicates: str | None,
+    missing: str | None,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
@@ -69,7 +73,7 @@ def evaluate(
     """
     from tensorveil.runs.evaluate import EvaluationRun, evaluate_model
 
-    at_file = reading.reading(at, unlisted=unlisted, duplicates=duplicates)
+    at_file = reading.reading(at, unlisted=unlisted, duplicates=duplicates, missing=missing)
     found = evaluate_model(EvaluationRun(model=model, at=at_file, exclude=exclude, along=along, k=k))
     if as_json:
         print_json(found.to_json())

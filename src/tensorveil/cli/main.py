@@ -23,14 +23,22 @@ from tensorveil import __version__
 from tensorveil.cli.common import State
 from tensorveil.cli.messages import in_shell_words
 from tensorveil.cli.plugins import Verbs
-from tensorveil.errors import STANDS, GuessWarning, LeftOutWarning, LowerRankWarning, TensorveilError, list_notes
+from tensorveil.errors import (
+    STANDS,
+    ChangedWarning,
+    GuessWarning,
+    LeftOutWarning,
+    LowerRankWarning,
+    TensorveilError,
+    list_notes,
+)
 from tensorveil.markup import clean
 
 # What a path that was typed can be wrong by.
 WRONG_PATH = (
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EROFS, errno.ELOOP,
 )  # fmt: skip
-TOLD = (GuessWarning, LeftOutWarning, LowerRankWarning)
+TOLD = (ChangedWarning, GuessWarning, LeftOutWarning, LowerRankWarning)
 OK, UNEXPECTED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 

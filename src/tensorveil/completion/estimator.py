@@ -29,7 +29,7 @@ from tensorveil.completion.response import (
 )
 from tensorveil.completion.side_table import read_side
 from tensorveil.completion.smoothness import read_smoothness, solve_smoothly, with_priors
-from tensorveil.errors import InputError, NotFittedError
+from tensorveil.errors import GuessWarning, InputError, NotFittedError, warn
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import check_numbering, find_places, like_model
 from tensorveil.models.tables import check_container, frame_of
@@ -40,7 +40,7 @@ from tensorveil.solvers.stored_rows import Elsewhere, check_stored_memory
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
-from tensorveil.tensor.given import VALUE, arrays_to_tensor, in_order_of
+from tensorveil.tensor.given import VALUE, arrays_to_tensor, in_order_of, is_frame
 from tensorveil.tensor.options import FrameOptions
 from tensorveil.tensor.stored import NOT_IN_MEMORY, StoredTensor
 
@@ -60,6 +60,7 @@ class Fitted(Params, Generic[AnyModel]):
     """What every fitted estimator has: a model."""
 
     model_: AnyModel
+    _by_label = False  # whether a frame of labels was fitted
 
     def _fitted(self) -> AnyModel:
         if not hasattr(self, "model_"):
@@ -96,6 +97,7 @@ class Predictor(Fitted[Model], Generic[Model]):
         Private fits of units "value" and "entry" measure what is needed for that.
         """
         model = self._fitted()
+        self._tell_of_indices(coords)
         container = getattr(self, "_sklearn_output_config", {}).get("predict", "default")
         if container == "default":
             return model.predict(coords, interval=interval)
@@ -140,14 +142,27 @@ class Predictor(Fitted[Model], Generic[Model]):
             return hold_out_all(observed).error(GAUSSIAN, self._fitted().predict)
         return GAUSSIAN.error_over(self._fitted().predict, observed.entries)
 
+    def _tell_of_indices(self, given: Any) -> None:
+        """Warn of numbers without names, as a frame turns into on its way: its labels would be taken for indices."""
+        if not self._by_label or not isinstance(given, np.ndarray | list | tuple):
+            return
+        if all(mode.labels is not None and mode.labels.dtype.kind in "iuf" for mode in self._fitted().modes):
+            warn(
+                "coords without names of columns are indices from 0, and no labels as in the frame that was fitted. "
+                f"Give a frame with the columns {', '.join(mode.name for mode in self._fitted().modes)} for "
+                "labels; for indices ask model_.",
+                GuessWarning,
+            )
+
     def _observe(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
         """Return a tensor of the model's cells, by the labels of the model; a store, which is passed over, as it is."""
         model = self._fitted()
+        self._tell_of_indices(tensor)
         if isinstance(tensor, StoredTensor) and values is None:
             check_numbering(tensor.modes, model.modes)
             return cast(ObservedTensor, tensor)
         if not isinstance(tensor, ObservedTensor) and values is not None:
-            values = in_order_of(tensor, values)
+            values = in_order_of(tensor, values, strict=True)
             tensor = find_places(tensor, model.modes, model.shape).T
             return as_tensor(tensor, np.asarray(values), {"shape": model.shape})
         return like_model(as_tensor(tensor, values, {}, "rmse({})"), model.modes, model.shape)
@@ -264,6 +279,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             observed: Any = self._check_stored(tensor)
         else:
             observed = as_tensor(tensor, values, {"shape": self.shape})
+        self._by_label = not isinstance(tensor, StoredTensor) and is_frame(tensor)
         self._check()
         response = self._response(observed)
         solver = pick_solver(self.solver, response)

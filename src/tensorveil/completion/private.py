@@ -28,6 +28,7 @@ from tensorveil.privacy import Budget, Event, Guarantee, Unit
 from tensorveil.privacy.delta import check_delta
 from tensorveil.privacy.gate import declare, reading_rules
 from tensorveil.tensor import ObservedTensor, StoredTensor
+from tensorveil.tensor.given import is_frame
 
 NO_SCORE = (
     "private estimators have no score: it would be computed from private data without noise, and a model that is "
@@ -66,6 +67,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         return self._fit(self._read(tensor, values), begin_at_once)
 
     def _read(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
+        self._by_label = not isinstance(tensor, StoredTensor) and is_frame(tensor)
         return as_tensor(tensor, values, reading_rules(self._unit(), self.bounds, self.shape))
 
     def _fit(self, observed: ObservedTensor | StoredTensor, begin: Begin[ReleasedModel]) -> Self:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.bins import bin_column, bin_items, name_width
+from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, bin_column, bin_items, name_width
 from tensorveil.tensor.cursors import is_cursor
 from tensorveil.tensor.frames import as_table
 from tensorveil.tensor.given import frame_of_levels, is_frame
@@ -217,8 +217,7 @@ def no_bin(mode: Mode, moments: Any = None) -> InputError:
     assert mode.labels is not None
     if moments is None or np.isnat(bin_items(np.asarray(moments), mode.bins)).any():
         return InputError(
-            f"mode {mode.name!r} takes moments, and some are none: dates, ISO text and seconds since 1970 are, neither "
-            "years alone nor milliseconds. Correct those rows."
+            f"mode {mode.name!r} takes moments, and some are none: {MOMENTS}; {NO_MOMENTS}. Correct those rows."
         )
     first, last = mode.labels.min(), mode.labels.max()
     return InputError(

@@ -12,30 +12,16 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.models.indexing import find_columns, missing_columns
-from tensorveil.models.tables import cells_table
 from tensorveil.tensor import Mode
-from tensorveil.tensor.bins import bin_columns, known_bins, settle_bins
+from tensorveil.tensor.bins import bin_columns, check_bins, known_bins, settle_bins
 from tensorveil.tensor.files.dialect import PLAIN, Dialect
 from tensorveil.tensor.files.formats import read_table, table_format
+from tensorveil.tensor.files.text import tell_line_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Asked", "cells_table", "find_cells", "read_asked", "read_cells", "read_model_table"]
-
-
-def read_cells(
-    path: Path,
-    modes: tuple[Mode, ...],
-    shape: tuple[int, ...],
-    bins: Mapping[str, Any] | None = None,
-    dialect: Dialect = PLAIN,
-) -> NDArray[np.int32]:
-    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns.
-
-    Moments of the modes in ``bins`` stand for the bins they are in, as when the model's tensor was read.
-    """
-    return read_asked(path, modes, shape, bins, dialect)[0]
+__all__ = ["Asked", "find_cells", "read_asked", "read_model_table"]
 
 
 def read_asked(
@@ -45,12 +31,19 @@ def read_asked(
     bins: Mapping[str, Any] | None = None,
     dialect: Dialect = PLAIN,
 ) -> tuple[NDArray[np.int32], pa.Table]:
-    """Read the cells to predict as `read_cells` does; return with them the table as it is written."""
+    """Read labels (indices, where a mode has none) of the cells to predict, as (order, n) columns.
+
+    Moments of the modes in ``bins`` stand for the bins they are in, as when the model's tensor was read. The table
+    comes along as it is written.
+    """
     kind = table_format(path).name
     if not path.is_file():
         raise InputError(f"at: file not found: {path}.")
     asked = read_model_table(path, modes, bins, dialect)
     return find_cells(asked.binned, modes, shape, path.name, kind), asked.written
+
+
+_PLAIN = r"^(-?[1-9][0-9]{0,17}|0)$"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,18 +55,46 @@ class Asked:
 
 
 def read_model_table(
-    path: Path, modes: Sequence[Mode], bins: Mapping[str, Any] | None = None, dialect: Dialect = PLAIN
+    path: Path,
+    modes: Sequence[Mode],
+    bins: Mapping[str, Any] | None = None,
+    dialect: Dialect = PLAIN,
+    people: str | None = None,
 ) -> Asked:
     """Read a table of a model's modes: columns of text labels stay text, so that "007" does not turn into 7.
 
-    Moments are put into the bins that the model knows, and into those that are named.
+    Moments are put into the bins that the model knows, and into those that are named. ``people`` is the mode of those
+    whom the model does not know: they are told apart as they are written.
     """
     texts = [mode.name for mode in modes if mode.labels is not None and mode.labels.dtype.kind == "T"]
     asked = settle_bins(bins)
     wanted = known_bins(modes, asked)
-    table = read_table(path, text=[*texts, *wanted], dialect=dialect)
-    present = {name: each for name, each in wanted.items() if name in asked or name in table.column_names}
-    return Asked(written=table, binned=bin_columns(table, present, lenient=False)[0])
+    named = [] if people is None or people in wanted else [people]
+    table = read_table(path, text=[*texts, *wanted, *named], dialect=dialect)
+    for name in named:
+        table = _with_numbers(table, name)
+    check_bins(asked, [mode.name for mode in modes], table.column_names)
+    present = {name: each for name, each in wanted.items() if name in table.column_names}
+    try:
+        return Asked(written=table, binned=bin_columns(table, present, lenient=False)[0])
+    except InputError as error:
+        kind = table_format(path).name
+        if kind not in ("csv", "tsv"):
+            raise
+        problem = tell_line_of(error, path, kind, dialect, table.column_names, present)
+    raise problem
+
+
+def _with_numbers(table: pa.Table, name: str) -> pa.Table:
+    """Return a table with a column of text as whole numbers, if all of it is written as such: 7, but not 07 or 7.0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name not in table.column_names or not pa.types.is_string(table.column(name).type):
+        return table
+    if not pc.all(pc.match_substring_regex(table.column(name), _PLAIN)).as_py():
+        return table
+    return table.set_column(table.column_names.index(name), name, table.column(name).cast(pa.int64()))
 
 
 def find_cells(

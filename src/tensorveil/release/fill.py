@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,12 +13,15 @@ from tensorveil.models import CPModel, TuckerModel
 from tensorveil.models.errors import check_coverage
 from tensorveil.models.evaluate import predict_columns, predict_intervals
 from tensorveil.models.indexing import check_columns
-from tensorveil.release.cells import cells_table
+from tensorveil.models.tables import answers_table, cells_table
 from tensorveil.release.names import FILLED_FORMATS, filled_name
 from tensorveil.rounds import SharedModel
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.formats import write_table
 from tensorveil.tensor.files.images import check_picture, write_image
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Fill", "write_fill"]
 
@@ -43,6 +46,8 @@ class Fill:
         models that know their errors, as private ones of unit "value" do.
     safe_csv
         CSV: whether labels that a spreadsheet would take for formulas get an apostrophe before them.
+    asked
+        A row for each of the cells, as whoever asked wrote it: predictions are then given in these words.
     """
 
     coords: Any
@@ -51,6 +56,7 @@ class Fill:
     threads: int | None = None
     interval: float | None = None
     safe_csv: bool = False
+    asked: pa.Table | None = None
 
     def __post_init__(self) -> None:
         if self.format not in FILLED_FORMATS:
@@ -84,11 +90,14 @@ def write_fill(
             picture[tuple(columns)] = predict_columns(model, columns, threads=fill.threads)
         write_image(picture, path)
         return
+    bounds = None
     if fill.interval is None:
-        table = cells_table(
-            columns, predict_columns(model, columns, threads=fill.threads), model.modes, fill.value_name
-        )
+        values = predict_columns(model, columns, threads=fill.threads)
     else:
-        values, *bounds = predict_intervals(model, columns, fill.interval, threads=fill.threads)
-        table = cells_table(columns, values, model.modes, fill.value_name, (bounds[0], bounds[1]))
+        values, low, high = predict_intervals(model, columns, fill.interval, threads=fill.threads)
+        bounds = (low, high)
+    if fill.asked is not None:
+        table = answers_table(fill.asked, values, model.modes, fill.value_name, bounds)
+    else:
+        table = cells_table(columns, values, model.modes, fill.value_name, bounds)
     write_table(table, path, safe=fill.safe_csv)

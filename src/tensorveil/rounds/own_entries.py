@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tensorveil.errors import InputError, LeftOutWarning, warn
+from tensorveil.errors import ChangedWarning, InputError, LeftOutWarning, warn
 from tensorveil.models.indexing import missing_columns
 from tensorveil.models.recommending import Seen, find_places
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.bins import bin_columns, known_bins
-from tensorveil.tensor.frames import as_table, read_floats, table_to_tensor
+from tensorveil.tensor.frames import as_table, table_to_tensor
 from tensorveil.tensor.labels import encode_column
 from tensorveil.tensor.lists import find_listed, match_columns
+from tensorveil.tensor.number_columns import read_floats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +51,8 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     Entries are a tensor, a frame, or a mapping of columns. A table without a column of the protected mode holds the
     entries of one person. Where the model has labels, entries are matched by label: moments stand for the bins that
     they are in, and entries of labels that it does not have are left out, with a `LeftOutWarning`. Where it has none,
-    they must be indices.
+    they must be indices. Values are held to the bounds, as those of the release were, and rows of a table that name one
+    cell in the same words count as one, of their mean: a `ChangedWarning` says so. Moments of one bin all count.
     """
     if isinstance(entries, OwnEntries):
         return entries
@@ -60,18 +62,19 @@ def read_own(entries: Any, model: SharedModel, value: str | None = None) -> OwnE
     owner = modes[protect].name
     table = table_of_own(entries, owner)
     value = _check_columns(table, model, value)
+    _check_known(table, [mode for m, mode in enumerate(modes) if m != protect])
+    table = _merge_repeated(table, [mode.name for mode in modes], value)
     table, _ = bin_columns(table, known_bins([modes[protect]], {}), lenient=False)
     owners = np.empty(table.num_rows, np.int32)
     names = encode_column(table.column(owner), f"column {owner!r}", None, owners)
     people = Mode.from_trusted(owner, names, modes[protect].bins)
     listed = {mode.name: mode for m, mode in enumerate(modes) if mode.labels is not None and m != protect}
     columns = [people if m == protect else listed.get(mode.name, Mode(mode.name)) for m, mode in enumerate(modes)]
-    _check_known(table, [mode for m, mode in enumerate(modes) if m != protect])
     found = table_to_tensor(table, columns, value, labels=True, lists=listed, quiet=True, duplicates="keep")
     _tell(table.num_rows - found.n_entries, table.num_rows)
     sizes = tuple(found.shape[m] if m == protect else size for m, size in enumerate(model.shape))
     tensor = ObservedTensor.from_columns(
-        found.columns, found.values, sizes, modes=found.modes, duplicates="keep", value=model.value_name
+        found.columns, _hold(found.values, model), sizes, modes=found.modes, duplicates="keep", value=model.value_name
     )
     return OwnEntries(tensor=tensor, source=table, owners=owners, modes=found.modes)
 
@@ -104,6 +107,28 @@ def _check_columns(table: pa.Table, model: SharedModel, value: str | None) -> st
         if nan or column.null_count:
             raise InputError(f"entries: column {name!r} has empty cells. Fill them in, or drop those rows.")
     return names[-1]
+
+
+def _merge_repeated(table: pa.Table, modes: Sequence[str], value: str) -> pa.Table:
+    """Return a table in which no two rows name the same cell in the same words: they become one, of their mean."""
+    import pyarrow as pa
+
+    kind = table.column(value).type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return table  # which will be refused, or read leniently
+    columns = {
+        name: column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for name, column in zip((*modes, value), table.select([*modes, value]).columns, strict=True)
+    }
+    merged = pa.table(columns).group_by([*modes], use_threads=False).aggregate([(value, "mean")])
+    if merged.num_rows == table.num_rows:
+        return table
+    warn(
+        f"entries: {table.num_rows - merged.num_rows:,} of {table.num_rows:,} name a cell again, and count with the "
+        "others of that cell as one, of their mean. Leave out what is not meant.",
+        ChangedWarning,
+    )
+    return merged.rename_columns([*modes, value])
 
 
 def _check_known(table: pa.Table, modes: Iterable[Mode]) -> None:
@@ -166,6 +191,7 @@ def _align(entries: ObservedTensor, model: SharedModel) -> OwnEntries:
     aligned = tuple(entries.modes[m] if m == protect else mode for m, mode in enumerate(modes))
     labelled = [m for m in range(len(shape)) if m != protect and entries.modes[m].labels is not None]
     if not labelled:
+        _hold(entries.values, model)
         return OwnEntries(tensor=entries, source=entries, owners=entries.columns[protect], modes=aligned)
     columns = match_columns(entries, modes, labelled)
     kept = (columns >= 0).all(axis=0)
@@ -173,9 +199,24 @@ def _align(entries: ObservedTensor, model: SharedModel) -> OwnEntries:
         raise InputError("entries: the model knows none of their labels. Check how they are written.")
     _tell(int(np.count_nonzero(~kept)), entries.n_entries)
     tensor = ObservedTensor.from_columns(
-        np.ascontiguousarray(columns[:, kept], np.int32), entries.values[kept], sizes, modes=aligned, duplicates="keep"
-    )
+        np.ascontiguousarray(columns[:, kept], np.int32), _hold(entries.values[kept], model), sizes, modes=aligned,
+        duplicates="keep",
+    )  # fmt: skip
     return OwnEntries(tensor=tensor, source=entries, owners=entries.columns[protect], modes=aligned)
+
+
+def _hold(values: NDArray[Any], model: SharedModel) -> NDArray[Any]:
+    """Return values within the bounds of a release, and say how many were not."""
+    low, high = model.bounds
+    outside = int(np.count_nonzero((values < low) | (values > high)))
+    if outside:
+        warn(
+            f"entries: {outside:,} of {len(values):,} have values outside the bounds of the release, {low:g} to "
+            f"{high:g}, and count as the nearest bound. Check that they are on its scale.",
+            ChangedWarning,
+        )
+    held: NDArray[Any] = np.clip(values, low, high)
+    return held
 
 
 def _tell(left_out: int, among: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.privacy import Unit
-from tensorveil.release.cells import read_cells
+from tensorveil.release.cells import read_asked
 from tensorveil.release.fill import Fill
 from tensorveil.tensor import ObservedTensor
 from tensorveil.tensor.files.images import check_picture
@@ -62,7 +62,8 @@ def choose_cells(
 ) -> Fill | None:
     """Choose the cells to predict; a table of cells is put into the same ``bins`` as the tensor was.
 
-    In a private run they are sorted, because the order of a list may follow the data. Where positions are private cells
+    In an open run the cells of a table keep their words and their order. In a private run they are sorted, because the
+    order of a list may follow the data, and moments are named by their bins. Where positions are private cells
     are never chosen by what is missing, which would tell what was observed: then all of them are predicted.
     """
     if filling is None:
@@ -85,9 +86,11 @@ def choose_cells(
                 f"a picture has rows and columns of pixels; mode {named[0]!r} has labels of another kind. Write the "
                 "filled cells as csv or parquet."
             )
+    asked = None
     if filling.at is not None:
-        columns = read_cells(filling.at, tensor.modes, tensor.shape, bins)
+        columns, asked = read_asked(filling.at, tensor.modes, tensor.shape, bins)
         if private is not None:
+            asked = None
             columns, _ = sort_entries(columns, np.zeros(columns.shape[1]), tensor.shape)
     elif math.prod(tensor.shape) > filling.max_cells:
         raise InputError(
@@ -101,6 +104,7 @@ def choose_cells(
     return Fill(
         coords=columns.T, format=filling.format, value_name=filling.value_name or tensor.value_name,
         threads=filling.threads, interval=filling.interval, safe_csv=filling.safe_csv,
+        asked=asked,
     )  # fmt: skip
 
 

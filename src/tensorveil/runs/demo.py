@@ -12,8 +12,8 @@ import numpy as np
 
 from tensorveil import __version__
 from tensorveil.completion import PrivateCP
+from tensorveil.models.tables import cells_table
 from tensorveil.privacy import Ledger
-from tensorveil.release.cells import cells_table
 from tensorveil.release.diagnostics import write_diagnostics
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.release.names import (

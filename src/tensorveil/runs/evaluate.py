@@ -19,6 +19,7 @@ from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.frames import NoValueColumnError
 from tensorveil.tensor.given import VALUE
 from tensorveil.tensor.labels import UnknownLabelError
+from tensorveil.tensor.rows import NothingListedError
 from tensorveil.tensor.stored import StoredTensor, is_store
 
 __all__ = ["EvaluationRun", "evaluate_model"]
@@ -106,5 +107,13 @@ def _read_by_labels(model: CPModel | TuckerModel, reading: Reading) -> tuple[Obs
     labels = {mode.name: mode for mode in modes if mode.labels is not None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LeftOutWarning)  # they are counted here
-        part = read_tensor(replace(reading, modes=names, labels=labels, shape=model.shape))
+        try:
+            part = read_tensor(replace(reading, modes=names, labels=labels, shape=model.shape))
+        except NothingListedError:
+            part = None
+    if part is None:
+        raise InputError(
+            f"{Path(reading.file).name} has no row of which the model knows every label of {', '.join(labels)}. Check "
+            "that they are written as in the data of the model."
+        )
     return part, whole.n_entries - part.n_entries

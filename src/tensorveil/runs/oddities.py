@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.bins import to_seconds
+from tensorveil.tensor.bins import are_seconds, to_seconds
+from tensorveil.tensor.modes import trim_label
 
 __all__ = ["are_moments", "find_oddities", "suggest_settings"]
 
 FEW = 20  # entries, of which nothing can be said
+_MOST_TEXTS = 200_000  # labels that are compared
 _SECONDS = (3e8, 5e9)  # 1979 to 2128, as seconds since 1970
 _MILLISECONDS = (3e11, 5e12)
 _DATES = (1979_00_00, 2129_00_00)  # as written in digits
@@ -29,12 +31,17 @@ def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
     if tensor.n_entries < FEW:
         return ()
     found = []
-    if _SECONDS[0] < tensor.values.min() and tensor.values.max() < _SECONDS[1]:
+    if tensor.origin.value_named and are_seconds(tensor.values):  # otherwise reading has said so
         found.append(
             "values look like moments, in seconds since 1970: name the columns of the modes and of the value, "
             "modes=['user', 'film'] and value='rating'."
         )
     for mode, size in zip(tensor.modes, tensor.shape, strict=True):
+        if alike := _count_alike(mode):
+            found.append(
+                f"mode {mode.name!r} has labels that differ from others in spaces or in upper and lower case alone, "
+                f"{alike:,} of {size:,}: they count as different. Write them alike if they are the same."
+            )
         others = [other.name for other in tensor.modes if other is not mode]
         if _holds(mode, _MILLISECONDS) and size > max(FEW, tensor.n_entries // 3):
             found.append(
@@ -54,6 +61,14 @@ def find_oddities(tensor: ObservedTensor) -> tuple[str, ...]:
                 f"learnt of it; {remedy}."
             )
     return tuple(found)
+
+
+def _count_alike(mode: Mode) -> int:
+    """Return how many labels are like another but for spaces, and for upper and lower case."""
+    labels: Any = mode.labels
+    if labels is None or labels.dtype.kind != "T" or len(labels) > _MOST_TEXTS:
+        return 0
+    return len(labels) - len({" ".join(trim_label(label).casefold().split()) for label in labels.tolist()})
 
 
 def _holds_moments(mode: Mode) -> bool:

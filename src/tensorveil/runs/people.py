@@ -51,7 +51,8 @@ def read_own_table(
     if found.is_table:
         if not Path(path).is_file():
             raise InputError(f"entries: file not found: {path}.")
-        return read_model_table(Path(path), shared.modes, bins, dialect).binned
+        read = read_model_table(Path(path), shared.modes, bins, dialect, shared.modes[shared.protect].name)
+        return read.binned if bins else read.written  # by which rows are told apart
     names = [mode.name for mode in shared.modes]
     return read_tensor(Reading(file=path, modes=names, indices=True)).to_arrow().replace_schema_metadata(None)
 
@@ -71,7 +72,7 @@ def read_people(
     import pyarrow as pa
 
     owner = shared.modes[shared.protect].name
-    cells = read_model_table(at, shared.modes, bins, dialect)
+    cells = read_model_table(at, shared.modes, bins, dialect, owner)
     asked = cells.binned
     if is_store(entries):
         mine = _read_own_from_store(StoredTensor.open(entries), shared, asked)
@@ -85,6 +86,7 @@ def read_people(
             "entries are of one person."
         )
     mine, asked = table_of_own(mine, owner), table_of_own(asked, owner)
+    mine, asked = _name_alike(mine, asked, owner)
     known = shared.read_entries(mine)
     labels = known.modes[shared.protect].labels
     assert labels is not None  # every label that occurs
@@ -99,6 +101,20 @@ def read_people(
     shape = tuple(len(labels) + len(extra) if m == shared.protect else size for m, size in enumerate(shared.shape))
     widened = ObservedTensor.from_columns(known.columns, known.values, shape, modes=modes, duplicates="keep")
     return People(entries=widened, asked=asked, written=cells.written, modes=modes)
+
+
+def _name_alike(mine: pa.Table, asked: pa.Table, owner: str) -> tuple[pa.Table, pa.Table]:
+    """Return both tables with people named by text, if one of them names them so and the other by whole numbers."""
+    import pyarrow as pa
+
+    kinds = [table.column(owner).type for table in (mine, asked)]
+    if not (any(map(pa.types.is_string, kinds)) and any(map(pa.types.is_integer, kinds))):
+        return mine, asked
+    first, second = (
+        table.set_column(table.column_names.index(owner), owner, table.column(owner).cast(pa.string()))
+        for table in (mine, asked)
+    )
+    return first, second
 
 
 def _read_own_from_store(stored: StoredTensor, shared: SharedModel, asked: pa.Table) -> pa.Table:

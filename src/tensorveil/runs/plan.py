@@ -320,7 +320,7 @@ def _count_positions(reading: Reading, unit: Unit, bounds: tuple[float, float]) 
         stored = StoredTensor.open(reading.file)
         declare(stored, unit=unit, bounds=bounds, shape=None)  # refuses what no fit for this unit would take
         return stored.shape, stored.n_entries
-    tensor = read_privately(reading, unit, bounds, None)
+    tensor = read_privately(replace(reading, duplicates="first"), unit, bounds, None)  # by any rule they are as many
     return tensor.shape, tensor.n_entries
 
 

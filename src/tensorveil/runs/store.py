@@ -19,10 +19,11 @@ from tensorveil.privacy.reading import read_privately_in_blocks, settle_values
 from tensorveil.privacy.unit import Unit
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.bins import bin_columns, known_bins, settle_bins
+from tensorveil.tensor.bins import bin_columns, check_bins, known_bins, settle_bins
 from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.formats import read_blocks
+from tensorveil.tensor.files.written import WrittenLabelsError, tell_written
 from tensorveil.tensor.lists import settle_lists
 from tensorveil.tensor.rows import NothingListedError, keep_listed
 from tensorveil.tensor.stored import StoredTensor
@@ -178,7 +179,14 @@ def _read_numbered(
     indices: bool,
 ) -> Iterator[ObservedTensor]:
     """Read files in blocks; labels that occur are numbered first, unless modes hold indices."""
-    found = None if indices else _number_labels([Path(path) for path in paths], format, layout, rules)
+    found = None
+    while not indices:
+        try:
+            found = _number_labels([Path(path) for path in paths], format, layout, rules)
+            break
+        except WrittenLabelsError as error:  # from the beginning, with these labels as text
+            layout = replace(layout, texts=(*layout.texts, *error.columns))
+            tell_written([*map(repr, error.columns)])
     numbered = replace(layout, modes=found or layout.modes)
     for path in paths:
         for block in read_blocks(Path(path), format, numbered, rules):
@@ -198,8 +206,9 @@ def _number_labels(
     """
     from tensorveil.tensor.files.formats import pick_format, read_guarded
     from tensorveil.tensor.frame_index import drop_index
-    from tensorveil.tensor.frames import choose_columns, stored_description
+    from tensorveil.tensor.frames import choose_columns
     from tensorveil.tensor.labels import encode_column
+    from tensorveil.tensor.tables_out import stored_description
 
     seen: dict[str, Any] = {}
     kinds: dict[str, Any] = {}
@@ -215,6 +224,7 @@ def _number_labels(
             table = drop_index(table, layout.modes, layout.value)
             names, _ = choose_columns(table.column_names, layout.modes, layout.value)
             bins = known_bins(layout.modes or (), layout.bins)
+            check_bins(bins, names, table.column_names)
             table, ranges = bin_columns(table, bins, lenient=False)
             lists = {**layout.lists, **ranges}
             try:

@@ -23,15 +23,34 @@ from tensorveil.tensor.modes import Mode, near
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bins", "bin_column", "bin_columns", "bin_items", "known_bins", "name_width", "settle_bins"]
+__all__ = [
+    "MOMENTS",
+    "NO_MOMENTS",
+    "Bins",
+    "are_seconds",
+    "bin_column",
+    "bin_columns",
+    "bin_items",
+    "check_bins",
+    "known_bins",
+    "name_width",
+    "settle_bins",
+]
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _NAMED = ("hour", "day", "week", "month")
 _MONDAY = 4 * 86400  # 1970-01-05, from which weeks are counted
 _LAST = 253_402_300_800  # the year 10000
 _MOST = 1_000_000
+_DOTTED = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})((?:[T ].*)?)", re.ASCII)  # always with the day first
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of dates that are written in digits
+_RECENT, _MANY = (3e8, 5e9), 20
+_LEAST = 1e8  # March 1973: what is nearer to 1970 is a day of a spreadsheet, or a date with its digits in another order
+_WRITTEN = re.compile(r"(\d{4})(\d\d)((?:\d\d){0,4})", re.ASCII)
+# What errors say of moments.
+MOMENTS = "dates such as 2024-01-03 or 03.01.2024, ISO text such as 2024-01-03T12:00, or seconds since 1970"
+NO_MOMENTS = "years alone are not, nor milliseconds, days of a spreadsheet, or dates such as 240103 and 03/01/2024"
 _REMEDY = "Try bins={'time': 'day'}, or with a declared range bins={'time': ('day', '2024-01-01', '2024-03-31')}."
 
 
@@ -120,13 +139,17 @@ def _settle(given: Any) -> Bins:
 def to_seconds(item: Any) -> float:
     """Return a moment as seconds since 1970 in UTC, NaN for what is none; numbers are such seconds already.
 
-    A whole number of four, six or eight digits that begins with a year from 1900 to 2100 is no such number, but a date
-    written in digits: of a month or a day. A year alone is no moment, since no bin is as long.
+    A whole number that begins with a year from 1900 to 2100 and goes on with two digits each for a month, a day, an
+    hour, a minute and a second, or some of them, is no such number but a date written in digits. A year alone is no
+    moment, since no bin is as long. Nor is a number nearer to 1970 than three years: it is a day of a spreadsheet, or
+    a date in another order.
 
     >>> to_seconds("1970-01-02"), to_seconds("1970-01-01T01:00+01:00"), to_seconds("881250949")
     (86400.0, 0.0, 881250949.0)
-    >>> to_seconds(20240103) == to_seconds("2024-01-03"), to_seconds("2024-01") == to_seconds(202401), to_seconds(2024)
-    (True, True, nan)
+    >>> to_seconds(20240103) == to_seconds("2024-01-03"), to_seconds("2024-01") == to_seconds(202401)
+    (True, True)
+    >>> to_seconds(202401031730) == to_seconds("2024-01-03T17:30"), to_seconds(2024), to_seconds(45294)
+    (True, nan, nan)
     """
     if isinstance(item, bytes):
         item = item.decode(errors="replace")
@@ -135,7 +158,7 @@ def to_seconds(item: Any) -> float:
         with suppress(ValueError, OverflowError):
             return _from_number(float(text))
         with suppress(ValueError, OverflowError):
-            item = datetime.datetime.fromisoformat(f"{text}-01" if _MONTH.fullmatch(text) else text)
+            item = datetime.datetime.fromisoformat(_to_iso(text))
     if hasattr(item, "to_timestamp"):  # a period of pandas, which begins then
         item = item.to_timestamp()
     if isinstance(item, datetime.datetime):
@@ -152,19 +175,36 @@ def to_seconds(item: Any) -> float:
     return math.nan
 
 
+def are_seconds(numbers: NDArray[Any]) -> bool:
+    """Tell whether many numbers are moments in seconds since 1970, by their size: between 1979 and 2128."""
+    return len(numbers) >= _MANY and bool(_RECENT[0] < numbers.min() and numbers.max() < _RECENT[1])
+
+
+def _to_iso(text: str) -> str:
+    """Return a month, or a date with points between its parts, as ISO text has it; all others as they are."""
+    if found := _DOTTED.fullmatch(text):
+        day, month, year, rest = found.groups()
+        return f"{year}-{month:>02}-{day:>02}{rest}"
+    return f"{text}-01" if _MONTH.fullmatch(text) else text
+
+
 def _from_number(number: float) -> float:
     """Return a number as seconds since 1970, or the date that its digits write."""
-    for digits, scale in ((4, 1), (6, 100), (8, 10_000)):
-        if _FIRST_YEAR <= number // scale <= _LAST_YEAR:
-            return _from_digits(f"{number:.0f}") if digits > 4 and number.is_integer() else math.nan
-    return _within(number)
+    if not math.isfinite(number):
+        return math.nan
+    digits = f"{abs(number) // 1:.0f}"
+    if number > 0 and _FIRST_YEAR <= int(digits[:4]) <= _LAST_YEAR and (found := _WRITTEN.fullmatch(digits)):
+        date = _from_digits(*found.groups()) if number.is_integer() else math.nan
+        if len(digits) != 10 or not math.isnan(date):  # as seconds have from 2001 on, which are none of 2030
+            return date
+    return _within(number) if abs(number) >= _LEAST else math.nan
 
 
-def _from_digits(digits: str) -> float:
-    """Return the first moment of a month or a day, NaN for what is none."""
+def _from_digits(year: str, month: str, rest: str) -> float:
+    """Return the first moment of a month, a day, an hour, a minute or a second; NaN for what is none."""
+    day, hour, minute, second = (int(rest[at : at + 2] or at == 0) for at in (0, 2, 4, 6))
     with suppress(ValueError):
-        day = datetime.date(int(digits[:4]), int(digits[4:6]), int(digits[6:] or 1))
-        return float((day - datetime.date(1970, 1, 1)).days) * 86400
+        return datetime.datetime(int(year), int(month), day, hour, minute, second, tzinfo=datetime.UTC).timestamp()
     return math.nan
 
 
@@ -178,6 +218,18 @@ def _within(seconds: float) -> float:
     return seconds if -_LAST < seconds < _LAST else math.nan
 
 
+def check_bins(bins: Iterable[str], modes: Sequence[str], columns: Sequence[str], *, helpful: bool = True) -> None:
+    """Refuse bins of what is no mode; ``helpful`` errors tell whether it is a column."""
+    for name in bins:
+        if helpful and name in columns and name not in modes:
+            raise InputError(
+                f"bins must name modes; column {name!r} is none. Name it among the modes, modes={[*modes, name]!r}, or "
+                "leave its bins out."
+            )
+        if name not in modes:
+            raise InputError(f"bins must name modes; there is no mode {name!r}. {near(name, columns, helpful=helpful)}")
+
+
 def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> tuple[pa.Table, dict[str, Mode]]:
     """Return a table with bins instead of moments, and the public lists that declared ranges make.
 
@@ -185,16 +237,12 @@ def bin_columns(table: pa.Table, bins: Mapping[str, Bins], *, lenient: bool) -> 
     """
     lists = {}
     for name, chosen in bins.items():
-        if name not in table.column_names:
-            remedy = near(name, table.column_names, helpful=not lenient)
-            raise InputError(f"bins must name modes; there is no mode {name!r}. {remedy}")
         place = table.column_names.index(name)
         seconds = _column_seconds(table.column(place))
         none = np.isnan(seconds)
         if none.any() and not lenient:
             raise InputError(
-                f"column {name!r} must hold moments to be binned: dates such as 2024-01-03, ISO text such as "
-                "2024-01-03T12:00, or seconds since 1970. Some fields are none: years alone are not, nor milliseconds."
+                f"column {name!r} must hold moments to be binned: {MOMENTS}. Some fields are none: {NO_MOMENTS}."
             ).of("no moment")
         table = table.set_column(place, name, _begun(chosen, seconds))
         if (labels := chosen.labels) is not None:

@@ -5,6 +5,7 @@ Nothing here imports pandas, polars or xarray: whoever hands over one of their o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -163,7 +164,8 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     lenient = rules.get("missing") == "drop"
     plain = plain_frame(frame)
     table = drop_index(as_table(plain, lenient=lenient))
-    name, column = _value_column(in_order_of(frame, values), lenient=lenient)
+    private = rules.get("out_of_range") == "drop"  # then nothing is told of the order of rows
+    name, column = _value_column(in_order_of(frame, values, strict=not private), lenient=lenient)
     if name in table.column_names:
         raise InputError(
             f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
@@ -173,7 +175,7 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
         raise InputError("values must have one number per row of the frame; the lengths differ.")
     if not lenient and column.null_count:
         raise InputError(NO_VALUE)
-    if rules.get("out_of_range") == "drop":
+    if private:
         _check_numeric(table)
         indices = True
     else:
@@ -185,16 +187,24 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     return tensor.with_origin(replace(tensor.origin, numbered=tensor.origin.numbered or not indices))
 
 
-def in_order_of(frame: Any, values: Any) -> Any:
+def in_order_of(frame: Any, values: Any, *, strict: bool) -> Any:
     """Return values in the order of a frame whose index they have in another one; all others as they are.
 
-    Only labels of rows decide, and nothing is refused: in private fits too an index is no data.
+    Only labels of rows decide. Where several rows have one label nobody can tell which value is whose: that is refused
+    if ``strict``, and else values are taken by their place.
     """
     own: Any = getattr(values, "index", None)
     wanted: Any = getattr(frame, "index", None)
     if not (hasattr(own, "get_indexer") and hasattr(wanted, "get_indexer")) or own.equals(wanted):
         return values
-    if len(own) != len(wanted) or own.nlevels != wanted.nlevels or not (own.is_unique and wanted.is_unique):
+    if len(own) != len(wanted) or own.nlevels != wanted.nlevels:
+        return values
+    if not (own.is_unique and wanted.is_unique):
+        if strict and Counter(own) == Counter(wanted):
+            raise InputError(
+                "values must have the index of the frame in its order where labels of the index occur several times: "
+                "which value is whose cannot be told. If both are in one order, try values.to_numpy()."
+            )
         return values
     places = own.get_indexer(wanted)
     return values.iloc[places] if (places >= 0).all() else values
@@ -249,7 +259,7 @@ def _levels_to_columns(frame: Any) -> Any:
     if not hasattr(frame, "columns"):
         if frame.name in frame.index.names:
             raise InputError("a series of values must have another name than the levels of its index. Rename it.")
-        return frame.reset_index()
+        return frame.reset_index(name=_series_name(frame))
     for place, name in enumerate(frame.index.names):
         column = place if name is None else name
         if column not in frame.columns:

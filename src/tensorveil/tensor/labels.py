@@ -133,12 +133,15 @@ def missing_label(where: str) -> InputError:
 def _as_dictionary(column: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
     """Dictionary-encode a column unless it is already."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     types = pa.types
     if types.is_dictionary(column.type):
         return column
     if _is_view(column.type):
         column = column.cast(pa.large_string())
+    if types.is_time(column.type):  # of a day, with fractions of seconds only where there are some
+        column = pc.replace_substring_regex(column.cast(pa.string()), r"\.0+$", "")
     kind = column.type
     if types.is_floating(kind):
         column = _without_minus_zero(column)

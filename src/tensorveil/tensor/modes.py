@@ -248,10 +248,17 @@ def find_axis(modes: tuple[Mode, ...], mode: int | str) -> int:
 def near(name: str, names: Iterable[str], *, helpful: bool = True) -> str:
     """Return the remedy for a name that is not there: the one that is spelt alike, if there is one.
 
+    Where names may be data, as a first line is that nobody vouched for, none is told.
+
     >>> near("flim", ["user", "film"])
     "Did you mean 'film'?"
     """
-    found = _nearest(name, names) if helpful else None
+    if not helpful:
+        return (
+            "Check its spelling. In private runs the first line might hold data, so columns are told only where all "
+            "modes are named as they stand there, modes=['user', 'film']."
+        )
+    found = _nearest(name, names)
     return "Check its spelling." if found is None else f"Did you mean {found!r}?"
 
 

@@ -91,9 +91,9 @@ def _show_list(listings: list[StudyListing]) -> None:
 
     table = Table("name", "what", "quick", "in full", "needs", caption="minutes of one core; processes share them")
     for each in listings:
-        needs = each.dataset or ""
-        if each.dataset and not each.present:
-            needs += " (not there)"
+        needs = " + ".join((each.dataset, *each.also)) if each.dataset else ""
+        if needs and not each.present:
+            needs += " (not all there)" if each.also else " (not there)"
         cells = (each.name, each.title, f"{each.quick_minutes:g}", f"{each.full_minutes:g}", needs)
         table.add_row(*map(escape, cells))
     console().print(table)

@@ -21,7 +21,7 @@ EVERYTHING = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class StudyListing:
-    """What a study is and costs, and whether its data are there."""
+    """What a study is and costs, which data it needs, and whether all of them are there."""
 
     name: str
     title: str
@@ -29,6 +29,7 @@ class StudyListing:
     quick_minutes: float
     full_minutes: float
     dataset: str | None
+    also: tuple[str, ...]
     present: bool
 
 
@@ -82,6 +83,7 @@ def describe_studies() -> list[StudyListing]:
             quick_minutes=study.minutes[0],
             full_minutes=study.minutes[1],
             dataset=study.dataset,
+            also=study.also,
             present=_explain_missing(study) is None,
         )
         for study in list_studies().values()

@@ -107,6 +107,8 @@ class Study:
         The named dataset that it needs, if any.
     axis
         What rows' places on the horizontal axis are.
+    also
+        Files that it needs besides, by the names of their folders in the data folder.
     lacks
         Says what else is missing that it needs, and how to get it; None if nothing is.
     paper_size
@@ -126,6 +128,7 @@ class Study:
     minutes: tuple[float, float]
     dataset: str | None = None
     axis: str = "epsilon"
+    also: tuple[str, ...] = ()
     lacks: Callable[[], str | None] = lambda: None
     paper_size: Callable[[], Study] | None = None
 

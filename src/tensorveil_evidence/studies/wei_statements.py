@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from tensorveil_evidence.studies import wording
 from tensorveil_evidence.studies.reference import (
+    CLAMPED,
     CONSTANT,
     DESCENT_LINE,
     GRADIENT,
@@ -16,11 +17,14 @@ from tensorveil_evidence.studies.reference import (
     TITLES,
 )
 from tensorveil_evidence.studies.summary import Point, mean_at, pick
+from tensorveil_evidence.studies.wording import answer
 
 METHODS = (GRADIENT, OUTPUT, INPUT)
+CURVES = (*METHODS, CLAMPED)
 HEAD = "## The paper's statements, one by one\n\n"
 NEAR = 1.1  # a curve is near its baseline below this multiple of it
 ALIKE = 1.15
+SLIGHT = 1.02  # what is above by less is not called so
 BELOW = 0.99  # and clearly below it under this one
 
 
@@ -31,7 +35,7 @@ def tell_statements(points: Sequence[Point], panels: Mapping[str, str], epsilons
         _growing(points, panels, epsilons),
         _order(points, panels, epsilons),
         _near(points, panels, epsilons),
-        _stability(points, panels, epsilons),
+        *_stability(points, panels, epsilons),
         _models(points, panels, epsilons),
         _remarkable(points, panels, epsilons),
     ]
@@ -42,39 +46,51 @@ def _outperform(points: Sequence[Point], panels: Mapping[str, str], epsilons: Se
     found = []
     for kind, panel in panels.items():
         base = mean_at(points, panel, DESCENT_LINE)
-        for method in METHODS:
+        for method in CURVES:
             below = [e for e in epsilons if mean_at(points, panel, method, e) < BELOW * base]
             if below:
                 best = min(mean_at(points, panel, method, e) for e in below)
                 found.append(f"{TITLES[kind]}, {method} {wording.at_epsilons(below)} ({best:.3f} against {base:.3f})")
     if not found:
-        return '- "Cannot outperform the baselines": so it is here, at every epsilon and for every method.'
-    return (
-        '- "Cannot outperform the baselines": not so here. Below the descent without noise are '
-        f"{'; '.join(found)}. That baseline is worse than a constant, and easily passed."
+        return answer("wei-outperform", f"so it is here, at each of {len(epsilons)} epsilons and for every method.")
+    return answer(
+        "wei-outperform",
+        f"not so here. Below the descent without noise are {'; '.join(found)}. That baseline is worse than a constant, "
+        "and easily passed.",
     )
 
 
 def _growing(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence[float]) -> str:
+    """Say where an error is above that of a smaller epsilon, by more than `SLIGHT`."""
     against = []
     for kind, panel in panels.items():
-        for method in METHODS:
-            means = [mean_at(points, panel, method, e) for e in epsilons]
-            rises = [e for e, left, right in zip(epsilons[1:], means, means[1:], strict=False) if right > 1.02 * left]
-            if rises:
-                against.append(f"{TITLES[kind]}, {method} up to {wording.join_numbers(rises)}")
+        for method in CURVES:
+            least, at = math.inf, epsilons[0]
+            for epsilon in epsilons:
+                error = mean_at(points, panel, method, epsilon)
+                if error > SLIGHT * least:
+                    told = f"{error:.3f} at {epsilon:g} after {least:.3f} at {at:g}"
+                    against.append(f"{TITLES[kind]}, {method} ({told}, {error / least - 1:.1%} more)")
+                if error < least:
+                    least, at = error, epsilon
     told = "so it is here" if not against else f"so it is here but for {'; '.join(against)}"
-    return f'- "RMSE increase with the privacy parameter shrinking": {told} (rises of 2 % and less are not counted).'
+    return answer(
+        "wei-shrinking", f"{told} (rises of {SLIGHT - 1:.0%} and less with a larger epsilon are not counted)."
+    )
 
 
 def _order(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence[float]) -> str:
-    words = []
+    words, steady = [], []
     for kind, panel in panels.items():
         holds = [e for e in epsilons if _sorted([mean_at(points, panel, method, e) for method in METHODS])]
         words.append(f"{TITLES[kind]} {wording.at_epsilons(holds)}")
-    return (
-        f'- "Gradient is followed by output and input perturbation in accuracy": {"; ".join(words)}, of '
-        f"{wording.join_numbers(epsilons)}. L, which the paper does not print, was chosen so that it holds."
+        spreads = [_deviations(points, panel, method, epsilons) for method in METHODS]
+        calm = [e for e, *own in zip(epsilons, *spreads, strict=True) if None not in own and _sorted(own)]
+        steady.append(f"{TITLES[kind]} {wording.at_epsilons(calm)}")
+    return answer(
+        "wei-order",
+        f"in accuracy {'; '.join(words)}, of {wording.join_numbers(epsilons)}. L, which the paper does not print, was "
+        f"chosen so that it holds. In stability, by deviations where no run diverged, {'; '.join(steady)}.",
     )
 
 
@@ -94,19 +110,15 @@ def _near(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence
         else "So the statement is not reproduced for small epsilon with this start and this m. From numbers between 0 "
         "and 1 and with m = 0.01 the curve comes closer: [readings](wei-readings.md)."
     )
-    return (
-        f'- "The curves of gradient perturbation are very close to that of the baselines": within {NEAR - 1:.0%} of '
-        f"them, {'; '.join(words)}. {verdict}"
-    )
+    return answer("wei-near", f"within {NEAR - 1:.0%} of them, {'; '.join(words)}. {verdict}")
 
 
-def _stability(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence[float]) -> str:
-    words = []
+def _stability(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence[float]) -> list[str]:
+    """Answer what is said of fluctuations: which method has the least, and how the other two fall."""
     if all(point.runs == 1 for point in points if point.method in METHODS):
-        return (
-            '- "Gradient perturbation keeps the lowest fluctuation; that of input perturbation drops mildly, of output '
-            'perturbation sharply": one run has no deviation; the study in full compares them.'
-        )
+        told = "1 run has no deviation; the study in full compares them."
+        return [answer("wei-lowest", told), answer("wei-fluctuation", told)]
+    lowest, falling = [], []
     for kind, panel in panels.items():
         spreads = {method: _deviations(points, panel, method, epsilons) for method in METHODS}
         told = ", ".join(
@@ -118,16 +130,32 @@ def _stability(points: Sequence[Point], panels: Mapping[str, str], epsilons: Seq
             if spreads[GRADIENT][k] is not None
             and all((spreads[m][k] or math.inf) >= (spreads[GRADIENT][k] or 0.0) for m in (OUTPUT, INPUT))
         ]
-        falls = {m: _fall(spreads[m]) for m in (INPUT, OUTPUT)}
-        fallen = ", ".join(f"{m} to {fall:.2f}" for m, fall in falls.items() if fall is not None)
-        words.append(
-            f"{TITLES[kind]}: {told}; gradient has the least {wording.at_epsilons(least)}; from the smallest epsilon "
-            f"without divergence to the largest, as a multiple of where it begins: {fallen or 'none'}"
-        )
+        lowest.append(f"{TITLES[kind]} {wording.at_epsilons(least)} ({told})")
+        falling.append(f"{TITLES[kind]}, {_compare_falls(spreads, epsilons)}")
+    return [
+        answer(
+            "wei-lowest",
+            f"it has the least, {'; '.join(lowest)}. Deviations over runs at {wording.join_numbers(epsilons)}, - where "
+            "a run diverged.",
+        ),
+        answer("wei-fluctuation", f"{'; '.join(falling)}."),
+    ]
+
+
+def _compare_falls(spreads: Mapping[str, Sequence[float | None]], epsilons: Sequence[float]) -> str:
+    """Say how both deviations fall where neither method diverged."""
+    known = [
+        (epsilon, mild, sharp)
+        for epsilon, mild, sharp in zip(epsilons, spreads[INPUT], spreads[OUTPUT], strict=True)
+        if mild and sharp
+    ]
+    if len(known) < 2:
+        return f"input perturbation has deviations at {len(known)} epsilon only, where no run diverged: not compared"
+    (first, *before), (last, *after) = known[0], known[-1]
+    mild, sharp = (end / start for start, end in zip(before, after, strict=True))
+    verdict = "as the paper says" if sharp < mild else "against the paper"
     return (
-        '- "Gradient perturbation keeps the lowest fluctuation" as long as epsilon is not too small; that of input '
-        'perturbation "drops mildly", of output perturbation "sharply". Deviations over runs at '
-        f"{wording.join_numbers(epsilons)} (- where a run diverged): {'. '.join(words)}."
+        f"from {first:g} to {last:g} that of IP falls to {mild:.2f} of itself and that of OP to {sharp:.2f}: {verdict}"
     )
 
 
@@ -142,9 +170,10 @@ def _models(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequen
             largest = max(largest, shares[1] / shares[0] if both else 0.0)
         words.append(f"{method} {' '.join(ratios)}")
     verdict = "alike" if largest < ALIKE else "alike where noise is small, and up to that much apart where it is large"
-    return (
-        '- "No significant difference of CP and Tucker in the trade-off": error as a multiple of the constant\'s, '
-        f"Tucker over CP, at {wording.join_numbers(epsilons)} (- where a run diverged): {'; '.join(words)}: {verdict}."
+    return answer(
+        "wei-models",
+        f"error as a multiple of the constant's, Tucker over CP, at {wording.join_numbers(epsilons)} (- where a run "
+        f"diverged): {'; '.join(words)}: {verdict}.",
     )
 
 
@@ -155,22 +184,16 @@ def _remarkable(points: Sequence[Point], panels: Mapping[str, str], epsilons: Se
         words.append(f"{TITLES[kind]} {error:.3f} against the constant's {constant:.3f}")
         loses = loses or error > constant
     verdict = "an error above that of a constant is not that" if loses else "below that of a constant"
-    return (
-        '- "Gradient perturbation can achieve a stable and remarkable accuracy with small privacy budgets": at epsilon '
-        f"{epsilons[0]:g}, {'; '.join(words)}: {verdict}. And the budget is not that small: over all passes the true "
-        "epsilon is far larger ([gradient perturbation](../published.md#gradient-perturbation))."
+    return answer(
+        "wei-remarkable",
+        f"at epsilon {epsilons[0]:g}, {'; '.join(words)}: {verdict}. And the budget is not that small: over all passes "
+        "the true epsilon is far larger ([gradient perturbation](../published.md#gradient-perturbation)).",
     )
 
 
 def _deviations(points: Sequence[Point], panel: str, method: str, epsilons: Sequence[float]) -> list[float | None]:
     own = {point.x: point for point in pick(points, panel=panel, method=method)}
     return [own[epsilon].deviation for epsilon in epsilons]
-
-
-def _fall(spreads: Sequence[float | None]) -> float | None:
-    """Return the last deviation as a multiple of the first one."""
-    known = [spread for spread in spreads if spread]
-    return None if not known or spreads[-1] is None else spreads[-1] / known[0]
 
 
 def _sorted(values: Sequence[float]) -> bool:

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from tensorveil_evidence.quotations import quote
 from tensorveil_evidence.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED, Results, Stated
 from tensorveil_evidence.studies.summary import Point, methods_of, summarise
 
@@ -15,6 +16,7 @@ MEANINGS = {
     REFUTED: "claimed by its paper and refuted",
     NOT_PRIVATE: "not private",
 }
+NOT_RUN = "not run"
 SEEDED = (
     "Noise is drawn from recorded seeds so that it can be drawn again: no fit shown is private itself; a status is "
     "that of the method with secure noise."
@@ -49,6 +51,11 @@ def statuses(points: Sequence[Point]) -> str:
             by_status.setdefault(status, []).append(method + only)
     parts = [f"{MEANINGS[status]}: {'; '.join(by_status[status])}" for status in MEANINGS if status in by_status]
     return "Guarantees: " + " | ".join(parts) + "."
+
+
+def answer(key: str, told: str) -> str:
+    """Return a list item: what a paper says, in its own words, and what is measured."""
+    return f"- {quote(key)}: {told}"
 
 
 def fill(text: str, width: int = 120) -> str:
@@ -117,5 +124,6 @@ def curves_table(points: Sequence[Point], digits: int = 3) -> str:
     for method, status in methods_of(points).items():
         own = {point.x: point for point in points if point.method == method}
         cells = [own.get(place, own.get(None)) for place in places]
-        rows.append([method, status, *("" if cell is None else mean_and_spread(cell, digits) for cell in cells)])
+        told = (NOT_RUN if cell is None else mean_and_spread(cell, digits) for cell in cells)
+        rows.append([method, status, *told])
     return table(["method", "guarantee", *(f"{place:g}" for place in places)], rows)

@@ -52,6 +52,7 @@ def test_ratings_of_films(epsilon: float, most: Any) -> None:
     assert error < biases
 
 
+@pytest.mark.filterwarnings("ignore:entries.*outside the bounds")
 def test_ratings_without_latent_features_use_traits() -> None:
     """Users who follow the common opinion to different degrees are told apart, at no cost."""
     rng = np.random.default_rng(0)

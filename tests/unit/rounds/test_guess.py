@@ -99,6 +99,7 @@ def test_features_come_at_the_epsilon_that_is_named() -> None:
     assert "as the method says" in describe_release(make(1.0, sweeps=0, **facts))
 
 
+@pytest.mark.filterwarnings("ignore:entries.*outside the bounds")
 def test_a_guess_is_near_to_what_is_achieved() -> None:
     rng = np.random.default_rng(3)
     shape, n = (3000, 120), 60_000

@@ -65,8 +65,25 @@ def test_bins_begin_where_the_calendar_says(moments: list[datetime.datetime], wi
         (2024, None),
         ("1997", None),
         (1704240000000, None),
-        (2101, 2101.0),
-        (189912, 189912.0),
+        (2024010317, 1704301200.0),
+        ("03.01.2024", 1704240000.0),
+        ("3.1.2024 12:30", 1704285000.0),
+        ("31.02.2024", None),
+        ("03.13.2024", None),
+        ("3.1.24", None),
+        ("202401031730", 1704303000.0),
+        (20240103173059, 1704303059.0),
+        (2024139999, 2024139999.0),  # the year 2034, and no month 13
+        (202401031760, None),
+        (45294, None),  # a day of a spreadsheet
+        (45294.75, None),
+        ("240103", None),
+        ("03012024", None),
+        (31122023, None),
+        (0, None),
+        (2101, None),
+        (189912, None),
+        (-1e9, -1e9),
         ("2024-02-30", None),
         ("soon", None),
         ("", None),
@@ -101,7 +118,8 @@ def test_columns_of_every_kind_are_binned_alike(kind: str) -> None:
     assert tensor.coords.tolist() == [[0, 0], [1, 1]]
     with pytest.raises(tv.InputError, match="column 'when' must hold moments"):
         tv.ObservedTensor.from_frame(table, bins={"when": "day"})
-    assert tv.ObservedTensor.from_frame(table, bins={"when": "day"}, missing="drop").n_entries == 2
+    with pytest.warns(tv.LeftOutWarning, match="1 of 3 rows are left out: column 2 of 3 holds no moment"):
+        assert tv.ObservedTensor.from_frame(table, bins={"when": "day"}, missing="drop").n_entries == 2
 
 
 def test_dates_in_digits_are_no_seconds() -> None:

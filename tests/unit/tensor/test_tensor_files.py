@@ -17,7 +17,7 @@ import scipy.io
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tensorveil.errors import InputError
+from tensorveil.errors import InputError, LeftOutWarning
 from tensorveil.tensor import Mode, ObservedTensor, read
 from tensorveil.tensor import labels as tensor_labels
 from tensorveil.tensor.files import tns
@@ -181,7 +181,8 @@ def test_tns_from_zero_and_gzip_by_content(tmp_path: Path) -> None:
 
 def test_csv_without_header_and_nulls(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("u,x,1\nu,y,\n,z,3\nv,x,NaN\nv,y,4\n")
-    tensor = read(tmp_path / "a.csv", header=False, missing="drop")
+    with pytest.warns(LeftOutWarning, match="1 of 5 rows are left out: column 1 of 3 is empty"):
+        tensor = read(tmp_path / "a.csv", header=False, missing="drop")
     assert [mode.name for mode in tensor.modes] == ["f0", "f1"]
     assert tensor.values.tolist() == [1.0, 4.0]
 

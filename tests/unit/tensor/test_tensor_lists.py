@@ -99,6 +99,34 @@ def test_lists_in_files(tmp_path: Path) -> None:
             read_labels(f"{tmp_path}/{place}", "film")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.csv", "film\nAlien\nBrazil\n", ["Alien", "Brazil"]),
+        ("a.csv", "Film title\nAlien\nBrazil\n", ["Alien", "Brazil"]),
+        ("a.csv", "filmId\n7\n8\n", [7, 8]),
+        ("a.csv", "Alien\nBrazil\n", "'Alien', could be a label or the name of the column.*film=a.csv:Alien"),
+        ("a.tsv", "101\n102\n", "could be a label"),
+        ("a.csv:Alien", "Alien\nBrazil\n", ["Brazil"]),
+        ("a.txt", "film\nAlien\n", "first label in a.txt is the name of mode 'film'"),
+        ("a.json", '["Alien", "Brazil"]', ["Alien", "Brazil"]),
+        ("a.json", "\ufeff[\n7,\n8\n]\n", [7, 8]),
+        ("a.txt", '["Alien", "Brazil"]\n', ["Alien", "Brazil"]),
+        ("a.txt", "[Rec]\n[Rec]²\n[x]", ["[Rec]", "[Rec]²", "[x]"]),
+        ("a.json", '["Alien", 7]', "texts and numbers"),
+        ("a.json", '[{"film": "Alien"}]', "one array of texts"),
+        ("a.json", "[Alien]", "one array of texts"),
+    ],
+)
+def test_no_label_is_lost_or_made_of_others(tmp_path: Path, name: str, text: str, expected: list[Any] | str) -> None:
+    (tmp_path / name.partition(":")[0]).write_text(text, encoding="utf-8")
+    if isinstance(expected, list):
+        assert read_labels(f"{tmp_path}/{name}", "film") == expected
+    else:
+        with pytest.raises(tv.InputError, match=expected):
+            read_labels(f"{tmp_path}/{name}", "film")
+
+
 def test_open_reading_leaves_out_what_is_not_on_the_list(tmp_path: Path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text("user,film,rating\nann,7,3\nbob,07,4\nann,8,5\nbob,x,1\n")

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.bins import to_seconds
+from tensorveil.tensor.bins import known_bins, to_seconds
 from tensorveil.tensor.files.dialect import Dialect
 from tensorveil.tensor.files.file_format import Layout
 from tensorveil.tensor.files.streams import is_gzip, open_for_reading
@@ -36,6 +36,10 @@ _COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 _UNIT = re.compile(r"[+-]?\d+([.,]\d+)? ?([%€$£]|[a-zA-Z]{1,4})|[€$£] ?\d+([.,]\d+)?")
 # What a file begins with that is no table, whatever it is called.
 _OTHERS = (
+    (
+        rb"(\xef\xbb\xbf|\xff\xfe|\xfe\xff)?\0?\"?s\0?e\0?p\0?=",
+        "a first line that only spreadsheets read (sep=). Remove that line",
+    ),
     (rb"PK\x03\x04", "a spreadsheet or another archive (zip). Save the sheet as CSV"),
     (rb"\xd0\xcf\x11\xe0", "an old spreadsheet (xls). Save the sheet as CSV"),
     (rb"%PDF-", "a PDF document. Export its table as CSV"),
@@ -220,9 +224,11 @@ def _test(error: InputError, dialect: Dialect, layout: Layout, names: Sequence[s
     """Return what tells whether a row has the flaw."""
     from tensorveil.tensor.frames import choose_columns
 
+    binned = [names.index(name) for name in known_bins(layout.modes or (), layout.bins) if name in names]
+    if error.flaw == "no moment":
+        return lambda row: any(math.isnan(to_seconds(row[place])) for place in binned)
     modes, value = choose_columns(names, layout.modes, layout.value)
     places, at = [names.index(name) for name in modes], names.index(value)
-    binned = [names.index(name) for name in layout.bins if name in names]
     comma = dialect.decimal == ","
 
     def number(field: str) -> float:
@@ -261,6 +267,5 @@ def _test(error: InputError, dialect: Dialect, layout: Layout, names: Sequence[s
         "infinite": lambda row: math.isinf(number(row[at])),
         "outside": outside,
         "repeated": repeated,
-        "no moment": lambda row: any(math.isnan(to_seconds(row[place])) for place in binned),
     }
     return tests[str(error.flaw)]

@@ -34,6 +34,13 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.B
 _SAMPLE = 5000
 _COMMA = re.compile(r"[+-]?(\d+),(\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})*", re.ASCII)  # whole numbers, perhaps with points between thousands
+_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?", re.ASCII)
+_RARE = 50  # of so many fields one may be no number
+THOUSANDS = (
+    "numbers such as 1.234, in a file whose fields are separated by semicolons, were read with a decimal point. If "
+    "points stand between thousands, write these numbers without them; say decimal='.' if this is right."
+)
 GUESSED = (
     "the file is no UTF-8 and was read as Windows-1252, of which Latin-1 is a part. If names look wrong, say how it is "
     "encoded, e.g. encoding='cp1250'; to say that this is right, encoding='cp1252'."
@@ -208,11 +215,30 @@ def _detect_decimal(head: bytes, encoding: str | None, delimiter: str, *, header
 def _has_decimal_commas(fields: list[str], delimiter: str) -> bool:
     found = [_COMMA.fullmatch(field) for field in fields]
     with_comma = [match for match in found if match is not None]
-    if not with_comma or any(
-        match is None and not _WHOLE.fullmatch(field) for match, field in zip(found, fields, strict=True)
-    ):
+    others = [field for match, field in zip(found, fields, strict=True) if not (match or _WHOLE.fullmatch(field))]
+    # A few fields may be no numbers, which reading will say of them; none may be one in another writing.
+    if not with_comma or _RARE * len(others) > len(fields) or any(_POINT.fullmatch(field) for field in others):
         return False
     return delimiter == ";" or any(len(match[2]) != 3 or match[1] == "0" for match in with_comma)
+
+
+def may_have_thousands(head: bytes, dialect: Dialect) -> bool:
+    """Tell whether some column of a table with semicolons is of numbers such as 1.234, whose point may be no decimal.
+
+    >>> may_have_thousands(b"a;b;v\\nx;y;1.234\\nx;z;987\\n", Dialect(delimiter=";"))
+    True
+    """
+    if dialect.delimiter != ";" or dialect.decimal == ",":
+        return False
+    rows = head.decode(dialect.encoding or "utf-8", errors="replace").splitlines()[1 : _SAMPLE + 1]
+    columns: dict[int, list[str]] = {}
+    for row in rows:
+        for place, field in enumerate(row.split(";")):
+            columns.setdefault(place, []).append(field.strip().strip('"'))
+    return any(
+        any("." in field for field in column) and all(_GROUPED.fullmatch(field) for field in column if field)
+        for column in columns.values()
+    )
 
 
 def is_windows_text(sample: bytes) -> bool:

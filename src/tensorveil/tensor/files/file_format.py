@@ -31,6 +31,7 @@ class Layout:
 
     ``lists`` are public lists of labels by mode; ``owners`` is the mode whose labels only group rows, in private runs.
     ``bins`` are the modes whose moments are to be binned. With ``private`` no row may decide how others are read.
+    ``texts`` are columns whose labels are text, whatever they look like.
     """
 
     modes: Sequence[str | Mode] | None
@@ -45,12 +46,18 @@ class Layout:
     dialect: Dialect = PLAIN
     bins: Mapping[str, Bins] = field(default_factory=dict)
     private: bool = False
+    texts: tuple[str, ...] = ()
 
     @property
     def text(self) -> tuple[str, ...]:
         """The columns whose labels are compared with others by their text, whatever else stands in them."""
         binned = known_bins(self.modes or (), self.bins)
-        return (*self.lists, *binned, *(() if self.owners is None else (self.owners,)))
+        known = [
+            each.name
+            for each in self.modes or ()
+            if isinstance(each, Mode) and each.labels is not None and each.labels.dtype.kind == "T"
+        ]
+        return (*self.lists, *binned, *known, *self.texts, *(() if self.owners is None else (self.owners,)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import warnings
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,27 @@ import numpy as np
 
 from tensorveil.errors import GuessWarning, InputError
 from tensorveil.memory import check_table_memory
+from tensorveil.tensor.bins import Bins
 from tensorveil.tensor.checks import is_number
 from tensorveil.tensor.cursors import decode_field
 from tensorveil.tensor.files import diagnosis
-from tensorveil.tensor.files.dialect import GUESSED, PLAIN, WINDOWS, Dialect, detect, is_windows_text, reads_lines_alone
+from tensorveil.tensor.files.dialect import (
+    GUESSED,
+    PLAIN,
+    THOUSANDS,
+    WINDOWS,
+    Dialect,
+    detect,
+    is_windows_text,
+    may_have_thousands,
+    reads_lines_alone,
+)
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
-from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
+from tensorveil.tensor.files.written import check_as_written, keep_as_written, trim_texts
+from tensorveil.tensor.frames import is_open, table_to_tensor
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.tables_out import tensor_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,8 +141,10 @@ def _read_tensor(path: Path, default: str, layout: Layout, options: dict[str, An
         return _load_openly(path, default, layout.dialect, header=layout.header, text=text, nulls=[""])
 
     dialect, table = load(layout.text)
-    if not by_line and (long := _find_long_numbers(table, layout)):
-        dialect, table = load((*layout.text, *long))
+    if not by_line:  # where labels are compared with public lists, or number owners, they are read as text anyway
+        table = keep_as_written(table, layout, lambda text: load((*layout.text, *text))[1], path, dialect)
+    if not private:
+        table = _without_empty_ends(table)
     if table.num_columns == 1:
         raise InputError(diagnosis.ONE_COLUMN)
     if layout.header:
@@ -145,14 +161,27 @@ def _read_tensor(path: Path, default: str, layout: Layout, options: dict[str, An
     raise problem
 
 
+def _without_empty_ends(table: pa.Table) -> pa.Table:
+    """Return a table without last columns that have neither a name nor a field, as spreadsheets leave them."""
+    last = table.num_columns
+    while last > 1 and not table.column_names[last - 1].strip() and not table.column(last - 1).drop_null().length():
+        last -= 1
+    return table if last == table.num_columns else table.select(range(last))
+
+
 def settle_dialect(path: Path, default: str, said: Dialect, *, header: bool = True, private: bool = False) -> Dialect:
     """Return how a table is written, as far as it was said or its beginning tells."""
-    head = b""
-    with suppress(OSError, EOFError, zlib.error), open_for_reading(path) as stream:
-        head = stream.read(HEAD)
+    head = _read_head(path)
     if (header or not private) and (other := diagnosis.name_other(head)):
         raise InputError(other)
     return detect(head, said, default=default, header=header, private=private)
+
+
+def _read_head(path: Path) -> bytes:
+    head = b""
+    with suppress(OSError, EOFError, zlib.error), open_for_reading(path) as stream:
+        head = stream.read(HEAD)
+    return head
 
 
 def _settle_privately(path: Path, default: str, layout: Layout) -> Dialect:
@@ -166,32 +195,6 @@ def _settle_privately(path: Path, default: str, layout: Layout) -> Dialect:
     if dialect.encoding == "utf-8":  # as it is, so that bytes that are no text concern their own field alone
         dialect = replace(dialect, encoding=None)
     return dialect
-
-
-def _find_long_numbers(table: pa.Table, layout: Layout) -> list[str]:
-    """Return the columns of a mode that hold whole numbers too long for floats to tell apart, and were read as such.
-
-    Their labels are text, so that long identifiers stay as they are written. Where positions are private this is not
-    asked: a column that is compared with a public list, or numbers owners, is read as text anyway.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    names = list(table.column_names)
-    if layout.modes is not None:
-        names = [each if isinstance(each, str) else each.name for each in layout.modes]
-    elif layout.value is None:
-        names = names[:-1]  # values stand last, unless something else is said
-    found = []
-    for name in names:
-        if table.column_names.count(name) != 1 or name == layout.value or not pa.types.is_floating(table[name].type):
-            continue
-        column = table[name]
-        whole = pc.and_(pc.is_finite(column), pc.equal(column, pc.floor(column)))
-        most = pc.max(pc.abs(column.filter(pc.fill_null(whole, False)))).as_py()
-        if most is not None and 2.0**53 <= most < 1e40:
-            found.append(name)
-    return found
 
 
 def _load_privately(
@@ -245,7 +248,10 @@ def _load_openly(
     dialect = replace(dialect, encoding=given or "utf-8")
     no_text = False
     try:
-        return dialect, _load(path, dialect, header=header, text=text, nulls=nulls)
+        table = _load(path, dialect, header=header, text=text, nulls=nulls)
+        if said.decimal is None and may_have_thousands(_read_head(path), dialect):
+            warnings.warn(THOUSANDS, GuessWarning, stacklevel=2)
+        return dialect, table
     except UnicodeDecodeError:
         no_text = True
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError, AssertionError):
@@ -304,9 +310,19 @@ def _cut_table(path: Path, default: str, layout: Layout, options: dict[str, Any]
                 if layout.header:
                     _check_header(table.column_names, layout)
             width = table.num_columns
+            if not drops:
+                check_as_written(
+                    table, layout, partial(_parse_as, header + lines, dialect, layout), b"\n" + lines, dialect
+                )
+            table = trim_texts(table, layout)
             yield _with_points(table, layout) if private and dialect.decimal == "," else table
     if not width:
         raise InputError(diagnosis.find_public_cause(path))
+
+
+def _parse_as(lines: bytes, dialect: Dialect, layout: Layout, text: Collection[str]) -> pa.Table:
+    """Parse lines that could be parsed, with other columns as text."""
+    return _parse(lines + b"\n", dialect, header=layout.header, text=(*layout.text, *text), nulls=[""], by_line=False)
 
 
 def _cut_header(lines: bytes) -> tuple[bytes, bytes]:
@@ -333,6 +349,16 @@ def read_text_table(path: Path, name: str, text: Collection[str], said: Dialect 
     except InputError as error:
         problem = InputError(re.sub("^path", path.name, str(error)))
     raise problem
+
+
+def tell_line_of(
+    error: InputError, path: Path, name: str, said: Dialect, names: Sequence[str], bins: Mapping[str, Bins]
+) -> InputError:
+    """Return an error about moments in a table of cells, with the first line at fault."""
+    layout = Layout(
+        modes=None, value=None, labels=True, index_base=None, header=True, variable=None, missing_value=0.0, bins=bins
+    )
+    return diagnosis.tell_line(error, path, settle_dialect(path, default_delimiter(name), said), layout, names)
 
 
 def _write_tensor(tensor: ObservedTensor, path: Path, name: str, delimiter: str) -> None:

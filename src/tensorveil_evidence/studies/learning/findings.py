@@ -19,7 +19,15 @@ from tensorveil_evidence.studies.learning.names import (
     SAME,
     USER,
 )
-from tensorveil_evidence.studies.learning.scores import CLEARLY, guess_of, nominal_epsilons, score
+from tensorveil_evidence.studies.learning.scores import (
+    CLEARLY,
+    beats_guess,
+    find_clearly_above,
+    guess_of,
+    is_above_guess,
+    nominal_epsilons,
+    score,
+)
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point, pick
 
@@ -52,25 +60,23 @@ def _hardly_learnt(points: Sequence[Point]) -> list[str]:
 def _ordering(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     """Say where TLDP stands above the plain mechanisms by nominal epsilon, and which of them it does not pass.
 
-    Scores below that of a guess are those of networks at random, and none of them is called better than another.
+    Scores at the level of a guess are those of networks at random, and none of them is called better than another.
     """
     words = []
     guess = guess_of(points)
     for name in AS_PRINTED:
-        above: list[float] = []
+        above = find_clearly_above(points, (name,), BASELINES, epsilons)
         others: dict[str, list[str]] = {}
         for epsilon in epsilons:
             own = score(points, name, epsilon)
-            rivals = {other: score(points, other, epsilon) for other in BASELINES}
-            if own > max(guess, *rivals.values()) + CLEARLY:
-                above.append(epsilon)
-            for other in (other for other, value in rivals.items() if value > max(own, guess) + CLEARLY):
-                others.setdefault(other, []).append(f"{epsilon:g} ({rivals[other]:.3f} against {own:.3f})")
+            for other in (other for other in BASELINES if beats_guess(points, other, epsilon)):
+                if (value := score(points, other, epsilon)) > own + CLEARLY:
+                    others.setdefault(other, []).append(f"{epsilon:g} ({value:.3f} against {own:.3f})")
         passed = "".join(f"; {other} is that far above it at {', '.join(where)}" for other, where in others.items())
         words.append(
             f"{name} is more than {CLEARLY:g} above Laplace, Gaussian, MVG and IDN {wording.at_epsilons(above)}{passed}"
         )
-    below = f" Below an even guess, {guess:.3f}, scores are not compared." if guess else ""
+    below = f" Scores that are not clearly above a guess, {guess:.3f}, are not compared." if guess else ""
     gaps = []
     for epsilon in epsilons:
         best = [max(score(points, name, epsilon) for name in names) for names in (AS_PRINTED, BASELINES)]
@@ -118,9 +124,9 @@ class Comparison:
         return 2 * math.hypot(self.ours.error or 0.0, self.theirs.error or 0.0)
 
     @property
-    def most(self) -> float:
+    def better(self) -> Point:
         """The larger of the two scores."""
-        return max(self.ours.mean or 0.0, self.theirs.mean or 0.0)
+        return self.ours if self.lead >= 0 else self.theirs
 
     @property
     def shortfall(self) -> str:
@@ -148,10 +154,12 @@ def compare(points: Sequence[Point], panel: str) -> list[Comparison]:
 def _best(points: Sequence[Point], panel: str) -> str:
     """Say where ours is at least as good as all published ones at the same true epsilon, and by how much it is not.
 
-    Where neither is clearly above a guess, neither is better.
+    Where neither is clearly above a guess, ours is not better; where ours is clearly behind, that is said all the same.
     """
     found, guess = compare(points, panel), guess_of(points)
-    guesses = [each.budget for each in found if guess and each.most <= guess + CLEARLY]
+    guesses = [
+        each.budget for each in found if guess and not is_above_guess(points, each.better) and each.lead >= -each.band
+    ]
     told = [each for each in found if each.budget not in guesses]
     good = [each.budget for each in told if each.lead >= 0]
     words = [f"{each.budget:g}: {each.ours.mean or 0:.3f} against {each.theirs.mean or 0:.3f}" for each in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tensorveil_evidence.studies import drawing, wording
@@ -31,7 +32,7 @@ from tensorveil_evidence.studies.learning.names import (
 from tensorveil_evidence.studies.learning.settings import settings_text
 from tensorveil_evidence.studies.learning.statements import tell_statements
 from tensorveil_evidence.studies.study import PAPER_SIZE, Results, Stated
-from tensorveil_evidence.studies.summary import pick, summarise
+from tensorveil_evidence.studies.summary import Point, pick, summarise
 
 if TYPE_CHECKING:
     from tensorveil_evidence.studies.learning.template import Facts
@@ -159,11 +160,26 @@ def page(results: Results, facts: Facts, sizes: dict[str, Any]) -> str:
     parts.append(head)
     for panel in panels_of(facts):
         if panel != TRUE:  # whose places differ from method to method; they are in the table of worths
-            parts.append(f"### By {panel}\n\n" + wording.curves_table(pick(points, panel=panel)))
+            parts.append(
+                f"### By {panel}\n\n" + wording.curves_table(pick(points, panel=panel)) + _left_out(points, panel)
+            )
     parts.append("## What nominal epsilons are worth\n\n" + _worths(results))
     parts.append("## What agrees with the paper, and what does not\n\n" + findings(results, points, facts))
     parts.append(tell_statements(results, points, facts, sizes))
     return wording.fill("\n".join(parts))
+
+
+def _left_out(points: Sequence[Point], panel: str) -> str:
+    """Say why a method of ours stands at some epsilons of a panel only; nothing where it stands at all."""
+    places = {point.x for point in points if point.panel == panel}
+    own = {point.x for point in points if (point.panel, point.method) == (panel, DESCENT)}
+    if not own or own == places:
+        return ""
+    at = wording.at_epsilons(sorted(x for x in own if x is not None))
+    return (
+        f"\n*{DESCENT}* bounds the gradient of one record at a time, which takes longer than all else on this page; it "
+        f"was run {at}, to show what it comes to, and nowhere else.\n"
+    )
 
 
 def _worths(results: Results) -> str:

@@ -26,6 +26,7 @@ from tensorveil_evidence.studies.learning.names import (
     CLEAN_OURS,
     F1,
     FAMILIES,
+    GUESS,
     HYBRID,
     MAJORITY,
     NOMINAL,
@@ -33,6 +34,7 @@ from tensorveil_evidence.studies.learning.names import (
     SAME,
     TRUE,
 )
+from tensorveil_evidence.studies.learning.scores import guess_classes
 from tensorveil_evidence.studies.study import NOT_PRIVATE, PROVEN, Row
 
 
@@ -60,11 +62,12 @@ class Case:
         )  # fmt: skip
 
     def lines(self) -> Iterator[Row]:
-        """What needs no noise: the most frequent class, and both ways to learn from clean records."""
+        """What needs no noise: the most frequent class, a guess, and both ways to learn from clean records."""
         value = majority_f1(self.train.y, self.test.y, self.test.classes)
         yield Row(
             panel="", method=MAJORITY, status=NOT_PRIVATE, run=self.run, metric=F1, value=value
         )  # fmt: skip
+        yield self.row("", GUESS, NOT_PRIVATE, None, guess_classes(self.test, self.run))
         yield self.row("", CLEAN, NOT_PRIVATE, None, self.learn(self.train))
         moments = moments_of_reports(self.directions(self.train.x), self.train.y, self.train.classes)
         found = fit_discriminant(moments, self.directions)

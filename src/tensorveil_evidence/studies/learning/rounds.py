@@ -41,6 +41,7 @@ from tensorveil_evidence.studies.learning.names import (
     TRUE,
     USER,
 )
+from tensorveil_evidence.studies.learning.scores import guess_classes
 from tensorveil_evidence.studies.study import NOT_PRIVATE, PROVEN, Row
 
 USERS: Final = 3
@@ -111,8 +112,7 @@ class Case:
         """The most frequent class, a guess, and averaging without noise."""
         value = majority_f1(self.train.y, self.test.y, self.test.classes)
         yield Row(panel="", method=MAJORITY, status=NOT_PRIVATE, run=self.run, metric=F1, value=value)
-        guess = np.random.default_rng([self.run, 1]).integers(self.test.classes, size=len(self.test))
-        yield self._row("", GUESS, NOT_PRIVATE, None, guess)
+        yield self._row("", GUESS, NOT_PRIVATE, None, guess_classes(self.test, self.run))
         yield self._row("", CLEAN, NOT_PRIVATE, None, self._average(lambda mean, _: mean))
 
     def _average(self, noised: Callable[[Any, int], Any]) -> Any:

@@ -4,78 +4,103 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from tensorveil_evidence.studies import wording
+from tensorveil_evidence.studies.learning.compared import (
+    tell_against,
+    tell_better,
+    tell_halfway,
+    tell_levels,
+    tell_low,
+    tell_rises,
+)
 from tensorveil_evidence.studies.learning.gradient_statements import tell_of_gradients
 from tensorveil_evidence.studies.learning.names import (
     AS_PRINTED,
     BASELINES,
-    CLEAN,
     GAUSSIAN,
     LAPLACE,
     NOMINAL,
     WEIGHTED,
 )
-from tensorveil_evidence.studies.learning.scores import CLEARLY, guess_of, nominal_epsilons, score
+from tensorveil_evidence.studies.learning.scores import (
+    CLEARLY,
+    clean_of,
+    find_clearly_above,
+    find_point,
+    nominal_epsilons,
+    score,
+)
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point
+from tensorveil_evidence.studies.wording import answer
 
 if TYPE_CHECKING:
     from tensorveil_evidence.studies.learning.template import Facts
 
 HEAD = "## The paper's statements, one by one\n\n"
-SLOWER = (
-    '- "Compared to Type I, the rate of increase in F1-score slows down as epsilon increases": not compared. The pages '
-    "of the two types have other learners and other numbers of records here, so that their slopes tell nothing of each "
-    "other."
+MORE_NOISE = (
+    "They have more noise, as the paper says; and more noise is more privacy, as the table of what epsilons are worth "
+    "shows."
 )
-# What the text says of the level that TLDP reaches, by type and data set, and at which epsilon if it says so.
-LEVELS = {
-    ("I", "mnist"): ("about 90 % when epsilon is below 1", 1.0),
-    ("I", "svhn"): ("about 90 % when epsilon is below 1", 1.0),
-    ("I", "cifar10"): ("about 70 % in the end", None),
-    ("II", "mnist"): ("at most about 80 %", None),
-    ("II", "svhn"): ("about 40 % in the end", None),
-    ("II", "cifar10"): ("about 40 % in the end", None),
-    ("III", "imdb"): ("around 80 % for TLDP, and 40 % for Laplace, Gaussian, MVG and IDN", None),
-}
+SMALLER = "Networks, records and passes are smaller here, see the settings."
 
 
 def tell_statements(results: Results, points: Sequence[Point], facts: Facts, sizes: Mapping[str, Any]) -> str:
     """Return one item for each statement."""
     epsilons = nominal_epsilons(points)
-    lines = [
-        _converging(points, epsilons) if facts.kind == "III" else _noises(points, epsilons, facts.kind),
-        _worth(results, epsilons),
-    ]
-    if any(point.method in WEIGHTED for point in points):
-        lines.append(_weights(points, epsilons))
     data = facts.data.partition("-")[0]
-    if (facts.kind, data) in LEVELS:
-        lines.append(_level(points, epsilons, *LEVELS[facts.kind, data]))
-    if facts.kind == "II":
-        lines.append(SLOWER)
-    if facts.kind == "III":
+    tell = {"I": _tell_of_data, "II": _tell_of_features}
+    if facts.kind in tell:
+        lines = tell[facts.kind](points, epsilons, data)
+    else:
         passes = sizes.get("passes", sizes["epochs"])
-        lines += [
-            *tell_of_gradients(points, epsilons, "tor" if data in ("tor", "darknet") else data, passes),
-            _comparable(points, epsilons),
-        ]
+        lines = [_converging(points, epsilons), *tell_of_gradients(points, epsilons, data, passes)]
+    lines.append(_worth(results, epsilons))
     return HEAD + "\n".join(line for line in lines if line) + "\n"
 
 
-def _noises(points: Sequence[Point], epsilons: Sequence[float], kind: str) -> str:
-    said = "outperforms" if kind == "I" else "generally outperforms"
-    above, below, told = _compare_noises(points, epsilons)
-    return (
-        f'- "TLDP-G {said} TLDP-L": TLDP-G is more than {CLEARLY:g} above TLDP-L {wording.at_epsilons(above)}, '
-        f"and that far below it {wording.at_epsilons(below)} ({told})."
-    )
+def _tell_of_data(points: Sequence[Point], epsilons: Sequence[float], data: str) -> list[str]:
+    """Answer what is said of figure 1."""
+    clean = f"; the same network without noise {clean_of(points):.3f}. {SMALLER}"
+    if data == "cifar10":
+        level = answer("yuan-1-level-cifar10", f"at the largest epsilon {tell_levels(points, epsilons[-1:])}{clean}")
+    else:
+        places = {"below 1, at best,": [e for e in epsilons if e < 1], "at 1": [e for e in epsilons if e == 1]}
+        told = "; ".join(f"{where} {tell_levels(points, found)}" for where, found in places.items() if found)
+        level = answer("yuan-1-level", f"{told or 'no epsilon up to 1 was tried'}{clean}")
+    lines = [
+        answer("yuan-1-much-higher", f"{tell_better(points, epsilons)} {MORE_NOISE}"),
+        answer("yuan-1-low", tell_low(points, epsilons)),
+        answer("yuan-1-sharply", f"{tell_rises(points, epsilons)} {tell_halfway(points, epsilons, AS_PRINTED)}"),
+        level,
+        answer("yuan-1-noises", _compare(points, epsilons)),
+        answer("yuan-1-caption", _advantage(points, epsilons)),
+    ]
+    if any(point.method in WEIGHTED for point in points):
+        lines += _weights(points, epsilons)
+    return lines
+
+
+def _tell_of_features(points: Sequence[Point], epsilons: Sequence[float], data: str) -> list[str]:
+    """Answer what is said of figure 2."""
+    level = "yuan-2-level-mnist" if data in ("mnist", "digits") else "yuan-2-level"
+    clean = f"; the same network without noise {clean_of(points):.3f}"
+    return [
+        answer("yuan-2-outperforms", tell_better(points, epsilons)),
+        answer("yuan-2-caption", f"{_both(points, epsilons)} {tell_low(points, epsilons, start='Of the others:')}"),
+        answer(level, f"at best, of all epsilons, {tell_levels(points, epsilons)}{clean}. {SMALLER}"),
+        answer("yuan-2-fluctuations", _fluctuations(points, epsilons)),
+        answer("yuan-2-noises", _compare(points, epsilons)),
+        answer("yuan-idn", _directional(points, epsilons)),
+        "- What is said of type II against type I is answered on the page that has [both](yuan-across.md).",
+    ]
 
 
 def _converging(points: Sequence[Point], epsilons: Sequence[float]) -> str:
-    """Answer what the paper says of the two in its figure 3, both halves."""
+    """Answer what the paper says of the two noises in its figure 3, both halves."""
     above, below, told = _compare_noises(points, epsilons)
     last = epsilons[-1]
     first, second = (score(points, name, last) for name in AS_PRINTED)
@@ -84,10 +109,18 @@ def _converging(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     else:
         verdict = f"TLDP-L is more than {CLEARLY:g} above TLDP-G at no epsilon tried"
     end = "they have converged" if abs(first - second) <= CLEARLY else "they have not converged"
-    return (
-        '- "In certain datasets TLDP-L temporarily surpasses TLDP-G; ultimately both tend to converge": '
+    return answer(
+        "yuan-3-caption",
         f"{verdict}; TLDP-G is that far above TLDP-L {wording.at_epsilons(above)}. At {last:g} {end} "
-        f"(TLDP-G against TLDP-L, {told})."
+        f"(TLDP-G against TLDP-L, {told}).",
+    )
+
+
+def _compare(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+    above, below, told = _compare_noises(points, epsilons)
+    return (
+        f"TLDP-G is more than {CLEARLY:g} above TLDP-L {wording.at_epsilons(above)}, and that far below it "
+        f"{wording.at_epsilons(below)} ({told})."
     )
 
 
@@ -96,12 +129,59 @@ def _compare_noises(points: Sequence[Point], epsilons: Sequence[float]) -> tuple
 
     As elsewhere, a score is called above another only if it is above a guess too.
     """
-    least = guess_of(points) + CLEARLY
-    pairs = [(e, *(score(points, name, e) for name in AS_PRINTED)) for e in epsilons]
-    above = [e for e, laplace, gaussian in pairs if gaussian > max(laplace + CLEARLY, least)]
-    below = [e for e, laplace, gaussian in pairs if laplace > max(gaussian + CLEARLY, least)]
-    told = "; ".join(f"{e:g}: {gaussian:.3f} against {laplace:.3f}" for e, laplace, gaussian in pairs)
-    return above, below, told
+    laplace, gaussian = AS_PRINTED
+    above = find_clearly_above(points, (gaussian,), (laplace,), epsilons)
+    below = find_clearly_above(points, (laplace,), (gaussian,), epsilons)
+    return above, below, tell_against(points, gaussian, (laplace,), epsilons)
+
+
+def _advantage(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+    laplace, gaussian = AS_PRINTED
+    leads = {e: score(points, gaussian, e) - score(points, laplace, e) for e in epsilons}
+    most, least = (choose(leads, key=lambda e: leads[e]) for choose in (max, min))
+    return (
+        f"TLDP-G has {leads[most]:+.3f} on TLDP-L at most (at {most:g}) and {leads[least]:+.3f} at least (at "
+        f"{least:g}); {_both(points, epsilons)}"
+    )
+
+
+def _both(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+    """Say where each TLDP is clearly above the plain mechanisms, and where both are."""
+    each = [find_clearly_above(points, (name,), BASELINES, epsilons) for name in AS_PRINTED]
+    both = [e for e in each[0] if e in each[1]]
+    return (
+        f"both are more than {CLEARLY:g} above the best of Laplace, Gaussian, MVG and IDN {wording.at_epsilons(both)}, "
+        f"of {wording.join_numbers(epsilons)} tried."
+    )
+
+
+def _fluctuations(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+    """Give the range of every plain mechanism, and say whether a step down is beyond two standard errors."""
+    words, falls = [], []
+    for name in BASELINES:
+        own = [point for e in epsilons if (point := find_point(points, name, e)) is not None]
+        means = [point.mean or 0.0 for point in own]
+        words.append(f"{name} {min(means):.3f} to {max(means):.3f}")
+        for left, right in pairwise(own):
+            band = 2 * math.hypot(left.error or 0.0, right.error or 0.0)
+            if 0 < band < (left.mean or 0.0) - (right.mean or 0.0):
+                falls.append(f"{name} from {left.x:g} to {right.x:g}")
+    fallen = ", ".join(falls) or "none"
+    return (
+        f"over all epsilons {', '.join(words)}. Steps down by more than two standard errors: {fallen}. "
+        f"{tell_low(points, epsilons, start='Extremely low levels:')}"
+    )
+
+
+def _directional(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+    over_laplace = find_clearly_above(points, ("IDN",), ("Laplace",), epsilons)
+    over_tldp = find_clearly_above(points, ("IDN",), (AS_PRINTED[1],), epsilons)
+    return (
+        f"the subspace is the identity here, too. By nominal epsilon IDN is more than {CLEARLY:g} above Laplace "
+        f"{wording.at_epsilons(over_laplace)}, and above TLDP-G {wording.at_epsilons(over_tldp)} (against TLDP-G, "
+        f"{tell_against(points, 'IDN', AS_PRINTED[1:], epsilons)}). It takes the range of the features, of width 2, "
+        "where the others take 256; by true epsilon it is Gaussian noise."
+    )
 
 
 def _worth(results: Results, epsilons: Sequence[float]) -> str:
@@ -138,42 +218,21 @@ def _entry_epsilon(results: Results, method: str, x: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _weights(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+def _weights(points: Sequence[Point], epsilons: Sequence[float]) -> list[str]:
     gaps = {
         weighted: max((score(points, weighted, e) - score(points, plain, e) for e in epsilons), key=abs)
         for plain, weighted in zip(AS_PRINTED, WEIGHTED, strict=True)
     }
     told = ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
-    return (
-        '- "TLDP-L-w is nearly identical to TLDP-L, TLDP-G-w slightly below TLDP-G, at better privacy": largest '
-        f"differences {told}. Alike, because so few entries are kept that weights hardly matter; and not more private: "
-        "weights read off the values void the proof ([TLDP](../published.md#tldp))."
-    )
-
-
-def _level(points: Sequence[Point], epsilons: Sequence[float], said: str, at: float | None) -> str:
-    here = [e for e in epsilons if at is None or e <= at]
-    words = []
-    for name in (*AS_PRINTED, *BASELINES):
-        best = max(score(points, name, e) for e in here)
-        words.append(f"{name} {best:.3f}")
-    clean = next((point.mean or 0.0 for point in points if point.method == CLEAN), math.nan)
-    where = f"up to epsilon {at:g}" if at is not None else f"up to epsilon {max(epsilons):g}"
-    return (
-        f'- Level: "{said}". Here, {where}, at best: {", ".join(words)}; the same network without noise {clean:.3f}. '
-        "Networks, records and passes are smaller here, see the settings."
-    )
-
-
-def _comparable(points: Sequence[Point], epsilons: Sequence[float]) -> str:
-    first = {}
-    clean = next((point.mean or 0.0 for point in points if point.method == CLEAN), 0.0)
-    guess = guess_of(points)
-    for name in (*AS_PRINTED, *BASELINES):
-        reached = [e for e in epsilons if score(points, name, e) >= 0.5 * (guess + clean)]
-        first[name] = f"{min(reached):g}" if reached else "none tried"
-    return (
-        '- "Results only become comparable when epsilon exceeds 100": half of the way from a guess to the score '
-        "without noise is reached from epsilon "
-        f"{', '.join(f'{epsilon} by {name}' for name, epsilon in first.items())}. Such an epsilon promises nothing."
-    )
+    return [
+        answer(
+            "yuan-1-weights",
+            f"the largest differences from the form without weights are {told}. Alike, because so few entries are kept "
+            "that weights hardly matter.",
+        ),
+        answer(
+            "yuan-1-weights-privacy",
+            f"not for weights read off the values, as these {len(gaps)} are: they void the proof, and an audit refutes "
+            "it ([TLDP](../published.md#tldp)).",
+        ),
+    ]

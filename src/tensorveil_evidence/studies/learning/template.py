@@ -149,6 +149,13 @@ def _published_rounds(case: Any, piece: str, facts: Facts) -> Iterator[Row]:
         yield from case.run_published(piece, facts.epsilons)
 
 
+def _needed_besides(facts: Facts) -> tuple[str, ...]:
+    """Return the folders with what is needed besides the records: trained weights, or vectors of words."""
+    if facts.data in COLOUR and facts.kind != "I":
+        return ("mobilenet-v2",)
+    return ("glove-100d-25k",) if facts.data == "imdb" else ()
+
+
 def _explain_missing(facts: Facts) -> str | None:
     """Say what is missing besides the records; None if nothing is."""
     from tensorveil_evidence.studies.learning import mobilenet
@@ -195,6 +202,7 @@ def learning_study(facts: Facts, sizes: dict[str, Any], quick: Mapping[str, Any]
         settings={**asdict(facts), "minutes": None, "sizes": sizes},
         minutes=facts.minutes,
         dataset=facts.data if facts.data != "digits" else None,
+        also=_needed_besides(facts),
         lacks=lambda: _explain_missing(facts),
         paper_size=None if larger is None else lambda: _at_paper_size(facts, sizes, quick, *larger),
     )

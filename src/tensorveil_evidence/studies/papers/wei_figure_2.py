@@ -23,6 +23,7 @@ from tensorveil_evidence.studies.reference import (
 from tensorveil_evidence.studies.study import Cell, Results, Row, Settings, Stated, Study, seeds_of
 from tensorveil_evidence.studies.summary import Point, mean_at, pick, summarise
 from tensorveil_evidence.studies.wei_statements import tell_statements
+from tensorveil_evidence.studies.wording import answer
 
 EPSILONS = (0.1, 0.3, 1.0, 2.0, 3.0, 5.0, 10.0)
 EXPONENTIAL = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
@@ -137,7 +138,7 @@ def page(results: Results) -> str:
         tiny = wording.curves_table(pick(points, panel=exponential(kind)))
         parts.append(f"Gradient perturbation at tiny epsilon, by clipping constant:\n\n{tiny}")
     parts.append("## What agrees with the paper, and what does not\n\n" + _findings(results))
-    parts.append(tell_statements(points, {kind: kind for kind in KINDS}, EPSILONS))
+    parts.append(tell_statements(points, {kind: kind for kind in KINDS}, EPSILONS) + _more_statements(points))
     return "\n".join(parts)
 
 
@@ -208,6 +209,40 @@ def _tiny_finding(points: Sequence[Point], kind: str) -> str:
         "between 0 and 1 a small m does well ([readings](wei-readings.md)). It does nothing about the leak, because "
         "the other factors are released without noise at any m."
     )
+
+
+def _more_statements(points: Sequence[Point]) -> str:
+    """Answer what only this figure shows: clipping constants at tiny epsilon; and how high the accuracy is."""
+    small, tiny, high = [], [], []
+    for kind in KINDS:
+        title, where = reference.TITLES[kind], exponential(kind)
+        errors = {clip: mean_at(points, where, name_clipping(clip), 0.1) for clip in CLIPS}
+        told = ", ".join(f"{error:.3f} with m = {clip:g}" for clip, error in errors.items())
+        small.append(f"{title} {told}")
+        curve = [mean_at(points, where, name_clipping(CLIPS[0]), e) for e in EXPONENTIAL]
+        written = " ".join("-" if math.isinf(error) else f"{error:.3f}" for error in curve)
+        tiny.append(f"{title} {written}")
+        best = min(mean_at(points, kind, name, EPSILONS[-1]) for name in PRIVATE)
+        high.append(
+            f"{title} {best:.3f} at epsilon {EPSILONS[-1]:g} at best, a constant {mean_at(points, kind, CONSTANT):.3f} "
+            f"and a well-solved fit {mean_at(points, kind, FIT_LINE):.3f}"
+        )
+    lines = [
+        answer(
+            "wei-small-clip",
+            f"of the noise, yes; of the error, at epsilon 0.1, {'; '.join(small)}. See above for why.",
+        ),
+        answer(
+            "wei-exponential",
+            f"with m = {CLIPS[0]:g}, at {wording.join_numbers(EXPONENTIAL)} (- where a run diverged), "
+            f"{'; '.join(tiny)}.",
+        ),
+        answer(
+            "wei-high",
+            f"{'; '.join(high)}. Of the three protections one holds ([published mechanisms](../published.md)).",
+        ),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 STUDY = Study(

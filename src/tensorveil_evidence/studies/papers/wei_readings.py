@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tensorveil_evidence.published import GradientPerturbation, OutputPerturbation
+from tensorveil_evidence.quotations import quote
 from tensorveil_evidence.studies import drawing, reference, wording
 from tensorveil_evidence.studies.drawing import Style
 from tensorveil_evidence.studies.reference import (
@@ -163,11 +165,12 @@ def page(results: Results) -> str:
 SETTINGS_TEXT = f"""## Settings
 
 As in [figure 2](wei-figure-2.md), which has the first reading of each: a normal start (factors such that predictions
-have variance 1, a standard normal core), all budget on the last factor, and noise of the clean values' variance. The
-second readings: all numbers of the start from (0, 1); equal parts of the budget on all factors and the core, in
-"where the budget goes" for gradients from the uniform start at m = {SMALL:g}; and noise whose norm is that of the clean
-tensor, which scaling to (0, 1) makes many times as strong as its variance. Which start and which ratio the authors used
-is not known.
+have variance 1, a standard normal core), all budget on the last factor
+({quote("wei-simplicity")}), and noise of the clean values' variance. The second
+readings: all numbers of the start from (0, 1); equal parts of the budget on all factors and the core, in *where the
+budget goes* for gradients from the uniform start at m = {SMALL:g}; and noise whose norm is that of the clean tensor,
+which scaling to (0, 1) makes many times as strong as its variance. Which start and which ratio the authors used is not
+known.
 """
 
 
@@ -177,18 +180,20 @@ def _findings(points: Sequence[Point]) -> str:
         title = reference.TITLES[kind]
         base = mean_at(points, panel(kind, "start"), DESCENT_LINE)
         other = mean_at(points, panel(kind, "start"), UNIFORM_LINE)
-        words, nearest = [], []
+        words, nearest, reached = [], [], []
         for law, line in zip(STARTS, (base, other), strict=True):
             for clip in CLIPS:
                 found = pick(points, panel=panel(kind, "start"), method=from_start(law, clip))
                 near = [p.x for p in found if p.x and p.mean is not None and p.mean <= NEAR * line]
                 words.append(f"{law}, m = {clip:g}: {wording.at_epsilons(near)}")
+                reached += near
                 nearest += [(p.mean, f"{law}, m = {clip:g}") for p in found if p.x == LOW and p.mean is not None]
+        first = min(reached, default=math.inf)
         lines.append(
-            f'- {title}, "very close to the baselines": within {NEAR - 1:.0%} of the descent without noise from the '
+            f"- {title}, {quote('wei-near')}: within {NEAR - 1:.0%} of the descent without noise from the "
             f"same start ({base:.3f} normal, {other:.3f} uniform) - {'; '.join(words)}. At epsilon {LOW:g} the nearest "
-            f"is {min(nearest)[1]}, at {min(nearest)[0]:.3f}. So the statement depends on the start and on m together: "
-            "a small m does well from a uniform start only."
+            f"is {min(nearest)[1]}, at {min(nearest)[0]:.3f}. So the statement depends on the start and on m together, "
+            f"and holds from epsilon {first:g} on at the earliest."
         )
         parts = []
         for method in (GRADIENT, OUTPUT):

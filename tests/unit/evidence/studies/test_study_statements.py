@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from tensorveil_evidence.studies.learning import findings, names, statements
+from tensorveil_evidence.studies import wei_statements
+from tensorveil_evidence.studies.learning import findings, names, presentation, statements
 from tensorveil_evidence.studies.learning.gradient_statements import tell_of_gradients
+from tensorveil_evidence.studies.learning.scores import guess_of
 from tensorveil_evidence.studies.study import Results, Row
 from tensorveil_evidence.studies.summary import Point
 
@@ -48,11 +50,12 @@ def test_what_is_said_of_one_data_set_is_answered_there_alone() -> None:
     assert "performs worst on the CIFAR-10 dataset" in told(points, "cifar10")
     assert "across most scenarios except" not in told(points, "cifar10")
     assert "performs best on the SVHN dataset" in told(points, "svhn")
-    assert "keeps pace with TLDP" in told(points, "imdb")
+    assert "keeping pace with TLDP" in told(points, "imdb")
     flows = told(points, "tor")
     assert "poorest performance" in flows
     assert "the study starts at 100" in flows
-    assert "only delivers good performance on the Darknet" not in flows
+    assert "on the flows that stand for that data set" in flows
+    assert "on the flows" not in told(points, "svhn")
 
 
 def test_what_training_lacks_is_not_put_down_to_privacy() -> None:
@@ -106,6 +109,87 @@ def test_a_score_at_the_level_of_a_guess_is_no_win() -> None:
     assert "nothing can be told apart" in panel(0.34, 0.2)
     assert "Neither is clearly better than a guess, 0.300, at epsilon 1." in panel(0.34, 0.2)
     assert "at least as good as every published one at epsilon 1 " in panel(0.5, 0.2)
+
+
+def test_a_score_within_two_standard_errors_of_a_guess_is_no_win() -> None:
+    points = [
+        Point(
+            panel=names.SAME, method=method, status="proven", x=1.0, metric=names.F1, runs=4, diverged=0, mean=mean,
+            deviation=0.2,
+        )
+        for method, mean in ((names.PRIVUNIT, 0.42), ("Laplace", 0.1))
+    ]  # fmt: skip
+    assert "nothing can be told apart" in findings._best([*points, point(names.GUESS, 0.3, panel="")], names.SAME)
+    assert "at least as good" in findings._best([*points, point(names.GUESS, 0.1, panel="")], names.SAME)
+
+
+def test_a_clear_loss_of_ours_is_told_even_near_a_guess() -> None:
+    page = panel(0.1, 0.34)
+    assert "Neither is clearly better" not in page
+    assert "At 1 it is behind by 0.240, beyond two standard errors" in page
+
+
+def test_the_most_frequent_class_is_a_guess_where_it_scores_more() -> None:
+    points = [point(names.GUESS, 0.3, panel=""), point(names.MAJORITY, 0.6, panel="")]
+    assert guess_of(points) == 0.6
+    assert guess_of(points[:1]) == 0.3
+    assert guess_of([]) == 0.0
+
+
+def test_steps_down_are_fluctuations_beyond_two_standard_errors() -> None:
+    steady, falling = scores(IDN=(0.2, 0.8)), scores(IDN=(0.8, 0.2))
+    assert "two standard errors: none." in statements._fluctuations(steady, EPSILONS)
+    told = statements._fluctuations(falling, EPSILONS)
+    assert "two standard errors: IDN from 100 to 1000." in told
+    assert "IDN 0.200 to 0.800" in told
+    assert "clearly above a guess, 0.300, IDN has 0.800 at 100" in told
+
+
+def test_levels_below_one_do_not_count_one_itself() -> None:
+    points = [
+        point(name, 0.9 if x == 1 else 0.2, x) for name in (*names.BASELINES, *names.AS_PRINTED) for x in (0.3, 1)
+    ]
+    told = "\n".join(statements._tell_of_data(points, (0.3, 1.0), "svhn"))
+    assert "below 1, at best, TLDP-L 0.200" in told
+    assert "at 1 TLDP-L 0.900" in told
+
+
+def test_where_a_method_of_ours_was_not_run_the_page_says_why() -> None:
+    points = [point(names.MOMENTS, 0.5, x, names.RECORD) for x in (1.0, 2.0)]
+    assert presentation._left_out(points, names.RECORD) == ""
+    points.append(point(names.DESCENT, 0.5, 1.0, names.RECORD))
+    assert "it was run at epsilon 1, to show what it comes to" in presentation._left_out(points, names.RECORD)
+    points.append(point(names.DESCENT, 0.5, 2.0, names.RECORD))
+    assert presentation._left_out(points, names.RECORD) == ""
+
+
+def wei_points(errors: dict[float, float], deviations: dict[str, tuple[float, float]] | None = None) -> list[Point]:
+    """All curves of Wei et al. with the same errors, and a constant of 1; deviations by method."""
+    found = [
+        Point(
+            panel="cp", method=name, status="claimed", x=x, metric="RMSE", runs=5, diverged=0, mean=error,
+            deviation=None if deviations is None else deviations.get(name, (0.1, 0.1))[k],
+        )
+        for name in wei_statements.CURVES
+        for k, (x, error) in enumerate(errors.items())
+    ]  # fmt: skip
+    return found
+
+
+def test_an_error_that_grows_with_epsilon_is_named_though_it_grows_in_small_steps() -> None:
+    slowly = {1.0: 0.100, 3.0: 0.1015, 10.0: 0.103}
+    told = wei_statements._growing(wei_points(slowly), {"cp": "cp"}, tuple(slowly))
+    assert "so it is here but for CP, gradient (0.103 at 10 after 0.100 at 1, 3.0% more)" in told
+    falling = {1.0: 0.2, 3.0: 0.1, 10.0: 0.101}
+    assert "so it is here (" in wei_statements._growing(wei_points(falling), {"cp": "cp"}, tuple(falling))
+
+
+def test_falls_of_deviations_are_compared_where_neither_method_diverged() -> None:
+    spreads: dict[str, list[float | None]] = {"input": [None, 0.4, 0.1], "output": [9.0, 0.2, 0.1]}
+    told = wei_statements._compare_falls(spreads, (0.1, 1.0, 10.0))
+    assert told == "from 1 to 10 that of IP falls to 0.25 of itself and that of OP to 0.50: against the paper"
+    lone: dict[str, list[float | None]] = {"input": [None, None, 0.1], "output": [9.0, 0.2, 0.1]}
+    assert "at 1 epsilon only" in wei_statements._compare_falls(lone, (0.1, 1.0, 10.0))
 
 
 def test_one_run_has_no_standard_error() -> None:
