@@ -10,8 +10,8 @@ import tensorveil as tv
 from tests.unit.engines.store_cases import by_entry, by_value, digest, estimator, open_fit, planted
 
 OPEN: dict[str, Any] = {
-    "bayes": tv.CP(3, sweeps=10, random_state=0, threads=1),
-    "tucker": tv.Tucker((3, 2, 2), solver="als", sweeps=4, dtype="float64", random_state=0, threads=1),
+    "bayes": tv.CP(3, sweeps=3, random_state=0, threads=1),
+    "tucker": tv.Tucker((3, 2, 2), solver="als", sweeps=1, dtype="float64", random_state=0, threads=1),
 }
 
 

@@ -57,7 +57,7 @@ def start(master: str, folder: Path, method: str = "biases") -> Any:
 
 
 def finish(process: Any) -> str:
-    out, err = process.communicate(timeout=400)
+    out, err = process.communicate(timeout=1200)
     assert process.returncode == 0, err[-3000:]
     return str(out.split()[-1])
 
