@@ -50,7 +50,7 @@ _FALL = 1.5
 _MOST_IN_TAILS = 0.5
 # Squares beyond the limit are at most this share of all that the histogram sees. How far the histogram may be off, as a
 # share of all squares; and how much of what it says of large residuals is there at least.
-_HARDLY_SEEN, _FAR_SHARE, _LEAST_FAR = 0.15, 0.2, 0.3
+_HARDLY_SEEN, _FAR_SHARE, _LEAST_FAR = 0.15, 0.05, 0.3
 
 
 def errors_share(spend: Spend, n: int) -> float:
