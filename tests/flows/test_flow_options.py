@@ -11,6 +11,7 @@ import tensorveil as tv
 from tensorveil.cli.main import run
 from tests.advice import find_missing
 
+pytestmark = pytest.mark.usefixtures("advice_can_be_followed")
 ROWS = ["u0,f0,1", "u1,f1,2", "u2,f0,3", "u0,f1,4", "u1,f0,5"]
 TABLES = {
     "duplicates": ["user,film,rating", *ROWS, "u0,f0,2"],

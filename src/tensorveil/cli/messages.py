@@ -94,7 +94,7 @@ FLAGS = {
     "modes must name columns": "--modes must name columns",
     "diagnostics and output must": "--diagnostics and --output must",
     "bins must name": "--bin must name",
-    "leave its bins out": "leave --bin out",
+    "eave its bins out": "eave --bin out",
     "bins of mode": "--bin of mode",
     "bins: ": "--bin: ",
     "decimal must be": "--decimal must be",
