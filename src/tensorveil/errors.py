@@ -109,7 +109,7 @@ class LeftOutWarning(UserWarning):
 
 
 class ChangedWarning(UserWarning):
-    """Some of the entries that somebody gave a released model count otherwise: held to its bounds, or merged."""
+    """Some of the entries that somebody brought to a model count otherwise: beyond its bounds, or merged."""
 
 
 class LowerRankWarning(UserWarning):

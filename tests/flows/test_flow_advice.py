@@ -14,6 +14,7 @@ import pytest
 import tensorveil as tv
 from tensorveil.cli.main import run as run_command
 
+pytestmark = pytest.mark.usefixtures("advice_can_be_followed")
 pd = pytest.importorskip("pandas")
 
 UNIT: dict[str, Any] = {"unit": "slice:user", "bounds": (1, 5), "shape": {"user": 60}}

@@ -17,6 +17,7 @@ from tensorveil.cli.main import run
 from tensorveil.models.storage import HEADER
 from tensorveil.runs.oddities import find_oddities
 
+pytestmark = pytest.mark.usefixtures("advice_can_be_followed")
 FILMS = [f"Film {k}" for k in range(9)]
 USERS = [f"u{k:02d}" for k in range(20)]
 RANGE = "day:2024-01-01..2024-01-06"

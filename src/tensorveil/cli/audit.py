@@ -103,6 +103,14 @@ def own_options(function: Function) -> Function:
 @click.option(
     "--data", type=click.Path(exists=True, dir_okay=False), help="What RELEASE was fitted to: the owner's test of it."
 )
+@click.option(
+    "--duplicates",
+    type=click.Choice(["error", "mean", "sum", "first", "last"]),
+    help="--data: cells that are listed more than once [default: error].",
+)
+@click.option(
+    "--missing", type=click.Choice(["error", "drop"]), help="--data: entries without a value [default: error]."
+)
 @reading_options
 @common_options
 def audit(
@@ -116,6 +124,8 @@ def audit(
     plot: str | None,
     report: str | None,
     data: str | None,
+    duplicates: str | None,
+    missing: str | None,
     reading: ReadingOptions,
     as_json: bool,
 ) -> None:
@@ -145,8 +155,11 @@ def audit(
     if data is not None:
         if len(names) != 1 or everything:
             raise click.UsageError("--data goes with one RELEASE, a folder or a model file.")
-        _show([attack_model(LeakRun(place=names[0], reading=reading.reading(data), report=report))], as_json)
+        known = reading.reading(data, duplicates=duplicates, missing=missing)
+        _show([attack_model(LeakRun(place=names[0], reading=known, report=report))], as_json)
         return
+    if duplicates or missing:
+        raise click.UsageError("--duplicates and --missing say how --data is read.")
     if everything == bool(names):
         raise click.UsageError("give NAME or FILE.py:FUNCTION, or --all (and not both); --list shows the names.")
     functions = any(map(is_own, names))

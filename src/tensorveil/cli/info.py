@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FLAWS = {
     "duplicates": "some cells are listed more than once: choose --duplicates mean|sum|first|last",
-    "missing": "some values or labels are missing: choose --missing drop",
+    "missing": "some values or labels are missing, or values are no numbers: correct them, or choose --missing drop",
 }
 
 

@@ -94,7 +94,7 @@ FLAGS = {
     "modes must name columns": "--modes must name columns",
     "diagnostics and output must": "--diagnostics and --output must",
     "bins must name": "--bin must name",
-    "leave its bins out": "leave --bin out",
+    "eave its bins out": "eave --bin out",
     "bins of mode": "--bin of mode",
     "bins: ": "--bin: ",
     "decimal must be": "--decimal must be",
@@ -108,7 +108,9 @@ FLAGS = {
     " Labels come in a frame with a column for every mode, such as frame[['user', 'film']].": "",
 }
 # A message may begin with the parameter that it is about.
-PARAMETER = re.compile(r"^(at|checkpoint|data|encoding|engine|entries|labels|neighbours|output|plot|report): ")
+PARAMETER = re.compile(
+    r"^(at|checkpoint|data|diagnostics|encoding|engine|entries|labels|neighbours|output|plot|report): "
+)
 LIST = re.compile(r"labels=\{?'?(\w+)'?(?:: everyone\}|=(\S+))")
 SIZE = re.compile(r"shape=\{'(\w+)': (\d+)\}")
 BIN = re.compile(r"bins=\{'(\w+)': (?:'(\w+)'|\('(\w+)', '([^']*)', '([^']*)'\))\}")

@@ -73,7 +73,7 @@ def read_model_table(
     table = read_table(path, text=[*texts, *wanted, *named], dialect=dialect)
     for name in named:
         table = _with_numbers(table, name)
-    check_bins(asked, [mode.name for mode in modes], table.column_names)
+    check_bins(asked, [mode.name for mode in modes], table.column_names, fixed=True)
     present = {name: each for name, each in wanted.items() if name in table.column_names}
     try:
         return Asked(written=table, binned=bin_columns(table, present, lenient=False)[0])

@@ -96,11 +96,14 @@ def fill_diagnostics(
 
 def check_diagnostics_folder(target: Path) -> None:
     """Refuse a folder that is not new, or that lies inside a release."""
-    check_folder(target)
+    try:
+        check_folder(target)
+    except InputError as error:
+        raise InputError(str(error).replace("folder: ", "diagnostics: ", 1)) from None
     place = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow links
     for parent in (place, *place.parents):
         if any((parent / f"{prefix}{GUARANTEE}").exists() for prefix in ("", NOT_PRIVATE)):
-            raise InputError("folder: diagnostics must not lie inside a release, which will be published. Move it.")
+            raise InputError("diagnostics: they must not lie inside a release, which will be published. Move them.")
 
 
 def _describe_values(values: NDArray[Any], bounds: tuple[float, float]) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from tensorveil.completion.evaluation import Evaluation, evaluate
-from tensorveil.errors import InputError, LeftOutWarning, warn
+from tensorveil.errors import ChangedWarning, InputError, LeftOutWarning, warn
 from tensorveil.models import CPModel, TuckerModel, load_model
 from tensorveil.release.names import model_file
 from tensorveil.rounds.shared import is_shared
@@ -68,7 +70,22 @@ def evaluate_model(run: EvaluationRun) -> Evaluation:
         return evaluate(model, stored)
     held_out, left_out = _read_like(model, run.at)
     known = [_read_known(model, replace(run.at, file=path)) for path in run.exclude]
+    _tell_outside(model, held_out)
     return replace(evaluate(model, held_out, exclude=known, along=run.along, k=run.k), left_out=left_out)
+
+
+def _tell_outside(model: CPModel | TuckerModel, held_out: ObservedTensor) -> None:
+    """Say how many values no prediction can reach."""
+    if model.bounds is None:
+        return
+    low, high = model.bounds
+    outside = int(np.count_nonzero((held_out.values < low) | (held_out.values > high)))
+    if outside:
+        warn(
+            f"{outside:,} of {held_out.n_entries:,} held-out values lie outside the bounds of the model, {low:g} to "
+            f"{high:g}, and no prediction does: they are compared as they are. Check that they are of the same scale.",
+            ChangedWarning,
+        )
 
 
 def _read_known(model: CPModel | TuckerModel, reading: Reading) -> ObservedTensor:

@@ -229,14 +229,14 @@ def _within(seconds: float) -> float:
     return seconds if -_LAST < seconds < _LAST else math.nan
 
 
-def check_bins(bins: Iterable[str], modes: Sequence[str], columns: Sequence[str], *, helpful: bool = True) -> None:
-    """Refuse bins of what is no mode; ``helpful`` errors tell whether it is a column."""
+def check_bins(
+    bins: Iterable[str], modes: Sequence[str], columns: Sequence[str], *, helpful: bool = True, fixed: bool = False
+) -> None:
+    """Refuse bins of what is no mode; ``helpful`` errors tell whether it is a column, ``fixed`` modes are a model's."""
     for name in bins:
         if helpful and name in columns and name not in modes:
-            raise InputError(
-                f"bins must name modes; column {name!r} is none. Name it among the modes, modes={[*modes, name]!r}, or "
-                "leave its bins out."
-            )
+            remedy = "L" if fixed else f"Name it among the modes, modes={[*modes, name]!r}, or l"
+            raise InputError(f"bins must name modes; column {name!r} is none. {remedy}eave its bins out.")
         if name not in modes:
             raise InputError(f"bins must name modes; there is no mode {name!r}. {near(name, columns, helpful=helpful)}")
 
