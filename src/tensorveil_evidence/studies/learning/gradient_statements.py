@@ -58,13 +58,13 @@ def _rivals(points: Sequence[Point], epsilons: Sequence[float]) -> str:
         f"it is more than {CLEARLY:g} above Laplace, Gaussian, MVG, IDN and DPHSGD {wording.at_epsilons(over_others)}, "
         f"and {'against the paper ' if over_tldp else ''}that far above the better TLDP "
         f"{wording.at_epsilons(over_tldp)} ({tell_against(points, LLAGP, AS_PRINTED, epsilons)})."
-        f"{_beyond_clean(points, LLAGP, over_tldp)}",
+        f"{_beyond_clean(points, LLAGP, epsilons)}",
     )
 
 
-def _beyond_clean(points: Sequence[Point], name: str, leads: Sequence[float]) -> str:
-    """Say at which of its leads a method passes even the network that TLDP's noise falls on: that is not noise."""
-    beyond = [e for e in leads if score(points, name, e) > clean_of(points)]
+def _beyond_clean(points: Sequence[Point], name: str, epsilons: Sequence[float]) -> str:
+    """Say where a method passes even the network that TLDP's noise falls on, without any: that is not noise."""
+    beyond = [e for e in epsilons if score(points, name, e) > clean_of(points)]
     if not beyond:
         return ""
     return (
@@ -93,7 +93,7 @@ def _cifar10(points: Sequence[Point], epsilons: Sequence[float]) -> list[str]:
         f"{'against the paper' if above else 'as the paper says'}, LLAGP is more than {CLEARLY:g} above Laplace, "
         f"Gaussian, MVG and IDN {wording.at_epsilons(above)}, and above the better TLDP "
         f"{wording.at_epsilons(over_tldp)} ({tell_against(points, LLAGP, AS_PRINTED, epsilons)})."
-        f"{_beyond_clean(points, LLAGP, over_tldp)} Whether it is worst "
+        f"{_beyond_clean(points, LLAGP, epsilons)} Whether it is worst "
         "here of all data sets: [all of them](yuan-across.md)."
     )
     return [answer("yuan-3-cifar10", told)]
@@ -175,7 +175,7 @@ def _poor(points: Sequence[Point], epsilons: Sequence[float], on_flows: bool) ->
         f"above the better TLDP {wording.at_epsilons(over_tldp)} "
         f"({tell_against(points, DPHSGD, AS_PRINTED, epsilons)}); it reaches {best:.3f} at best, a guess has "
         f"{guess_of(points):.3f} and the network of the others {clean_of(points):.3f} without noise."
-        f"{_beyond_clean(points, DPHSGD, over_tldp)}",
+        f"{_beyond_clean(points, DPHSGD, epsilons)}",
     )
 
 
@@ -200,7 +200,7 @@ def _training(points: Sequence[Point], epsilons: Sequence[float], passes: int) -
     why = f" What {' and '.join(short)} {lack} is due to this training, not to privacy." if short else ""
     ahead = [name for name, value in scores.items() if value > clean]
     has = "has" if len(ahead) == 1 else "have"
-    why += f" What {' and '.join(ahead)} {has} beyond that is due to this training, too." if ahead else ""
+    why += f" What {' and '.join(ahead)} {has} beyond that is due to this training." if ahead else ""
     return (
         f"- LLAGP and DPHSGD add noise for one record to a mean over many, TLDP to all parameters of a user. "
         f"At {last:g} theirs is next to nothing, and {passes} passes of clipped gradients lead to {told}; the network "
