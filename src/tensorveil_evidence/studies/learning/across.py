@@ -283,7 +283,7 @@ def _order_of_llagp(panels: Sequence[Panel]) -> str:
     if beyond:
         trained = (
             f" On {', '.join(beyond)} it is above the network of the others without noise: what it has beyond that is "
-            "training, not less noise."
+            "its own way of training, and on texts its own network, not less noise."
         )
     return (
         f"by its score at the largest epsilon LLAGP is best on {best}, and by what it has on the better TLDP on "

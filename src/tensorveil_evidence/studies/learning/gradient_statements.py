@@ -69,8 +69,8 @@ def _beyond_clean(points: Sequence[Point], name: str, epsilons: Sequence[float])
         return ""
     return (
         f" A{wording.at_epsilons(beyond)[1:]} it is above {clean_of(points):.3f}, "
-        "what the network of the others scores without any noise: what it has beyond that is its training, which "
-        "differs, and not less noise."
+        "what the network of the others scores without any noise: what it has beyond that comes of its own way of "
+        "training, and on texts of its own network, not of less noise."
     )
 
 
@@ -200,7 +200,11 @@ def _training(points: Sequence[Point], epsilons: Sequence[float], passes: int) -
     why = f" What {' and '.join(short)} {lack} is due to this training, not to privacy." if short else ""
     ahead = [name for name, value in scores.items() if value > clean]
     has = "has" if len(ahead) == 1 else "have"
-    why += f" What {' and '.join(ahead)} {has} beyond that is due to this training." if ahead else ""
+    why += (
+        f" What {' and '.join(ahead)} {has} beyond that is due to this training, and on texts to another network."
+        if ahead
+        else ""
+    )
     return (
         f"- LLAGP and DPHSGD add noise for one record to a mean over many, TLDP to all parameters of a user. "
         f"At {last:g} theirs is next to nothing, and {passes} passes of clipped gradients lead to {told}; the network "

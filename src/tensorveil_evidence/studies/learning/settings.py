@@ -120,7 +120,8 @@ def tell_paper_sizes(facts: Facts, sizes: dict[str, Any]) -> str:
     ]
     if not larger:
         return ""
-    rounds = " Fewer passes are fewer rounds, too: noise falls less often, and epsilons of rounds add up to less."
+    often = "" if sizes.get("last_only") else "noise falls less often, and "
+    rounds = f" Fewer passes are fewer rounds, too: {often}epsilons of rounds add up to less."
     fewer = rounds if facts.kind == "III" and "epochs" in paper and paper["epochs"] > sizes["epochs"] else ""
     return f"The paper has {', '.join(larger)}. Less to learn from lowers all scores, also without noise.{fewer}"
 

@@ -246,7 +246,7 @@ def test_an_order_is_one_of_privacy_only_where_no_pair_is_against_it() -> None:
 def test_what_a_rival_has_beyond_the_network_without_noise_is_its_training() -> None:
     page = told(scores(LLAGP=(0.7, 0.9), TLDP_L=(0.1, 0.8)), "mnist")
     assert "At epsilon 1000 it is above 0.800, what the network of the others scores without any noise" in page
-    assert "What LLAGP has beyond that is due to this training." in page
+    assert "What LLAGP has beyond that is due to this training, and" in page
 
 
 def test_a_rise_above_a_guess_that_the_rule_leaves_out_is_named() -> None:
