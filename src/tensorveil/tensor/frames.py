@@ -14,7 +14,7 @@ import numpy as np
 from tensorveil.errors import GuessWarning, InputError, LeftOutWarning, warn
 from tensorveil.tensor import checks
 from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, are_seconds, bin_columns, check_bins, known_bins
-from tensorveil.tensor.cursors import fetch_table, is_cursor
+from tensorveil.tensor.cursors import fetch_table, is_cursor, text_of_cell
 from tensorveil.tensor.frame_index import drop_index
 from tensorveil.tensor.given import VALUE, plain_frame
 from tensorveil.tensor.labels import encode_column, missing_label
@@ -36,11 +36,12 @@ class NoValueColumnError(InputError):
     """A table has no column of the name that its values were said to have."""
 
 
-def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
+def as_table(frame: Any, *, lenient: bool = False, by_cell: bool = False) -> pa.Table:
     """Return any data frame as an Arrow table.
 
     ``lenient`` takes what stands in a column of several kinds as text, field by field, rather than refuse the frame for
-    one of them.
+    one of them. ``by_cell`` does so in all columns that have no kind of their own: whether there are several kinds in
+    one depends on all of its rows.
     """
     import pyarrow as pa
 
@@ -54,7 +55,8 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     failed = False
     try:
         if type(frame).__module__.split(".")[0] == "pandas":
-            return pa.Table.from_pandas(_without_mixtures(frame) if lenient else frame, preserve_index=False)
+            plain = _without_mixtures(frame, by_cell=by_cell) if lenient else frame
+            return pa.Table.from_pandas(plain, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
             return _without_views(pa.table(frame))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -77,18 +79,24 @@ def _without_views(table: pa.Table) -> pa.Table:
     return table
 
 
-def _without_mixtures(frame: Any) -> Any:
-    """Return a pandas frame whose columns of objects that Arrow cannot hold are text."""
+def _without_mixtures(frame: Any, *, by_cell: bool) -> Any:
+    """Return a pandas frame whose columns of objects, or those of them that Arrow cannot hold, are text."""
     import pyarrow as pa
 
-    mixed = {}
+    texts = {}
     for name in frame.columns:
-        if frame[name].dtype == object:
-            try:
-                pa.array(frame[name], from_pandas=True)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                mixed[name] = [None if each is None else str(each) for each in frame[name]]
-    return frame.assign(**mixed) if mixed else frame
+        column = frame[name]
+        categories = getattr(column.dtype, "categories", None)
+        if by_cell and categories is not None and categories.dtype == object:
+            column = column.astype(object)
+        if column.dtype != object:
+            continue
+        try:
+            pa.array(column, pa.large_string() if by_cell else None, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            missing = column.isna()
+            texts[name] = [None if gone else text_of_cell(each) for each, gone in zip(column, missing, strict=True)]
+    return frame.assign(**texts) if texts else frame
 
 
 def choose_columns(

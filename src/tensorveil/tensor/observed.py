@@ -185,7 +185,11 @@ class ObservedTensor:
         lists = {} if isinstance(labels, bool) else settle_lists(labels)
         others = labels if isinstance(labels, bool) else options.get("out_of_range") != "drop"
         return table_to_tensor(
-            as_table(settle_index(frame, modes, value), lenient=options.get("missing") == "drop"),
+            as_table(
+                settle_index(frame, modes, value),
+                lenient=options.get("missing") == "drop",
+                by_cell=options.get("out_of_range") == "drop",
+            ),
             modes,
             value,
             labels=others,
