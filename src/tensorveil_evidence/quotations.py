@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-GAP, MOST_LEFT_OUT = "[...]", 400
+GAP, MOST_LEFT_OUT = "[...]", 800
 OPENINGS = {"W": "Applying Differential Privacy", "G": "Matrix Completion Algorithm Based", "Y": "TLDP"}
 # Letters as texts of papers have them, and how pages write them.
 LETTERS = {"ε": "epsilon", "ϵ": "epsilon", r"\epsilon": "epsilon", "，": ",", "’": "'", "×": "x", r"\times": "x"}

@@ -59,11 +59,11 @@ def csvd_qr(
     matrix
         A numpy array, a scipy.sparse matrix or array, or an operator with ``shape``, ``@`` and ``T``.
     rank
-        Number of columns of L, at most the smaller side.
+        Number of columns of L, at most the smaller side; the paper's default, a hundredth of that side, is not offered.
     steps
         Greatest number of steps.
     tol
-        Stop when the norm of X - L D R is at most this; not for operators.
+        Stop when the norm of X - L D R is at most this (the paper: its square); not for operators.
     start
         R to start from, (rank, columns); by default the first rows of the identity, as published.
 

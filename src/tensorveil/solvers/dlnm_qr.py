@@ -30,7 +30,8 @@ class DLNMQR:
     """Settings of DLNM_QR: ``penalty`` is the first mu, on values scaled to unit variance, and ``growth`` is rho.
 
     The paper prints neither. By default the first sweep shrinks columns by a tenth of the longest. ``multiplier``: with
-    eq. 22. ``as_given``: a wide matrix is not transposed for speed; sweeps of the two differ, their limit does not.
+    eq. 22. ``as_given``: a wide matrix is not transposed for speed; sweeps of the two differ, their limit does
+    not where the rank is right.
     """
 
     sweeps: int = 400

@@ -10,6 +10,7 @@ from tensorveil.learning.loaders import samples_home, samples_present
 from tensorveil.tensor import list_datasets
 from tensorveil_evidence.studies import drawing
 from tensorveil_evidence.studies.catalogue import find_study, list_studies
+from tensorveil_evidence.studies.joint_pages import write_joint_pages
 from tensorveil_evidence.studies.progress import show_progress
 from tensorveil_evidence.studies.publication import publish
 from tensorveil_evidence.studies.runner import run_study
@@ -111,6 +112,7 @@ def make_studies(request: StudyRequest) -> list[StudyResult]:
         results.append(
             _make_study(study, request) if missing is None else StudyResult(name=study.name, skipped=missing)
         )
+    write_joint_pages([each.name for each in results if each.skipped is None], request.output)
     return results
 
 

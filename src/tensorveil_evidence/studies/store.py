@@ -84,6 +84,12 @@ def read_results(study: Study, folder: Path) -> Results:
     return _results(_read_done(study, folder, facts), facts["quick"])
 
 
+def is_full(study: Study, folder: Path) -> bool:
+    """Tell whether the folder holds finished results of this study, and not those of a quick run."""
+    facts = _read_facts(study, folder)
+    return facts is not None and not facts["quick"]
+
+
 def cells_in_results(study: Study, folder: Path) -> int:
     """Return how many cells the folder's finished results have."""
     facts = _read_facts(study, folder)

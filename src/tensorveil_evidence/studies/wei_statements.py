@@ -80,17 +80,21 @@ def _growing(points: Sequence[Point], panels: Mapping[str, str], epsilons: Seque
 
 
 def _order(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence[float]) -> str:
+    """Say where the paper's order holds, with input perturbation in both its forms: the paper allows clamping."""
     words, steady = [], []
     for kind, panel in panels.items():
-        holds = [e for e in epsilons if _sorted([mean_at(points, panel, method, e) for method in METHODS])]
-        words.append(f"{TITLES[kind]} {wording.at_epsilons(holds)}")
-        spreads = [_deviations(points, panel, method, epsilons) for method in METHODS]
-        calm = [e for e, *own in zip(epsilons, *spreads, strict=True) if None not in own and _sorted(own)]
-        steady.append(f"{TITLES[kind]} {wording.at_epsilons(calm)}")
+        for last in (INPUT, CLAMPED):
+            order = (GRADIENT, OUTPUT, last)
+            holds = [e for e in epsilons if _sorted([mean_at(points, panel, method, e) for method in order])]
+            words.append(f"{TITLES[kind]} with {last} {wording.at_epsilons(holds)}")
+            spreads = [deviations(points, panel, method, epsilons) for method in order]
+            calm = [e for e, *own in zip(epsilons, *spreads, strict=True) if None not in own and _sorted(own)]
+            steady.append(f"{TITLES[kind]} with {last} {wording.at_epsilons(calm)}")
     return answer(
         "wei-order",
         f"in accuracy {'; '.join(words)}, of {wording.join_numbers(epsilons)}. L, which the paper does not print, was "
-        f"chosen so that it holds. In stability, by deviations where no run diverged, {'; '.join(steady)}.",
+        f"chosen so that it holds with plain input on the synthetic tensors. In stability, by deviations where no run "
+        f"diverged, {'; '.join(steady)}.",
     )
 
 
@@ -120,17 +124,15 @@ def _stability(points: Sequence[Point], panels: Mapping[str, str], epsilons: Seq
         return [answer("wei-lowest", told), answer("wei-fluctuation", told)]
     lowest, falling = [], []
     for kind, panel in panels.items():
-        spreads = {method: _deviations(points, panel, method, epsilons) for method in METHODS}
+        spreads = {method: deviations(points, panel, method, epsilons) for method in CURVES}
         told = ", ".join(
             f"{method} {' '.join('-' if s is None else f'{s:.3f}' for s in found)}" for method, found in spreads.items()
         )
-        least = [
-            epsilon
-            for k, epsilon in enumerate(epsilons)
-            if spreads[GRADIENT][k] is not None
-            and all((spreads[m][k] or math.inf) >= (spreads[GRADIENT][k] or 0.0) for m in (OUTPUT, INPUT))
-        ]
-        lowest.append(f"{TITLES[kind]} {wording.at_epsilons(least)} ({told})")
+        plain, both = (find_steadiest(points, panel, epsilons, rivals) for rivals in ((OUTPUT, INPUT), CURVES[1:]))
+        lowest.append(
+            f"{TITLES[kind]} {wording.at_epsilons(plain)} with plain input perturbation alone, "
+            f"{wording.at_epsilons(both)} with the clamped one too ({told})"
+        )
         falling.append(f"{TITLES[kind]}, {_compare_falls(spreads, epsilons)}")
     return [
         answer(
@@ -142,38 +144,70 @@ def _stability(points: Sequence[Point], panels: Mapping[str, str], epsilons: Seq
     ]
 
 
+def find_steadiest(
+    points: Sequence[Point], panel: str, epsilons: Sequence[float], rivals: Sequence[str]
+) -> list[float]:
+    """Return where gradient perturbation has no larger deviation than any of its rivals; one that diverged has none."""
+    out = []
+    for k, epsilon in enumerate(epsilons):
+        own = deviations(points, panel, GRADIENT, epsilons)[k]
+        others = [deviations(points, panel, rival, epsilons)[k] for rival in rivals]
+        if own is not None and all(other is None or own <= other for other in others):
+            out.append(epsilon)
+    return out
+
+
 def _compare_falls(spreads: Mapping[str, Sequence[float | None]], epsilons: Sequence[float]) -> str:
-    """Say how both deviations fall where neither method diverged."""
+    """Say how deviations fall: output's over all epsilons, and beside that of input, in both forms, where both are."""
+    output = [(e, spread) for e, spread in zip(epsilons, spreads[OUTPUT], strict=True) if spread]
+    if len(output) < 2:
+        return f"output perturbation has deviations at {len(output)} epsilon only, where no run diverged: not compared"
+    whole = ", ".join(f"{spread:.3f} at {e:g}" for e, spread in output)
+    return "; ".join([f"that of OP is {whole}", *(_compare_fall(spreads, epsilons, name) for name in (INPUT, CLAMPED))])
+
+
+def _compare_fall(spreads: Mapping[str, Sequence[float | None]], epsilons: Sequence[float], name: str) -> str:
     known = [
         (epsilon, mild, sharp)
-        for epsilon, mild, sharp in zip(epsilons, spreads[INPUT], spreads[OUTPUT], strict=True)
+        for epsilon, mild, sharp in zip(epsilons, spreads[name], spreads[OUTPUT], strict=True)
         if mild and sharp
     ]
     if len(known) < 2:
-        return f"input perturbation has deviations at {len(known)} epsilon only, where no run diverged: not compared"
+        return f"{name} has deviations at {len(known)} epsilon only, where no run diverged: not compared"
     (first, *before), (last, *after) = known[0], known[-1]
     mild, sharp = (end / start for start, end in zip(before, after, strict=True))
-    verdict = "as the paper says" if sharp < mild else "against the paper"
+    drops = "IP drops" if mild < 1 else "IP does not drop"
+    how = "does not drop" if sharp >= 1 else "drops more sharply" if sharp < mild else "drops less sharply"
+    verdict = f"{drops} and OP {how}, {'as the paper says' if sharp < mild < 1 else 'against the paper'}"
     return (
-        f"from {first:g} to {last:g} that of IP falls to {mild:.2f} of itself and that of OP to {sharp:.2f}: {verdict}"
+        f"from {first:g} to {last:g} that of {name} comes to {mild:.2f} of itself and that of OP to {sharp:.2f}: "
+        f"{verdict}"
     )
 
 
 def _models(points: Sequence[Point], panels: Mapping[str, str], epsilons: Sequence[float]) -> str:
-    words, largest = [], 0.0
-    for method in METHODS:
-        ratios = []
+    words, apart, alone = [], [], []
+    for method in CURVES:
+        ratios, far = [], []
         for epsilon in epsilons:
             shares = [mean_at(points, p, method, epsilon) / mean_at(points, p, CONSTANT) for p in panels.values()]
-            both = all(map(math.isfinite, shares))
-            ratios.append(f"{shares[1] / shares[0]:.2f}" if both else "-")
-            largest = max(largest, shares[1] / shares[0] if both else 0.0)
+            finite = [math.isfinite(share) for share in shares]
+            ratio = shares[1] / shares[0] if all(finite) else math.nan
+            ratios.append(f"{ratio:.2f}" if all(finite) else "-")
+            if all(finite) and not 1 / ALIKE <= ratio <= ALIKE:
+                far.append(epsilon)
+            if any(finite) and not all(finite):
+                title = next(TITLES[kind] for kind, ends in zip(panels, finite, strict=True) if not ends)
+                alone.append(f"{title}, {method} at {epsilon:g}")
         words.append(f"{method} {' '.join(ratios)}")
-    verdict = "alike" if largest < ALIKE else "alike where noise is small, and up to that much apart where it is large"
+        if far:
+            apart.append(f"{method} {wording.at_epsilons(far)}")
+    verdict = f"More than {ALIKE - 1:.0%} apart are {'; '.join(apart)}." if apart else f"None is {ALIKE - 1:.0%} apart."
+    diverging = f" Of one model alone runs diverged: {'; '.join(alone)}." if alone else ""
     return answer(
         "wei-models",
         f"error as a multiple of the constant's, Tucker over CP, at {wording.join_numbers(epsilons)} (- where a run "
-        f"diverged): {'; '.join(words)}: {verdict}.",
+        f"diverged): {'; '.join(words)}. {verdict}{diverging}",
     )
 
 
@@ -191,7 +225,8 @@ def _remarkable(points: Sequence[Point], panels: Mapping[str, str], epsilons: Se
     )
 
 
-def _deviations(points: Sequence[Point], panel: str, method: str, epsilons: Sequence[float]) -> list[float | None]:
+def deviations(points: Sequence[Point], panel: str, method: str, epsilons: Sequence[float]) -> list[float | None]:
+    """Return a method's deviations over runs, None where one diverged."""
     own = {point.x: point for point in pick(points, panel=panel, method=method)}
     return [own[epsilon].deviation for epsilon in epsilons]
 

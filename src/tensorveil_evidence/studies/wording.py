@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from tensorveil_evidence.quotations import quote
 from tensorveil_evidence.studies.study import CLAIMED, NOT_PRIVATE, PROVEN, REFUTED, Results, Stated
-from tensorveil_evidence.studies.summary import Point, methods_of, summarise
+from tensorveil_evidence.studies.summary import Point, mean_at, methods_of, summarise
 
 MEANINGS = {
     PROVEN: "proven",
@@ -90,6 +90,12 @@ def mean_and_spread(point: Point, digits: int = 3) -> str:
         return f"diverges ({point.diverged} of {point.runs})"
     spread = "" if point.deviation is None else f" ± {point.deviation:.{digits}f}"
     return f"{point.mean:.{digits}f}{spread}"
+
+
+def tell_multiples(points: Sequence[Point], panel: str, method: str, base: str, epsilons: Iterable[float]) -> str:
+    """Write a method's errors as multiples of a line's, a dash where a run diverged."""
+    ratios = [mean_at(points, panel, method, e) / mean_at(points, panel, base) for e in epsilons]
+    return " ".join(f"{ratio:.2f}" if math.isfinite(ratio) else "-" for ratio in ratios)
 
 
 def small(point: Point) -> str:

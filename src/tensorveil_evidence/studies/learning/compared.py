@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from tensorveil_evidence.studies import wording
@@ -11,7 +12,9 @@ from tensorveil_evidence.studies.learning.scores import (
     beats_guess,
     clean_of,
     find_clearly_above,
+    find_point,
     guess_of,
+    guess_point,
     score,
 )
 from tensorveil_evidence.studies.summary import Point
@@ -54,7 +57,25 @@ def tell_low(points: Sequence[Point], epsilons: Sequence[float], start: str = ""
         told = f"not so for all: clearly above a guess, {guess:.3f}, {'; '.join(high)}."
     else:
         told = f"so it is here: none is clearly above a guess, {guess:.3f}; the highest is {top[0]:.3f}, at {top[1]:g}."
-    return f"{start} {told}".strip()
+    return f"{start} {told}{_tell_slight(points, epsilons)}".strip()
+
+
+def _tell_slight(points: Sequence[Point], epsilons: Sequence[float]) -> str:
+    """Name scores above a guess by more than two standard errors that `CLEARLY` leaves out; nothing where none are."""
+    guess = guess_point(points)
+    words = []
+    for name in BASELINES:
+        first = find_point(points, name, epsilons[0])
+        for e in epsilons:
+            own = find_point(points, name, e)
+            if guess is None or first is None or own is None or own.error is None or beats_guess(points, name, e):
+                continue
+            lead, band = (own.mean or 0.0) - (guess.mean or 0.0), 2 * math.hypot(own.error, guess.error or 0.0)
+            if lead > band:
+                words.append(f"{name} at {e:g}, {own.mean:.3f}, after {first.mean:.3f} at {epsilons[0]:g}")
+    if not words:
+        return ""
+    return f" Above it by two standard errors, though by no more than {CLEARLY:g}: {'; '.join(words)}."
 
 
 def tell_levels(points: Sequence[Point], epsilons: Sequence[float]) -> str:

@@ -12,11 +12,14 @@ from tensorveil_evidence.studies.learning.names import (
     AS_PRINTED,
     BASELINES,
     CLEAN,
+    GAUSSIAN,
     GUESS,
+    LAPLACE,
     NOMINAL,
     OURS,
     RECORD,
     SAME,
+    TRUE,
     USER,
 )
 from tensorveil_evidence.studies.learning.scores import (
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 def findings(results: Results, points: Sequence[Point], facts: Facts) -> str:
     """Say what agrees with the paper and what does not, in numbers of the results."""
     epsilons = nominal_epsilons(points)
-    lines = [*_hardly_learnt(points), _ordering(points, epsilons), _reason(results, facts, max(epsilons))]
+    lines = [*_hardly_learnt(points), _ordering(points, epsilons), _reason(results, points, facts, max(epsilons))]
     for panel in (USER, RECORD) if facts.kind == "III" else (SAME,):
         lines.append(_best(points, panel))
     return "\n".join(lines) + "\n"
@@ -85,8 +88,8 @@ def _ordering(points: Sequence[Point], epsilons: Sequence[float]) -> str:
     return f"- By nominal epsilon, {'. '.join(words)}.{below} The better of both against the best of the four: {found}."
 
 
-def _reason(results: Results, facts: Facts, last: float) -> str:
-    """Say what the largest nominal epsilon is worth for each method: the order is one of true epsilons."""
+def _reason(results: Results, points: Sequence[Point], facts: Facts, last: float) -> str:
+    """Say what the largest nominal epsilon is worth for each method, and how far the order is one of true epsilons."""
     found: dict[str, str] = {}
     for row in results.rows:
         if row.panel == NOMINAL and row.x == last and row.method in (*BASELINES, *AS_PRINTED):
@@ -100,9 +103,46 @@ def _reason(results: Results, facts: Facts, last: float) -> str:
     if facts.kind != "I":
         extra += " MVG and IDN are not scaled to the printed Delta but to the range itself, and gain by that."
     return (
-        f"- The order is one of privacy, not of methods: a nominal {last:g} is truly worth, for {unit} and at delta "
-        f"1e-5: {told}.{extra}"
+        f"- The same nominal epsilon is not the same privacy: a nominal {last:g} is truly worth, for {unit} and at "
+        f"delta 1e-5: {told}.{extra} {tell_order_of_privacy(points)}"
     )
+
+
+def tell_order_of_privacy(points: Sequence[Point]) -> str:
+    """Say of how many pairs of methods the one with the larger true epsilon has the higher score, and name the others.
+
+    Counted are pairs of points of two methods that have a finite true epsilon, whose scores are clearly apart.
+    """
+    own = [p for p in points if p.panel == TRUE and p.method in (*BASELINES, LAPLACE, GAUSSIAN)]
+    pairs = [
+        (low, high)
+        for low in own
+        for high in own
+        if low.method != high.method
+        and (high.mean or 0.0) > (low.mean or 0.0) + CLEARLY
+        and is_above_guess(points, high)
+    ]
+    against = [(low, high) for low, high in pairs if (low.x or 0.0) > (high.x or 0.0)]
+    if not pairs:
+        return "No two of these methods with a finite true epsilon have scores that are clearly apart."
+    start = (
+        f"By true epsilon, where one is finite, {len(pairs) - len(against)} of {len(pairs)} pairs of two methods' "
+        f"scores that are more than {CLEARLY:g} apart stand in its order"
+    )
+    if not against:
+        return f"{start}: the order is one of privacy, not of methods."
+    words = []
+    for name in dict.fromkeys(low.method for low, _ in against):
+        worst = max((low for low, _ in against if low.method == name), key=lambda each: each.x or 0.0)
+        rivals: dict[str, Point] = {}
+        for low, high in against:
+            if low is worst and (high.mean or 0.0) > (
+                rivals[high.method].mean or 0.0 if high.method in rivals else 0.0
+            ):
+                rivals[high.method] = high
+        listed = ", ".join(f"{each.method} {each.mean:.3f} at {each.x:.4g}" for each in rivals.values())
+        words.append(f"{name} has {worst.mean:.3f} at a true {worst.x:.4g}, {listed}")
+    return f"{start}; against it, {'; '.join(words)}. So the order is not one of privacy alone."
 
 
 @dataclass(frozen=True, kw_only=True)

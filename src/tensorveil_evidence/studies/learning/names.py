@@ -18,7 +18,12 @@ AS_PRINTED = ("TLDP-L", "TLDP-G")
 WEIGHTED = ("TLDP-L-w", "TLDP-G-w")
 LAPLACE, GAUSSIAN = "TLDP-L, p of the proof", "TLDP-G, p of the proof"
 # At the same true epsilon these are one mechanism each: Laplace noise, and Gaussian noise, the same on every entry.
-# TLDP is so in the proof's reading, where nothing is kept; in the algorithm's, no true epsilon is finite.
+# TLDP is so in the proof's reading, where nothing is kept; in the algorithm's, no true epsilon is finite. In rounds MVG
+# takes layer by layer, each with its own scale: it is neither of the two there.
+FAMILIES_OF_ROUNDS: Final = {
+    "Laplace noise (Laplace, TLDP-L)": "Laplace",
+    "Gaussian noise (Gaussian, IDN, TLDP-G)": "Gaussian",
+}
 FAMILIES: Final = {
     "Laplace noise (Laplace, TLDP-L)": "Laplace",
     "Gaussian noise (Gaussian, MVG, IDN, TLDP-G)": "Gaussian",

@@ -14,6 +14,7 @@ from tensorveil_evidence.studies.learning.names import (
     CONTRASTS,
     DESCENT,
     FAMILIES,
+    FAMILIES_OF_ROUNDS,
     GAUSSIAN,
     GUESS,
     HYBRID,
@@ -54,6 +55,7 @@ STYLES = {
     RELEASED: Style(colour=drawing.BLACK, marker=">", width=1.0),
     next(iter(FAMILIES)): Style(colour=drawing.ORANGE, marker="o", width=1.2),
     list(FAMILIES)[1]: Style(colour=drawing.VERMILION, marker="^", width=1.2),
+    list(FAMILIES_OF_ROUNDS)[1]: Style(colour=drawing.VERMILION, marker="^", width=1.2),
     PRIVUNIT: Style(colour=drawing.GREEN, marker="*", width=2.2),
     HYBRID: Style(colour=drawing.GREEN, marker="p", width=1.2),
     CONTRASTS: Style(colour=drawing.GREEN, marker="*", width=2.2),
@@ -90,6 +92,11 @@ SHOWN = {
 }
 
 
+SAME_TRUE = {
+    "": "noise of every method scaled to be worth that epsilon.",
+    "III": "Laplace and Gaussian noise scaled to be worth that epsilon; MVG, which takes layers one by one, is "
+    "neither.",
+}
 LAST_ONLY = (
     "Private parameters: three users train together, and the last average of their parameters gets the noise that the "
     "paper adds in every round."
@@ -114,8 +121,8 @@ def caption(results: Results, facts: Facts) -> Stated:
         shown=(
             f"{shown_of(facts)} Weighted F1 on clean test records, {DATA[facts.data]}; bands: one standard deviation "
             "over runs. Nominal: epsilon as the paper counts. True: what holds for the unit at this delta, over all "
-            "rounds; methods without any finite one are not in the panel. Same true: noise of every method scaled to "
-            "be worth that epsilon."
+            "rounds; methods without any finite one are not in the panel. Same true: "
+            f"{SAME_TRUE['III' if facts.kind == 'III' else '']}"
         ),
         unit=UNITS[facts.kind],
         epsilon="horizontal axes",

@@ -33,7 +33,7 @@ from tensorveil_evidence.studies.learning.names import (
     CONTRASTS,
     DESCENT,
     F1,
-    FAMILIES,
+    FAMILIES_OF_ROUNDS,
     GUESS,
     MAJORITY,
     NOMINAL,
@@ -179,8 +179,8 @@ class Case:
             return worth(mechanism, width=WIDTH, rounds=self.epochs).tensor
 
         for number, budget in enumerate(budgets):
-            nominal = nominal_for(lambda e: self._mechanism(FAMILIES[family], e), budget, true_of)
-            mechanism = self._mechanism(FAMILIES[family], nominal)
+            nominal = nominal_for(lambda e: self._mechanism(FAMILIES_OF_ROUNDS[family], e), budget, true_of)
+            mechanism = self._mechanism(FAMILIES_OF_ROUNDS[family], nominal)
             found, status = self._perturb(mechanism, 100 + number), mechanism.status("tensor")
             note = f"nominal {nominal:.4g} per round; true for one user {budget:g} at delta {DELTA:g}"
             yield self._row(USER, family, status, budget, found, note)

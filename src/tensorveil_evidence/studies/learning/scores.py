@@ -48,13 +48,13 @@ def guess_of(points: Sequence[Point]) -> float:
 
     That is an even guess, or the most frequent class where this scores more.
     """
-    found = _guess(points)
+    found = guess_point(points)
     return 0.0 if found is None else found.mean or 0.0
 
 
 def is_above_guess(points: Sequence[Point], point: Point) -> bool:
     """Tell whether a score is more than a guess: by more than `CLEARLY`, and than two standard errors of both."""
-    guess = _guess(points)
+    guess = guess_point(points)
     if guess is None:
         return (point.mean or 0.0) > CLEARLY
     band = 2 * math.hypot(point.error or 0.0, guess.error or 0.0)
@@ -80,6 +80,7 @@ def find_clearly_above(
     return out
 
 
-def _guess(points: Sequence[Point]) -> Point | None:
+def guess_point(points: Sequence[Point]) -> Point | None:
+    """Return the guess that scores most: an even one, or the most frequent class."""
     found = [point for point in points if point.method in (GUESS, MAJORITY)]
     return max(found, key=lambda point: point.mean or 0.0, default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tensorveil_evidence.studies.learning.sizes import PAPER_SIZES
 from tensorveil_evidence.studies.study import PAPER_SIZE
 
 if TYPE_CHECKING:
@@ -38,16 +39,21 @@ it answers with every class alike, by a hash of the record: a guess, and the sam
 the steps of gradients on IMDB, were chosen on training records that were held out and on digits; the number of
 coefficients on other subsets with the same test records in view.""",
 }
-IMAGE_ROUNDS = f"{MOBILENET}, and has more parameters for noise to fall on. LLAGP and DPHSGD train that network, too."
+IMAGE_ROUNDS = f"""{MOBILENET}, and has more parameters for noise to fall on. LLAGP and DPHSGD train that network, too,
+in a way of their own."""
+GREY_ROUNDS = f"""{IMAGE_ROUNDS} Images are halved to 14 x 14 pixels by means of four: fewer weights for noise to fall
+on, and a little less to learn from."""
 FROZEN = """The paper trains all of MobileNet, 2.2 million parameters, which takes hours for one training on two
 cores. Here its layers stay as ImageNet left them (the 8-bit weights of TensorFlow Lite, images enlarged from 32 to
 224 pixels by repeating each), and a hidden layer of 64 and a last one are trained behind them: 82,634 parameters. All
-published methods, LLAGP and DPHSGD too, train that network, so that their order is one of noise. Noise falls on a
-27th of the parameters that it falls on in the paper, so that the curves of Laplace, Gaussian, MVG and IDN, whose
+published methods, LLAGP and DPHSGD too, have that network. Laplace, Gaussian, MVG, IDN and TLDP share its training
+too, so that their order is one of noise; LLAGP and DPHSGD train in a way of their own, as said above, so that what they
+have on the others may be training, and the statements below say where it is. Noise falls on a 27th
+of the parameters that it falls on in the paper, so that the curves of Laplace, Gaussian, MVG and IDN, whose
 noise grows with that number, rise at a smaller epsilon here; the noise of TLDP does not depend on it. Ours tells
 random directions of the features."""
 NETWORKS = {
-    "mnist": IMAGE_ROUNDS,
+    "mnist": GREY_ROUNDS,
     "cifar10-12k": FROZEN,
     "svhn-11k": FROZEN,
     "tor-vpn": """LLAGP and DPHSGD train the same network as the others: its five layers are what they adapt to.""",
@@ -80,10 +86,8 @@ in random directions, because no public images are at hand that would show bette
 }
 DATA_NOTES = {
     "svhn-11k": """Records are drawn from the first 8,000 + 3,000 digits of SVHN, of 73,257 + 26,032, cut here from
-the lossless full pictures: not the bytes of the official cropped files. Fewer records lower all scores, also without
-noise.""",
-    "cifar10-12k": """Records are drawn from 10,000 + 2,000 of CIFAR-10, of 50,000 + 10,000, lossless. Fewer records
-lower all scores, also without noise.""",
+the lossless full pictures: not the bytes of the official cropped files.""",
+    "cifar10-12k": """Records are drawn from 10,000 + 2,000 of CIFAR-10, of 50,000 + 10,000, lossless.""",
     "tor-vpn": """CIC-Darknet2020 with its four classes could not be had. Here are the flows of the two sets that it
 was made of, ISCXTor2016 and ISCXVPN2016 (15 s), with 23 features of time in place of some 80: 22,072 flows of three
 classes. The fourth, non-Tor, would be a duplicate: its rows in ISCXTor2016 are the VPN and non-VPN rows of
@@ -102,9 +106,33 @@ them a little.""",
 }
 
 
+COUNTED = {"train": "records for training", "test": "for tests", "epochs": "passes"}
 AT_PAPER_SIZE = """Records, passes and words are the paper's, and noise falls in every round; what is said of fewer
 below does not apply. Images of type I go through a MobileNet-like network of width 32 with a random start, because
 MobileNet's trained weights could be had in 8 bits only, which cannot be trained further"""
+
+
+def tell_paper_sizes(facts: Facts, sizes: dict[str, Any]) -> str:
+    """Say what of records and passes the paper has more of, and what less does; nothing where it has not."""
+    _, paper = PAPER_SIZES.get((facts.kind, facts.data), ("", {}))
+    larger = [
+        f"{paper[name]:,} {what}" for name, what in COUNTED.items() if name in paper and paper[name] > sizes[name]
+    ]
+    if not larger:
+        return ""
+    often = "" if sizes.get("last_only") else "noise falls less often, and "
+    rounds = f" Fewer passes are fewer rounds, too: {often}epsilons of rounds add up to less."
+    fewer = rounds if facts.kind == "III" and "epochs" in paper and paper["epochs"] > sizes["epochs"] else ""
+    return f"The paper has {', '.join(larger)}. Less to learn from lowers all scores, also without noise.{fewer}"
+
+
+def tell_smaller(facts: Facts, sizes: dict[str, Any]) -> str:
+    """Say in a few words what is smaller here than in the paper, with a space before; nothing if nothing is."""
+    _, paper = PAPER_SIZES.get((facts.kind, facts.data), ("", {}))
+    counted = {"train": "records", "epochs": "passes"}
+    fewer = [what for name, what in counted.items() if name in paper and paper[name] > sizes[name]]
+    network = " and the network is smaller" if facts.kind == "I" and fewer else ""
+    return f" There are fewer {' and '.join(fewer)} here{network}, see the settings." if fewer else ""
 
 
 def settings_text(facts: Facts, sizes: dict[str, Any]) -> str:
@@ -120,7 +148,7 @@ def settings_text(facts: Facts, sizes: dict[str, Any]) -> str:
         "but noise falls on the last average alone" if last_only else "and noise is added to the average in every round"
     )
     paragraphs = (
-        f"Sizes: {told}.",
+        f"Sizes: {told}. {tell_paper_sizes(facts, sizes)}".strip(),
         TOLD[facts.kind].replace("{where}", where),
         networks.format(**sizes),
         DATA_NOTES.get(facts.data, "").format(**{"passes": sizes.get("epochs"), **sizes}),

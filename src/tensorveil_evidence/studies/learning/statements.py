@@ -33,6 +33,7 @@ from tensorveil_evidence.studies.learning.scores import (
     nominal_epsilons,
     score,
 )
+from tensorveil_evidence.studies.learning.settings import tell_smaller
 from tensorveil_evidence.studies.study import Results
 from tensorveil_evidence.studies.summary import Point
 from tensorveil_evidence.studies.wording import answer
@@ -45,7 +46,6 @@ MORE_NOISE = (
     "They have more noise, as the paper says; and more noise is more privacy, as the table of what epsilons are worth "
     "shows."
 )
-SMALLER = "Networks, records and passes are smaller here, see the settings."
 
 
 def tell_statements(results: Results, points: Sequence[Point], facts: Facts, sizes: Mapping[str, Any]) -> str:
@@ -54,7 +54,7 @@ def tell_statements(results: Results, points: Sequence[Point], facts: Facts, siz
     data = facts.data.partition("-")[0]
     tell = {"I": _tell_of_data, "II": _tell_of_features}
     if facts.kind in tell:
-        lines = tell[facts.kind](points, epsilons, data)
+        lines = tell[facts.kind](points, epsilons, data, tell_smaller(facts, dict(sizes)))
     else:
         passes = sizes.get("passes", sizes["epochs"])
         lines = [_converging(points, epsilons), *tell_of_gradients(points, epsilons, data, passes)]
@@ -62,9 +62,9 @@ def tell_statements(results: Results, points: Sequence[Point], facts: Facts, siz
     return HEAD + "\n".join(line for line in lines if line) + "\n"
 
 
-def _tell_of_data(points: Sequence[Point], epsilons: Sequence[float], data: str) -> list[str]:
+def _tell_of_data(points: Sequence[Point], epsilons: Sequence[float], data: str, smaller: str) -> list[str]:
     """Answer what is said of figure 1."""
-    clean = f"; the same network without noise {clean_of(points):.3f}. {SMALLER}"
+    clean = f"; the same network without noise {clean_of(points):.3f}.{smaller}"
     if data == "cifar10":
         level = answer("yuan-1-level-cifar10", f"at the largest epsilon {tell_levels(points, epsilons[-1:])}{clean}")
     else:
@@ -84,14 +84,14 @@ def _tell_of_data(points: Sequence[Point], epsilons: Sequence[float], data: str)
     return lines
 
 
-def _tell_of_features(points: Sequence[Point], epsilons: Sequence[float], data: str) -> list[str]:
+def _tell_of_features(points: Sequence[Point], epsilons: Sequence[float], data: str, smaller: str) -> list[str]:
     """Answer what is said of figure 2."""
     level = "yuan-2-level-mnist" if data in ("mnist", "digits") else "yuan-2-level"
     clean = f"; the same network without noise {clean_of(points):.3f}"
     return [
         answer("yuan-2-outperforms", tell_better(points, epsilons)),
         answer("yuan-2-caption", f"{_both(points, epsilons)} {tell_low(points, epsilons, start='Of the others:')}"),
-        answer(level, f"at best, of all epsilons, {tell_levels(points, epsilons)}{clean}. {SMALLER}"),
+        answer(level, f"at best, of all epsilons, {tell_levels(points, epsilons)}{clean}.{smaller}"),
         answer("yuan-2-fluctuations", _fluctuations(points, epsilons)),
         answer("yuan-2-noises", _compare(points, epsilons)),
         answer("yuan-idn", _directional(points, epsilons)),
@@ -185,32 +185,39 @@ def _directional(points: Sequence[Point], epsilons: Sequence[float]) -> str:
 
 
 def _worth(results: Results, epsilons: Sequence[float]) -> str:
-    """Say which of the two is more private for one entry at the same nominal epsilon, in the reading of the proof."""
-    known: list[tuple[float, float, float]] = []
-    for e in epsilons:
-        laplace, gaussian = (_entry_epsilon(results, name, e) for name in (LAPLACE, GAUSSIAN))
-        if laplace is not None and gaussian is not None:
-            known.append((e, laplace, gaussian))
-    if not known:
+    """Say which of the two is more private at the same nominal epsilon, for the whole tensor and for one entry.
+
+    Read as in the proof. The whole is what the panel declares as its unit: a tensor, or all parameters of a user.
+    """
+    words = []
+    for unit, start in (("the whole that the panel protects", "tensor "), ("one entry", "local entry ")):
+        known = []
+        for e in epsilons:
+            laplace, gaussian = (_true_epsilon(results, name, e, start) for name in (LAPLACE, GAUSSIAN))
+            if laplace is not None and gaussian is not None:
+                known.append((e, laplace, gaussian))
+        if not known:
+            continue
+        less = [e for e, laplace, gaussian in known if gaussian > laplace]
+        told = "; ".join(f"{e:g}: {gaussian:.4g} against {laplace:.4g}" for e, laplace, gaussian in known)
+        if len(less) == len(known):
+            verdict = "the less private of the two throughout"
+        elif not less:
+            verdict = "the more private of the two throughout"
+        else:
+            verdict = f"the less private of the two {wording.at_epsilons(less)}, and the more elsewhere"
+        words.append(f"For {unit} TLDP-G is {verdict} (TLDP-G against TLDP-L, {told}).")
+    if not words:
         return ""
-    gaussian_less = [e for e, laplace, gaussian in known if gaussian > laplace]
-    told = "; ".join(f"{e:g}: {gaussian:.4g} against {laplace:.4g}" for e, laplace, gaussian in known)
-    if len(gaussian_less) == len(known):
-        verdict = "TLDP-G is the less private of the two throughout"
-    elif not gaussian_less:
-        verdict = "TLDP-G is the more private of the two throughout"
-    else:
-        verdict = f"TLDP-G is the less private of the two {wording.at_epsilons(gaussian_less)}, and the more elsewhere"
     return (
-        "- The same nominal epsilon is not the same privacy. By what it is worth for one entry, read as in the proof, "
-        f"{verdict} (TLDP-G against TLDP-L, {told})."
+        f"- The same nominal epsilon is not the same privacy for both noises, read as in the proof. {' '.join(words)}"
     )
 
 
-def _entry_epsilon(results: Results, method: str, x: float) -> float | None:
-    """Return the true epsilon of one entry that the first run noted, None if there is none or it is not finite."""
+def _true_epsilon(results: Results, method: str, x: float, start: str) -> float | None:
+    """Return a true epsilon that the first run noted, None if there is none or it is not finite."""
     note = next((r.note for r in results.rows if (r.panel, r.method, r.x) == (NOMINAL, method, x) and r.note), "")
-    word = note.partition("local entry ")[2].partition(";")[0].strip()
+    word = note.partition(start)[2].replace(",", ";").partition(";")[0].strip()
     try:
         value = float(word)
     except ValueError:
@@ -220,19 +227,24 @@ def _entry_epsilon(results: Results, method: str, x: float) -> float | None:
 
 def _weights(points: Sequence[Point], epsilons: Sequence[float]) -> list[str]:
     gaps = {
-        weighted: max((score(points, weighted, e) - score(points, plain, e) for e in epsilons), key=abs)
+        weighted: [score(points, weighted, e) - score(points, plain, e) for e in epsilons]
         for plain, weighted in zip(AS_PRINTED, WEIGHTED, strict=True)
     }
-    told = ", ".join(f"{name} {gap:+.3f}" for name, gap in gaps.items())
+    largest = ", ".join(f"{name} {max(found, key=abs):+.3f}" for name, found in gaps.items())
+    means = ", ".join(f"{name} {sum(found) / len(found):+.4f}" for name, found in gaps.items())
+    most = max(abs(gap) for found in gaps.values() for gap in found)
+    told = "neither lower nor higher, where a difference of 0.05 is one" if most <= CLEARLY else "not alike"
     return [
         answer(
             "yuan-1-weights",
-            f"the largest differences from the form without weights are {told}. Alike, because so few entries are kept "
-            "that weights hardly matter.",
+            f"the largest differences from the form without weights are {largest}. Alike, because so few entries are "
+            "kept that weights hardly matter.",
         ),
         answer(
             "yuan-1-weights-privacy",
-            f"not for weights read off the values, as these {len(gaps)} are: they void the proof, and an audit refutes "
-            "it ([TLDP](../published.md#tldp)).",
+            f"not better privacy for weights read off the values, as these {len(gaps)} are: they void the proof, and "
+            f"an audit refutes it ([TLDP](../published.md#tldp)). The accuracy is {told}: on the mean over epsilons "
+            f"{means} to the form without.",
         ),
+        answer("yuan-weights-higher", f"on the same means, {means}: {told}. Before, the paper says the opposite."),
     ]

@@ -13,6 +13,7 @@ from tensorveil_evidence.studies.learning.names import (
     CONTRASTS,
     DESCENT,
     FAMILIES,
+    FAMILIES_OF_ROUNDS,
     GAUSSIAN,
     GRADIENTS,
     HYBRID,
@@ -135,7 +136,7 @@ def _rounds(facts: Facts, run: int, pieces: Sequence[str], sizes: dict[str, Any]
             places = slice(1, 2) if "small_hidden" in sizes else slice(1, None, 3)
             yield from case.run_ours(DESCENT, facts.record_budgets[places])
         elif piece == EQUAL:
-            for family in FAMILIES:
+            for family in FAMILIES_OF_ROUNDS:
                 yield from case.at_true(family, facts.budgets)
         else:
             yield from _published_rounds(case, piece, facts)

@@ -33,6 +33,7 @@ def name_panel(epsilon: float) -> str:
     return f"epsilon {epsilon:g}"
 
 
+SAME = 0.02  # errors whose ratio differs from 1 by no more are called the same
 METHODS = (WITHOUT, *(with_growth(growth) for growth in GROWTHS))
 
 
@@ -146,7 +147,8 @@ def _findings(points: Sequence[Point]) -> str:
     ]
     lines += [
         "- No run left the finite numbers. Where mu grows slowly the form with the multiplier follows the noise in "
-        "the values, the more so the larger the noise; where it grows fast enough both end at the same error.",
+        "the values, the more so the larger the noise. "
+        f"{_tell_same_end(points, sizes)}",
         f"- At 200 rows, where 15 % are too few for rank 10, draws differ (mean and deviation at epsilon 1): "
         f"{'; '.join(f'{name} {told}' for name, told in small.items())}. Printed: {PRINTED[1.0][200]:g}.",
         f"- A sweep with the multiplier passes over the entries once more. Measured at {most} rows: {min(cost):.1f} to "
@@ -154,6 +156,23 @@ def _findings(points: Sequence[Point]) -> str:
         "the default; `multiplier=True` has the other.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _tell_same_end(points: Sequence[Point], sizes: Sequence[int]) -> str:
+    """Say from which rho on both forms end at the same error, for every size and epsilon."""
+    words = []
+    for size in sizes:
+        for epsilon in EPSILONS:
+            alone = mean_at(points, name_panel(epsilon), WITHOUT, size, KEPT)
+            own = {
+                growth: mean_at(points, name_panel(epsilon), with_growth(growth), size, KEPT) / alone
+                for growth in GROWTHS
+            }
+            same = [growth for growth, ratio in own.items() if abs(ratio - 1) <= SAME]
+            from_on = [g for g in same if all(other in same for other in own if other > g)]
+            told = f"from rho = {min(from_on):g} on" if from_on else "at no rho tried"
+            words.append(f"{told} at {size} rows and epsilon {epsilon:g}")
+    return f"Both end at the same error, to {SAME:.0%}, {'; '.join(words)}."
 
 
 def _spread(points: Sequence[Point], method: str) -> str:

@@ -227,17 +227,15 @@ and has not converged then: scales of rows that means alone explain go on fallin
 
 
 def _comparable(points: Sequence[Point]) -> str:
-    """Compare with the synthetic tensors, as far as an error as a share of the constant's can be compared."""
+    """Give errors as multiples of the constant's; the page of both figures has those on synthetic tensors beside."""
     words = []
     for kind in KINDS:
-        panel = name_panel(kind)
-        base = mean_at(points, panel, CONSTANT)
-        found = [mean_at(points, panel, name, EPSILONS[-1]) / base for name in (GRADIENT, OUTPUT, INPUT)]
-        words.append(f"{reference.TITLES[kind]} {found[0]:.2f}, {found[1]:.2f} and {found[2]:.2f}")
+        for name in PUBLISHED:
+            found = wording.tell_multiples(points, name_panel(kind), name, CONSTANT, EPSILONS)
+            words.append(f"{reference.TITLES[kind]}, {name} {found}")
     told = (
-        f"{'; '.join(words)} times the constant's error at epsilon {EPSILONS[-1]:g} by gradient, output and input "
-        "perturbation; on the [synthetic tensors](wei-figure-2.md) 1 to 1.2 times for the first two. Comparable in "
-        "that neither beats a constant."
+        f"in multiples of the constant's error, at epsilon {wording.join_numbers(EPSILONS)} (- where a run diverged): "
+        f"{'; '.join(words)}. Beside those of the synthetic tensors: [both](wei-across.md)."
     )
     return f"{wording.answer('wei-comparable', told)}\n"
 
@@ -250,7 +248,10 @@ def _findings(points: Sequence[Point]) -> str:
             return mean_at(points, panel, method, epsilon)
 
         units, title = name_panel(kind), reference.TITLES[kind]
-        order = [e for e in EPSILONS if at(GRADIENT, e, units) <= at(OUTPUT, e, units) <= at(INPUT, e, units)]
+        order, clamped = (
+            [e for e in EPSILONS if at(GRADIENT, e, units) <= at(OUTPUT, e, units) <= at(last, e, units)]
+            for last in (INPUT, CLAMPED)
+        )
         below = [e for e in EPSILONS if min(at(name, e, units) for name in PUBLISHED) < at(CONSTANT, None, units)]
         lines += [
             f"- {title}, scaled units: the constant has {at(CONSTANT, None, units):.3f}, the published descent without "
@@ -258,7 +259,8 @@ def _findings(points: Sequence[Point]) -> str:
             f"users, "
             "films and days are scaled away with the help of the held-out ratings, next to nothing is left to predict. "
             f"A published method is below the constant {wording.at_epsilons(below)}.",
-            f"- {title}: the paper's order (gradient, output, input) holds {wording.at_epsilons(order)}.",
+            f"- {title}: the paper's order (gradient, output, input) holds {wording.at_epsilons(order)}, and with "
+            f"clamped input {wording.at_epsilons(clamped)}.",
             f"- {title}, rating scale: ours without days has {at(FLAT, 1.0):.3f} at epsilon 1 and "
             f"{at(FLAT, 10.0):.3f} at "
             f"10; with days {at(DAYS, 1.0):.3f} and {at(DAYS, 10.0):.3f}; the constant {at(CONSTANT):.3f}, biases "

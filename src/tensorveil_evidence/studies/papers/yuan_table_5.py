@@ -242,8 +242,8 @@ def _findings(points: Sequence[Point]) -> str:
   larger, I = {math.prod(SHAPE)} here. By the paper's own formula the error itself grows as the root of I.
 {answer("yuan-5-dphsgd", "the formula that the table prints for it is C times that of Laplace noise,")} not of
   Gaussian noise: {at("DPHSGD, C = 1", PRINTED):.3g} against {at("Gaussian, paper", PRINTED):.3g} at epsilon {SHOWN:g}.
-{answer("yuan-5-llagp", "nor is it here; figure 3 has it in 5 panels, such as that of")}
-  [MNIST](yuan-figure-3-mnist.md).
+{answer("yuan-5-llagp", "nor is it here; the panels of figure 3 have it, such as")}
+  that of [MNIST](yuan-figure-3-mnist.md).
 """
 
 

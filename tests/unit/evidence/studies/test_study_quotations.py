@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tensorveil_evidence.quotations import GAP, Quotation, list_quotations, main, occurs, quote
 from tensorveil_evidence.studies.catalogue import find_study
-from tensorveil_evidence.studies.learning import across, names
+from tensorveil_evidence.studies.joint_pages import JOINT_PAGES, write_joint_pages
+from tensorveil_evidence.studies.learning import names
 from tensorveil_evidence.studies.store import read_results
 from tensorveil_evidence.studies.summary import Point, summarise
 
@@ -103,9 +105,23 @@ def band(one: Point, other: Point) -> float:
     return 2 * math.hypot(one.error or 0.0, other.error or 0.0)
 
 
-def test_the_page_of_all_panels_is_the_one_that_their_results_give() -> None:
-    """If not: python -m tensorveil_evidence.studies.learning.across docs/studies > docs/studies/yuan-across.md."""
-    assert (STUDIES / "yuan-across.md").read_text(encoding="utf-8") == across.write_page(STUDIES)
+@pytest.mark.parametrize("name", JOINT_PAGES)
+def test_a_page_of_several_studies_is_the_one_that_their_results_give(name: str) -> None:
+    """If not: tensorveil study all --redraw -o docs/studies."""
+    assert (STUDIES / f"{name}.md").read_text(encoding="utf-8") == JOINT_PAGES[name].write(STUDIES)
+
+
+def test_pages_of_several_studies_are_written_where_all_of_these_are_in_full(tmp_path: Path) -> None:
+    needs = JOINT_PAGES["wei-across"].needs
+    for name in needs:
+        for ending in ("json", "parquet"):
+            assert not write_joint_pages(needs, tmp_path)
+            shutil.copy(STUDIES / f"{name}.{ending}", tmp_path)
+    assert not write_joint_pages(["claims"], tmp_path)
+    assert [path.name for path in write_joint_pages(needs[:1], tmp_path)] == ["wei-across.md"]
+    facts = (tmp_path / f"{needs[0]}.json").read_text(encoding="utf-8")
+    (tmp_path / f"{needs[0]}.json").write_text(facts.replace('"quick": false', '"quick": true'), encoding="utf-8")
+    assert not write_joint_pages(needs, tmp_path)
 
 
 PAPER = """The bud-
