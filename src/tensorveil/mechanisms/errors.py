@@ -64,7 +64,7 @@ def private_errors(
     Guarantee: ``spend``, unit value (docs/guarantees.md#errors).
     """
     raw = predict_solution(solution, data.columns, threads)
-    predictions = np.clip(raw if beside is None else raw + beside, *data.bounds)
+    predictions = np.clip(solution.link.mean(raw if beside is None else raw + beside), *data.bounds)
     levels = _choose_levels(predictions, spend)
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
     n_bins, n_levels = len(edges) - 1, len(levels) + 1

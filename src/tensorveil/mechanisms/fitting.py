@@ -55,7 +55,7 @@ def fit_values(perturbed: Perturbed, values: Array, form: Form, *, once: bool = 
 
 
 def predict_solution(solution: Solution, columns: Array, threads: int | None) -> Array:
-    """Return what a fitted model predicts at coordinates, without bounds."""
+    """Return what a fitted model says at coordinates, without bounds: predictions, if its link is the identity."""
     total = solution.offset + predict_entries(columns, solution.core, solution.factors, threads)
     for bias, column in zip(solution.biases or (), columns, strict=False):
         total = total + bias[column]

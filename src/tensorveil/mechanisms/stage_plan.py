@@ -56,6 +56,8 @@ _NOISE_OF_ONE_WAY, _LEAST_ONE_WAY = 0.03, 0.03
 # Further stages must promise to explain this share of what one-way tables alone would (what those leave can be seen
 # before anything else is spent), and leave a quarter for themselves. Values at once must promise so much more.
 _WORTH, _ENOUGH, _AT_ONCE = 0.97, 0.25, 0.05
+# The same where values are counts or yes and no: one-way tables, multiplied, then say more than if they are added.
+WORTH_OF_COUNTS = 1.1
 # Parts of a budget that are tried for two-way tables if values come after them.
 _PARTS_FOR_TABLES = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85)
 # One-way tables have at least this share of their budget together, evenly.
@@ -98,6 +100,7 @@ class StagePlan:
     effects: Effects
     lifted: float  # how much more one-way effects explain because they multiply
     known: Array
+    worth: float = _WORTH  # what further stages must promise, over one-way tables alone
     shapes: list[Shape]  # of the residuals, as they were looked at
 
     @property
@@ -267,7 +270,7 @@ class StagePlan:
             promised = self.layout.explain(self.precisions(alone, reach), belief)
             more = self.split(later, budget - sum(first.values()), [belief], reach, known)
             bought = known | self.precisions(more, reach)
-            if self.layout.explain(bought, belief) > _WORTH * promised:
+            if self.layout.explain(bought, belief) > self.worth * promised:
                 return first, True
         return alone, False
 

@@ -23,16 +23,27 @@ from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, j
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
 from tensorveil.mechanisms.leverage import find_leverages, inflate
+from tensorveil.mechanisms.link_decoder import Seen, decode_constant, decode_on_link
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products
 from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stage_plan import ONE_WAY, PRODUCT, SCALE, TWO_WAY, VALUES, StagePlan, list_tables
+from tensorveil.mechanisms.stage_plan import (
+    ONE_WAY,
+    PRODUCT,
+    SCALE,
+    TWO_WAY,
+    VALUES,
+    WORTH_OF_COUNTS,
+    StagePlan,
+    list_tables,
+)
 from tensorveil.mechanisms.tradeoffs import parameters
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.solvers.bayes import Scatter
+from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.task import Solution
 
 EVERYTHING = (ONE_WAY, TWO_WAY, VALUES)
@@ -75,6 +86,8 @@ def run_stages(
     """
     if ONE_WAY in allowed and data.n_entries < _TOO_FEW * np.sqrt(spend.noise / 2.0):
         outcome = run_mean(data, form, spend)
+        if form.loss != GAUSSIAN.name:
+            outcome = replace(outcome, solution=decode_constant(outcome.solution, data.bounds, form.loss))
         return replace(outcome, notes=("spent all on the mean: entries are too few for more with this budget",))
     return _Run(data, form, spend, tuple(allowed), errors_share(spend, data.n_entries) * measure_errors).run()
 
@@ -107,6 +120,10 @@ class _Run(StagePlan):
         self.pure = spend.epsilon is not None
         self.parts: list[Part] = []
         self.notes: list[str] = []
+        # Margins say most of counts and of yes and no, so they are always measured first.
+        self.counted = form.loss != GAUSSIAN.name
+        if self.counted:
+            self.worth = WORTH_OF_COUNTS
         self.tables: dict[Modes, Table] = {}
         self.effects = Effects.constant(data.shape, data.middle)
         self.lifted = 1.0
@@ -126,21 +143,32 @@ class _Run(StagePlan):
         self.effects = Effects.constant(self.shape, self.center)
         components = None
         self.look(shape_share)
-        if ONE_WAY not in self.allowed or (VALUES in self.allowed and self.prefers_values(shape_share)):
+        at_once = VALUES in self.allowed and not self.counted and self.prefers_values(shape_share)
+        if ONE_WAY not in self.allowed or at_once:
             components = self.measure_values(self.believe_at_first())
         elif self.measure_one_way(shape_share):
             self.look(shape_share)
             components = self.measure_further(shape_share)
-        solution = self.calibrate(join(self.shape, self.form, self.effects, components))
+        solution = linear = self.calibrate(join(self.shape, self.form, self.effects, components))
+        if self.counted:
+            solution = decode_on_link(self.gather_seen(), linear, self.form)
         errors = None
         if self.for_errors is not None:
-            inflation = self.inflate_errors(solution)
+            inflation = self.inflate_errors(linear)
             unseen = None if self.remainder is None else self.remainder.unseen
             errors, part = private_errors(
                 self.data, solution, self.form.threads, self.for_errors, inflation, beside=unseen
             )
             self.parts.append(part)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
+
+    def gather_seen(self) -> Seen:
+        """Return what has been released, for the decoder of counts and of yes and no."""
+        return Seen(
+            columns=self.columns, shape=self.shape, bounds=self.data.bounds, center=self.center, doubt=self.doubt,
+            square=self.shapes[0].variance + self.center**2, residual=self.residuals.variance,
+            tables=tuple(self.tables.values()), perturbed=self.perturbed,
+        )  # fmt: skip
 
     def calibrate(self, solution: Solution) -> Solution:
         """Stretch or shrink the model around the mean as the values suggest; then set its mean to the private one.
