@@ -28,8 +28,6 @@ from benchmarks.count_data import busiest, crimes, listed, purchases, relational
 from tensorveil.solvers.losses import LOSSES
 
 SEEDS, MANY, EPOCHS = 3, 500_000, 3
-# Deviances that differ by at most this share are the same.
-SAME = 1e-4
 
 
 def planted(kind: str, shape: tuple[int, ...], rank: int) -> Any:
@@ -142,7 +140,7 @@ def compare(name: str, loss: str, rank: int, tensor: tv.ObservedTensor, seeds: i
             ours.append((judge(loss, factors, columns, values), seconds))
             seconds, factors = fit_theirs(tensor, loss, rank, seed, dense)
             theirs.append((judge(loss, factors, columns, values), seconds))
-        until.append(next((at for at, error in trace if error <= theirs[-1][0] * (1 + SAME)), math.inf))
+        until.append(next((at for at, error in trace if error <= theirs[-1][0]), math.inf))
     row: dict[str, Any] = {"problem": name, "loss": loss, "rank": rank, "seeds": seeds, "listed": tensor.n_entries}
     row["cells"] = math.prod(tensor.shape)
     for label, rounds in (("ours", ours), ("pyttb", theirs)):
@@ -154,7 +152,6 @@ def compare(name: str, loss: str, rank: int, tensor: tv.ObservedTensor, seeds: i
         }
     row["deviance ratio"] = row["ours"]["deviance"] / row["pyttb"]["deviance"]
     row["time ratio"] = row["ours"]["seconds"] / row["pyttb"]["seconds"]
-    # The ratio of speeds at equal quality: None where ours was never as low.
     row["until as low"] = [
         None if math.isinf(at) else at / seconds for at, (_, seconds) in zip(until, theirs, strict=True)
     ]

@@ -43,6 +43,8 @@ from tensorveil.tensor.entries import MemoryEntries
 _OFF = 0.4
 # Components beyond a model of perturbed values have at least this share of the residuals' variance.
 _LEAST_LEFT = 0.05
+# A mean by a histogram is off by about this share of itself.
+_ABOUT = 0.25
 # Margins are met in so many rounds; expected values of an index are within these shares of the mean and of the width.
 _ROUNDS, _RARE, _FULL, _MOST_STEP = 12, 1e-3, 0.98, 1.0
 # Sums of cells without entries are taken to be about usual, give or take so many times that.
@@ -63,8 +65,8 @@ _FARTHEST = 20.0
 class Seen:
     """What a run has released, and where entries are: all that is decoded.
 
-    ``center`` is the mean and ``doubt`` its variance, ``square`` the mean square of the values, ``residual`` the
-    variance that effects left of them.
+    ``center`` is the mean and ``doubt`` its variance, ``about`` the mean by a histogram of the values, ``square`` the
+    mean square of the values, ``residual`` the variance that effects left of them.
     """
 
     columns: Array
@@ -72,6 +74,7 @@ class Seen:
     bounds: tuple[float, float]
     center: float
     doubt: float
+    about: float
     square: float
     residual: float
     tables: Sequence[Table]
@@ -88,6 +91,27 @@ class Seen:
         least = min(self.doubt**0.5, 0.5 * self.bounds[1])
         return float(np.clip(self.center, least, self.bounds[1] - least))
 
+    def settled(self) -> Seen:
+        """Return the same with a mean that the histogram has a say in, to which all that was measured is moved.
+
+        The noise of the mean is that of the widest values that are declared, and tables tell of differences only.
+        """
+        about = max(self.about, 0.0)
+        certain, apart = 1.0 / max(self.doubt, 1e-300), 1.0 / max((_ABOUT * about) ** 2, 1e-300)
+        if about <= 0:
+            return self
+        found = replace(
+            self, center=(certain * self.center + apart * about) / (certain + apart), doubt=1 / (certain + apart)
+        )
+        tables = [
+            replace(table, sums=table.sums + (found.mean - float(table.sums.sum()) / self.n) * table.cells.counts)
+            for table in self.tables
+        ]
+        if self.perturbed is None:
+            return replace(found, tables=tables)
+        values, noise = self.perturbed
+        return replace(found, tables=tables, perturbed=(values + (found.mean - float(np.mean(values))), noise))
+
 
 def decode_constant(solution: Solution, bounds: tuple[float, float], loss: str) -> Solution:
     """Return a model that expects the same of every cell, which is neither nothing nor all. Post-processing only."""
@@ -98,9 +122,11 @@ def decode_constant(solution: Solution, bounds: tuple[float, float], loss: str) 
 
 def decode_on_link(seen: Seen, solution: Solution, form: Form) -> Solution:
     """Return a model for counts or for yes and no, by the link of its loss. Post-processing only."""
-    width, columns, loss = seen.bounds[1], seen.columns, form.loss
+    width, loss, before = seen.bounds[1], form.loss, seen.center
+    seen = seen.settled()
     base, worth = expect_values(seen, form, loss)
-    said = predict_solution(solution, columns, form.threads)
+    solution = replace(solution, offset=solution.offset + seen.mean - before)
+    said = predict_solution(solution, seen.columns, form.threads)
     if seen.perturbed is not None:
         worth = find_mean_within(said, _find_errors(seen, solution, said), worth, width)
     elif any(len(table.cells.modes) > 1 for table in seen.tables) and float(np.std(said)) > 0:

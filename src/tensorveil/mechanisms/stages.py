@@ -141,8 +141,9 @@ class _Run(StagePlan):
         self.doubt = for_mean.noise * (self.data.width / self.n) ** 2  # the variance of its noise
         self.parts.append(for_mean.part("mean", "sum of the values"))
         self.effects = Effects.constant(self.shape, self.center)
-        components = None
+        components, before = None, self.center
         self.look(shape_share)
+        self.about = before + float(self.residuals.masses @ self.residuals.middles)  # the mean by the histogram
         at_once = VALUES in self.allowed and not self.counted and self.prefers_values(shape_share)
         if ONE_WAY not in self.allowed or at_once:
             components = self.measure_values(self.believe_at_first())
@@ -166,7 +167,7 @@ class _Run(StagePlan):
         """Return what has been released, for the decoder of counts and of yes and no."""
         return Seen(
             columns=self.columns, shape=self.shape, bounds=self.data.bounds, center=self.center, doubt=self.doubt,
-            square=self.shapes[0].variance + self.center**2, residual=self.residuals.variance,
+            about=self.about, square=self.shapes[0].variance + self.center**2, residual=self.residuals.variance,
             tables=tuple(self.tables.values()), perturbed=self.perturbed,
         )  # fmt: skip
 
