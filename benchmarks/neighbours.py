@@ -83,7 +83,7 @@ def audit_collects():
     context.stop()
     for number in READS:
         pools = {users: own[:number].mean(axis=0) for users, own in reads.items()}
-        claim, samples = Claim(epsilon=EPSILON, delta=DELTA), PARTITIONS
+        claim, samples = Claim(epsilon=EPSILON, delta=DELTA), PARTITIONS - 100  # others show the form of an output
         verdict = audit(draw_from(pools), (1, 2), claim, samples=samples, batched=True, kinds=("law",))
         say(f"mean of {number} collects", verdict)
 

@@ -29,7 +29,7 @@ def add_bounded(
         part = slice(pointers[i], pointers[i + 1])
         for m, offset in enumerate(offsets):
             rows = offset + columns[m, part].astype(np.int64)
-            scaled = scales[rows][:, None] * parts[part]
+            scaled = scales[rows][:, None] * parts[part][:, :width]
             np.add.at(mine, (rows * width)[:, None] + np.arange(width), scaled)
             entries += float(np.sum(scaled**2))
         tail = len(out) - own.shape[1]

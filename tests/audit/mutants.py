@@ -7,6 +7,7 @@ swapped by a patch. None of this is in the package.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import importlib
 from collections.abc import Callable
 from typing import Any
@@ -240,6 +241,17 @@ class Repeating(SeededSource):
         return SeededSource(self._first).uniform64(n)
 
 
+class OneKey(SeededSource):
+    """Gives the same key to every purchase of perturbed values."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._first = int(rng.integers(2**62))
+        super().__init__(self._first)
+
+    def make_key(self, words: int) -> Any:
+        return SeededSource(self._first).make_key(words)
+
+
 class FewBits(SeededSource):
     """Words of which eight bits are random: 256 noises in all."""
 
@@ -418,6 +430,19 @@ def two_sums(values: Any, rng: np.random.Generator) -> Any:
     )
 
 
+def two_purchases(values: Any, rng: np.random.Generator) -> Any:
+    """A perturbed value each, with the bits of the same key."""
+    one, other = Spend(source=OneKey(rng), mu=TWO_MU.mu).split(0.5, 0.5)
+    bounds = LOW, HIGH
+    return np.concatenate([one.values(values[:1], bounds)[0].values, other.values(values[1:], bounds)[0].values])
+
+
+def key_of_the_values(values: Any, rng: np.random.Generator) -> Any:
+    """Values that are perturbed with a key that follows from them."""
+    seed = int.from_bytes(hashlib.sha256(values.tobytes()).digest()[:8], "little")
+    return Spend(source=SeededSource(seed), mu=TWO_MU.mu).values(values, (LOW, HIGH))[0].values
+
+
 def outlier(value: Any) -> Any:
     return ObservedTensor([[0, 0], [0, 1], [1, 0], [1, 1]], [value, 0.5, 0.2, 0.4], shape=(2, 2))
 
@@ -498,6 +523,14 @@ MUTANTS = [
     Mutant(
         name="one draw of noise for two releases", mechanism=two_sums, neighbours=VALUES, claim=TWO, break_it=nothing,
         samples=240, batched=False,
+    ),
+    Mutant(
+        name="one key for two purchases", mechanism=two_purchases, neighbours=VALUES, claim=TWO_MU, break_it=nothing,
+        samples=240, batched=False,
+    ),
+    Mutant(
+        name="a key that follows from the data", mechanism=key_of_the_values, neighbours=VALUES, claim=TWO_MU,
+        break_it=nothing, samples=240, batched=False,
     ),
     run("a seed that everybody knows", "mean", TWO, nothing, same_seed),
     run("a source of few bits", "mean", TWO, nothing, FewBits, samples=6_000),

@@ -55,12 +55,25 @@ def test_from_a_file_to_a_store_to_a_release(tmp_path: Path, capsys: pytest.Capt
     assert len(list((tmp_path / "rounds").glob("*.state"))) > 3
 
 
+def test_single_values_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_table(tmp_path / "ratings.csv")
+    asked = ["--order", "user", "--unit", "value", "--bounds", "1", "5", "--value", "rating", "--duplicates", "mean"]
+    assert run(["store", str(path), "-o", str(tmp_path / "S"), *asked]) == 0
+    promise = ["--epsilon", "2", "--unit", "value", "--bounds", "1", "5", "--rank", "2", "--no-fill"]
+    assert run(["complete", str(tmp_path / "S"), "-o", str(tmp_path / "release"), *promise]) == 0
+    model, guarantee = load_release(tmp_path / "release")
+    assert guarantee.private
+    assert guarantee.unit.kind == "value"
+    assert all(mode.labels is not None for mode in model.modes)
+    assert "not published" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (
-            ["complete", "STORE", "-o", "r", "--epsilon", "1", "--bounds", "1", "5", "--unit", "value"],
-            "entry or slice:MODE",
+            ["complete", "STORE", "-o", "r", "--epsilon", "1", "--bounds", "1", "5", "--unit", "value", "--no-fill"],
+            "in unit value a cell has one value",
         ),
         (
             ["complete", "STORE", "-o", "r", *BY_ENTRY, "--private-shape", SIZES, "--checkpoint", "c"],

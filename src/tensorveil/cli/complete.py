@@ -227,11 +227,6 @@ def _check_store(
     """Refuse what a store cannot be asked; tell whether it has public lists of labels."""
     from tensorveil.tensor.stored import StoredTensor
 
-    if private.epsilon is not None and private.unit_kind == "value":
-        raise click.UsageError(
-            "a store takes --unit entry or slice:MODE: fits for unit value come back to every entry, and need all of "
-            "them in memory. Give the files themselves, if they fit."
-        )
     if private.epsilon is None and engines.checkpoint is not None:
         raise click.UsageError("--checkpoint: for private fits of --unit slice:MODE. Leave it out.")
     if reading.given or fit.duplicates is not None or fit.missing is not None:

@@ -22,7 +22,7 @@ from tensorveil.cli.common import (
 from tensorveil.cli.private import check_unit
 
 if TYPE_CHECKING:
-    from tensorveil.runs.info import StoreFacts
+    from tensorveil.runs.info import DeclaredStore, StoreFacts
 
 
 @click.command()
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="MODE[,MODE...]",
     help="Modes to order entries by: for --unit slice:user, user.",
 )
-@click.option("--unit", callback=check_unit, metavar="entry|slice:MODE", help="Private files: what is protected.")
+@click.option("--unit", callback=check_unit, metavar="value|entry|slice:MODE", help="Private files: what is protected.")
 @click.option("--bounds", type=float, nargs=2, metavar="LOW HIGH", help="Where values can lie; needed with --unit.")
 @click.option(
     "--private-shape",
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--duplicates",
     type=click.Choice(["error", "mean", "sum", "first", "last"]),
-    help="Cells that are listed more than once, without --unit [default: error].",
+    help="Cells that are listed more than once, without --unit or with --unit value [default: error].",
 )
 @click.option("--missing", type=click.Choice(["error", "drop"]), help="Entries without a value, without --unit.")
 @click.option("--part-rows", type=click.IntRange(min=1), help="About how many rows a part has [default: 2^20].")
@@ -91,8 +91,9 @@ def store(
 ) -> None:
     """Put FILES, which may be larger than memory, into a store: a folder of sorted parts.
 
-    With --unit the files are private: they are read by the rules of private fits, row by row, and only you can read
-    the store. OUTPUT appears when everything is done; if anything fails, nothing is left behind.
+    With --unit the files are private: they are read by the rules of private fits, row by row, only you can read the
+    store, and nothing is printed that was not declared. OUTPUT appears when everything is done; if anything fails,
+    nothing is left behind.
 
     \b
     Examples:
@@ -101,7 +102,7 @@ def store(
       tensorveil store ratings.csv -o STORE --order user --unit slice:user --bounds 1 5 --value rating \\
           --labels film=films.csv --private-shape user=1000000
     """
-    from tensorveil.runs.info import describe_store
+    from tensorveil.runs.info import DeclaredStore, describe_store
     from tensorveil.runs.lists import read_lists
     from tensorveil.runs.store import write_store
     from tensorveil.tensor.storing import PART_ROWS
@@ -110,7 +111,7 @@ def store(
         mark_private()
         if bounds is None:
             raise click.UsageError("--unit needs --bounds, which are declared, not read off data. Try --bounds 1 5.")
-        if duplicates is not None or missing is not None:
+        if missing is not None or (duplicates is not None and unit != "value"):
             raise click.UsageError("--duplicates and --missing are not for private files, whose rows stay apart.")
     elif private_shape is not None:
         raise click.UsageError("--private-shape declares sizes of private files. Add --unit, or leave it out.")
@@ -123,11 +124,22 @@ def store(
         delimiter=delimiter, decimal=decimal, encoding=encoding, duplicates=duplicates, missing=missing,
         part_rows=part_rows or PART_ROWS, force=force,
     )  # fmt: skip
-    facts = describe_store(made.folder)
+    facts: StoreFacts | DeclaredStore = describe_store(made.folder) if unit is None else DeclaredStore.of(made)
     if as_json:
         print_json(facts.to_json())
+    elif isinstance(facts, DeclaredStore):
+        _show_declared(facts)
     else:
         show_store(facts)
+
+
+def _show_declared(facts: DeclaredStore) -> None:
+    """Print what was declared of a private store."""
+    out = console()
+    out.print(f"[bold]{escape(facts.folder)}[/bold]  a private store of {', '.join(map(escape, facts.modes))}")
+    bounds = "none" if facts.bounds is None else f"{facts.bounds[0]:g} to {facts.bounds[1]:g}"
+    out.print(f"ordered by {', '.join(map(escape, facts.orders))}; values: {escape(facts.value)}, bounds {bounds}")
+    out.print("how many entries it holds is private: tensorveil info shows it to who can read the store")
 
 
 def show_store(facts: StoreFacts) -> None:

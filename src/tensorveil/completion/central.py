@@ -18,7 +18,7 @@ from tensorveil.completion.private import PrivateCompletion, begin_at_once
 from tensorveil.completion.private_settings import CentralSettings
 from tensorveil.completion.smoothness import check_smooth_release, read_smoothness
 from tensorveil.engines import Engine, Loop, find_engine
-from tensorveil.engines.entries import open_entries
+from tensorveil.engines.entries import open_entries, open_values
 from tensorveil.errors import InputError
 from tensorveil.mechanisms.catalogue import METHODS
 from tensorveil.mechanisms.crosstab_plan import MOST_CELLS
@@ -26,6 +26,7 @@ from tensorveil.mechanisms.data import Form, Outcome
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.planner import Plan, plan
 from tensorveil.mechanisms.spend import Spend
+from tensorveil.mechanisms.stage_plan import list_tables
 from tensorveil.noise import NoiseSource
 from tensorveil.privacy import Budget, Event, Unit, gaussian_mu
 from tensorveil.privacy.gate import Declared, PrivateEntries, PrivateValues, admit
@@ -34,12 +35,6 @@ from tensorveil.solvers.losses import BERNOULLI, POISSON
 from tensorveil.solvers.task import Solution
 from tensorveil.tensor import Mode, ObservedTensor, StoredTensor
 from tensorveil.tensor.given import VALUE
-
-ONLY_IN_MEMORY = (
-    'unit="value" needs all entries in memory: positions are public there, and what is fitted to noisy sums comes back '
-    "to every one of them. Load them, if they fit: stored.load(). On a store run units entry (PrivateCP and its like) "
-    "and slice (UserLevelCP and its like)."
-)
 
 Build = Callable[[Solution, Sequence[Mode], tuple[float, float]], Model]
 
@@ -76,17 +71,29 @@ class CentralJob(Generic[Model]):
     def begin_stored(self, stored: StoredTensor, engine: Engine) -> Iterator[Begun[Model]]:
         """Run the same mechanism on a store: its sums part by part, wherever the engine computes them, noise here.
 
-        Before anything is charged every part has been opened where it will be worked on.
+        Before anything is charged every part has been opened where it will be worked on. In unit "value" positions,
+        which are public, are read here.
 
-        Guarantee: that of the mechanism, for the promised budget and unit entry (docs/guarantees.md#entry).
+        Guarantee: that of the mechanism, for the promised budget and unit (docs/guarantees.md#entry,
+        docs/guarantees.md#keyed-noise).
         """
         declared = self.promise.declared
-        data = open_entries(stored, engine, declared.shape, declared.bounds, self._largest_sum(), zeros=declared.zeros)
+        data: PrivateValues | PrivateEntries
+        if declared.unit.kind == "value":
+            data = open_values(stored, engine, declared.shape, declared.bounds, self._largest_sum())
+        else:
+            data = open_entries(
+                stored, engine, declared.shape, declared.bounds, self._largest_sum(), zeros=declared.zeros
+            )
         yield Begun(run=lambda: self._run_on(data), release_id=str(uuid.uuid4()))
 
     def _largest_sum(self) -> int:
         """Return how many integers the largest sum has: of a table, three per cell; of rows, their Gram matrices."""
         shape: tuple[int, ...] = self.promise.declared.shape
+        if self.promise.unit.kind == "value":
+            rows: list[int] = [size * (rank + 1) for size, rank in zip(shape, self.form.ranks, strict=True)]
+            rows += [math.prod(shape[m] for m in modes) for modes in list_tables(shape, self.plan.n_entries or 0)]
+            return 3 * max(rows)
         if self.method.name == "gram":
             grams = [size * rank * (rank + 3) // 2 for size, rank in zip(shape, self.form.ranks, strict=True)]
             return max(grams)
@@ -148,13 +155,14 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
         trust_network: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Self:
-        """Fit privately, as all private estimators do, in memory or, in unit "entry", on a store.
+        """Fit privately, as all private estimators do, in memory or on a store.
 
         Parameters
         ----------
         tensor, values
-            An `ObservedTensor`, coordinates and values, or a `StoredTensor`, in whatever order. The same entries give
-            the same model, to the last bit, wherever they are.
+            An `ObservedTensor`, coordinates and values, or a `StoredTensor`, in whatever order; in unit "value" in that
+            of its first mode, and positions have to fit into memory. The same entries give the same model, to the last
+            bit, wherever they are.
         engine, trust_network
             For a store: where its parts are worked on, as for `UserLevelCP.fit`. A process that dies after the charge
             has to be paid for again: nothing keeps what it had released by then.
@@ -170,8 +178,6 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             if engine is not None:
                 raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
             return self._fit(self._read(tensor, values), lambda job, seen: begin_at_once(follow(job), seen))
-        if self._unit().kind == "value":
-            raise InputError(ONLY_IN_MEMORY)
         name = "loop" if engine is None else engine
         found = Loop(self.threads) if name == "loop" else find_engine(name, trust_network=trust_network)
         try:

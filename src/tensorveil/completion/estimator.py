@@ -33,11 +33,10 @@ from tensorveil.errors import GuessWarning, InputError, NotFittedError, warn
 from tensorveil.models import CPModel, NewRows, Ranking, TuckerModel
 from tensorveil.models.indexing import check_numbering, find_places, like_model
 from tensorveil.models.tables import check_container, frame_of
-from tensorveil.solvers.als_stored import Elsewhere
 from tensorveil.solvers.catalogue import SOLVERS, Solve, Solvers
 from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.losses import find_loss
-from tensorveil.solvers.stored_rows import check_stored_memory
+from tensorveil.solvers.stored_rows import Elsewhere, check_stored_memory
 from tensorveil.solvers.task import Array, Progress, Record, Solution, Task
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor import ObservedTensor
@@ -147,7 +146,7 @@ class Predictor(Fitted[Model], Generic[Model]):
         """Warn of numbers without names, as a frame turns into on its way: its labels would be taken for indices."""
         if not self._by_label or not isinstance(given, np.ndarray | list | tuple):
             return
-        if any(mode.labels is not None and mode.labels.dtype.kind in "iuf" for mode in self._fitted().modes):
+        if all(mode.labels is not None and mode.labels.dtype.kind in "iuf" for mode in self._fitted().modes):
             warn(
                 "coords without names of columns are indices from 0, and no labels as in the frame that was fitted. "
                 f"Give a frame with the columns {', '.join(mode.name for mode in self._fitted().modes)} for "
@@ -238,19 +237,14 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
         The columns of a frame are labels; where ``shape`` is declared, integers are indices.
         ``validation`` is a tensor of the same shape on which to stop early, instead of ``validation_fraction`` of the
         entries; ``progress`` is called with a `Record` after every sweep. A `StoredTensor` that is ordered by all of
-        its modes is fitted part by part by ``solver="bayes"`` and "als" (`CP` and `LowRankMatrix`); by "als" also where
-        an ``engine`` is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that
+        its modes is fitted part by part, by ``solver="bayes"`` (`CP` and `LowRankMatrix`) or "als", here or where an
+        ``engine`` is ("dask:ADDRESS", "spark:MASTER", a Dask client, a Spark session). Connections of a cluster that
         leave the machine must be encrypted, or ``trust_network`` must say that nobody else is there.
         """
         if engine is None:
             return self._fit_here(tensor, values, validation, progress, None)
         if not isinstance(tensor, StoredTensor) or values is not None:
             raise InputError("engine is for a StoredTensor: tensorveil.write_store makes one from files.")
-        if engine != "loop" and (self.solver != "als" or self._core()):
-            raise InputError(
-                'engine: on clusters open fits run by solver="als", for CP and LowRankMatrix. Others take parts here: '
-                'engine="loop".'
-            )
         if engine == "loop":
             return self._fit_here(tensor, None, validation, progress, None)
         return self._fit_elsewhere(tensor, validation, progress, engine, trust_network)
@@ -285,7 +279,7 @@ class Completion(Predictor[Model], FitSettings, Generic[Model]):
             observed: Any = self._check_stored(tensor)
         else:
             observed = as_tensor(tensor, values, {"shape": self.shape})
-        self._by_label = is_frame(tensor)
+        self._by_label = not isinstance(tensor, StoredTensor) and is_frame(tensor)
         self._check()
         response = self._response(observed)
         solver = pick_solver(self.solver, response)

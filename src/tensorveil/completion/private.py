@@ -67,7 +67,7 @@ class PrivateCompletion(Fitted[ReleasedModel], PrivateSettings, Generic[Released
         return self._fit(self._read(tensor, values), begin_at_once)
 
     def _read(self, tensor: ObservedTensor | Any, values: Any) -> ObservedTensor:
-        self._by_label = is_frame(tensor)
+        self._by_label = not isinstance(tensor, StoredTensor) and is_frame(tensor)
         return as_tensor(tensor, values, reading_rules(self._unit(), self.bounds, self.shape))
 
     def _fit(self, observed: ObservedTensor | StoredTensor, begin: Begin[ReleasedModel]) -> Self:

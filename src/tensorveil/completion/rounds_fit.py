@@ -66,6 +66,8 @@ def begin_stored(
     with contextlib.ExitStack() as held:
         kept: Checkpoint[AnyRounds] | None = None
         if checkpoint is not None:
+            if stored.name is None:  # the checkpoint, which others may see, would tell which data these are
+                raise InputError("checkpoint: the store was made by an earlier version. Make it again, from its files.")
             kept = held.enter_context(open_checkpoint(checkpoint, recipe, data=stored.digest, secure=job.source.secure))
             recipe = kept.recipe
 

@@ -1,15 +1,14 @@
 """Open fits on clusters: a part holds whole rows of the mode that it is ordered by, so it solves them by itself.
 
-What travels are rows: to the parts those of the other modes, back their own. Factors stay at the driver, which hands
-them out anew for every mode; a part that is computed again gives the same rows.
+What travels are rows: to the parts those of the other modes, back their own; for a Tucker core sums over entries.
+Factors stay at the driver, which hands them out anew for every mode; a part that is computed again gives the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +19,32 @@ from tensorveil import __version__
 from tensorveil.engines.answers import FAILED, OK, VERSION, catch_codes
 from tensorveil.engines.engine import Engine, check_code, group_parts, run_safely
 from tensorveil.engines.task import name_parts
-from tensorveil.kernels.padded import Padded, pad
-from tensorveil.solvers.als_stored import Ridge, Solved, solve_rows
-from tensorveil.solvers.stored_rows import group_rows
+from tensorveil.solvers.stored_rows import PartWork, group_rows, span_parts
 from tensorveil.solvers.task import Scaling, Task
 from tensorveil.tensor.stored import Part, StoredTensor, read_part, refuse_beyond
 
-__all__ = ["EngineRows", "RowWork", "run_rows"]
+__all__ = ["EngineRows", "Moments", "RowWork", "run_rows"]
 
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
+class Moments:
+    """Tells the moments of the values about a center, instead of working on rows."""
+
+    center: float
+
+    def measure(self, values: Array) -> dict[str, float]:
+        """Return their sums over a part."""
+        apart = values.astype(np.float64) - self.center
+        return {"sum": float(np.sum(apart)), "square": float(np.sum(apart**2))}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowWork:
-    """All that a task needs to solve the rows of its parts: the rows of the other modes, and how values are seen.
+    """All that a task needs to work on the rows of its parts: what to do, and how values are seen.
 
-    Without ``factors`` it tells the moments of the values about ``center`` instead.
+    ``spans`` are the rows of every part, from the first to before the last.
     """
 
     version: str
@@ -44,33 +53,19 @@ class RowWork:
     mode: int
     dtype: str
     threads: int | None
-    center: float = 0.0
-    scale: float = 1.0
-    ridge: Ridge = field(default_factory=lambda: Ridge(0.0))
-    rank: int = 0
-    factors: tuple[Array, ...] = ()  # of the other modes
-    biases: tuple[Array, ...] = ()  # likewise, if there are any
+    scaling: Scaling
+    spans: Mapping[str, tuple[int, int]]
+    work: PartWork | Moments
 
-    @cached_property
-    def padded(self) -> Padded:
-        """All factors as kernels want them; the mode's own are not known here, and take no room."""
-        others = list(self.factors)
-        others.insert(self.mode, np.empty((0, self.rank), self.dtype))
-        return pad(others, np.dtype(self.dtype))
-
-    def work_on(self, part: Part, columns: Array, values: Array) -> tuple[dict[str, Any], list[Array]]:
-        """Return facts of a part, and its rows and biases."""
-        if not self.factors:
-            apart = values.astype(np.float64) - self.center
-            return {"sum": float(np.sum(apart)), "square": float(np.sum(apart**2))}, []
-        scaling = Scaling(offset=self.center, scale=self.scale)
-        scaled = scaling.apply(values, np.dtype(self.dtype))
-        grouped = group_rows(self.shape, self.mode, columns, scaled, part.first, part.last + 1)
-        biases = list(self.biases)
-        if biases:
-            biases.insert(self.mode, np.empty(0, self.dtype))
-        solved = solve_rows(grouped, self.padded, self.mode, biases, self.ridge, self.threads)
-        return {"residual": solved.residual, "first": part.first}, [solved.rows, *solved.biases]
+    def work_on(self, file: str, columns: Array, values: Array) -> tuple[dict[str, float], list[Array]]:
+        """Return facts of a part, and arrays that follow from its rows."""
+        if isinstance(self.work, Moments):
+            return self.work.measure(values), []
+        first, end = self.spans[file]
+        scaled = self.scaling.apply(values, np.dtype(self.dtype))
+        rows = group_rows(self.shape, self.mode, columns, scaled, first, end)
+        facts, arrays = self.work.work_on(first, rows, self.threads)
+        return {"first": first, **facts}, arrays
 
 
 def run_rows(parts: str, work: RowWork) -> bytes:
@@ -86,7 +81,7 @@ def _run(parts: Sequence[Any], work: RowWork) -> bytes:
         part = Part(file=file, rows=rows, first=first, last=last, sha256=sha256)
         columns, values = read_part(Path(file), part, work.mode, work.names)
         refuse_beyond(columns, values, work.shape)
-        facts, arrays = work.work_on(part, columns, values)
+        facts, arrays = work.work_on(file, columns, values)
         content += [np.ascontiguousarray(array).tobytes() for array in arrays]
         found.append(facts | {"arrays": [[str(array.dtype), list(array.shape)] for array in arrays]})
     return bytes([OK]) + b"".join([json.dumps(found).encode(), b"\n", *content])
@@ -98,7 +93,7 @@ def _read(answer: bytes) -> Iterator[tuple[dict[str, Any], list[Array]]]:
     at = 0
     for facts in json.loads(header):
         arrays = []
-        for kind, shape in facts["arrays"]:
+        for kind, shape in facts.pop("arrays"):
             array = np.frombuffer(content, kind, int(np.prod(shape)), at).reshape(shape)
             at += array.nbytes
             arrays.append(array)
@@ -107,44 +102,47 @@ def _read(answer: bytes) -> Iterator[tuple[dict[str, Any], list[Array]]]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EngineRows:
-    """Where the rows of an open fit are solved, instead of here: as `solvers.als_stored.Elsewhere`."""
+    """Where the parts of an open fit are worked on, instead of here: as `solvers.stored_rows.Elsewhere`."""
 
     engine: Engine
     stored: StoredTensor
-    _base: RowWork = field(init=False)
-
-    def __post_init__(self) -> None:
-        base = RowWork(
-            version=__version__, names=self.stored.column_names, shape=self.stored.shape, mode=0, dtype="float64",
-            threads=self.engine.threads,
-        )  # fmt: skip
-        object.__setattr__(self, "_base", base)
 
     def scale(self, task: Task) -> Scaling:
         """Return how values are seen: centred and scaled as in memory, but for the order of the sums."""
         n, offset = self.stored.n_entries, 0.0
         if task.baseline != "none":
-            offset = self._add_moments(0.0)[0] / n
-        spread = (self._add_moments(offset)[1] / n) ** 0.5
+            offset = self._add_moments(0.0)["sum"] / n
+        spread = (self._add_moments(offset)["square"] / n) ** 0.5
         return Scaling(offset=offset, scale=spread if spread > 0 else 1.0)
 
-    def _add_moments(self, center: float) -> tuple[float, float]:
+    def _add_moments(self, center: float) -> dict[str, float]:
         mode = self.stored.axis(next(iter(self.stored.orders)))
-        found = [facts for facts, _ in self._gather(replace(self._base, mode=mode, center=center))]
-        return sum(each["sum"] for each in found), sum(each["square"] for each in found)
+        found = [facts for facts, _ in self._gather(self.prepare(mode, Moments(center)))]
+        return {name: sum(each[name] for each in found) for name in ("sum", "square")}
 
-    def solve(
-        self, mode: int, factors: Padded, biases: tuple[Array, ...], scaling: Scaling, ridge: Ridge
-    ) -> Iterator[Solved]:
-        """Yield the solved rows of a mode, part by part."""
-        others = [view for m, view in enumerate(factors.views()) if m != mode]
-        work = replace(
-            self._base, mode=mode, dtype=str(factors.dtype), center=scaling.offset, scale=scaling.scale, ridge=ridge,
-            rank=factors.ranks[mode], factors=tuple(np.ascontiguousarray(view) for view in others),
-            biases=tuple(each for m, each in enumerate(biases) if m != mode),
+    def work_on(
+        self, mode: int, work: PartWork, scaling: Scaling, dtype: np.dtype[np.floating]
+    ) -> Iterator[tuple[int, Mapping[str, float], list[Array]]]:
+        """Yield the first row of every part of a mode's order, and what comes of its rows, in their order."""
+        for facts, arrays in self._gather(self.prepare(mode, work, scaling, dtype)):
+            yield facts["first"], facts, arrays
+
+    def prepare(
+        self,
+        mode: int,
+        work: PartWork | Moments,
+        scaling: Scaling | None = None,
+        dtype: np.dtype[Any] | type[np.float64] = np.float64,
+    ) -> RowWork:
+        """Return all that the tasks of a mode need."""
+        stored = self.stored
+        parts = stored.parts(stored.modes[mode].name)
+        spans = zip(parts, span_parts(parts, stored.shape[mode]), strict=True)
+        return RowWork(
+            version=__version__, names=stored.column_names, shape=stored.shape, mode=mode, dtype=str(np.dtype(dtype)),
+            threads=self.engine.threads, scaling=scaling or Scaling(offset=0.0, scale=1.0), work=work,
+            spans={str(stored.folder / part.file): span for part, span in spans},
         )  # fmt: skip
-        for facts, arrays in self._gather(work):
-            yield Solved(first=facts["first"], rows=arrays[0], biases=tuple(arrays[1:]), residual=facts["residual"])
 
     def _gather(self, work: RowWork) -> Iterator[tuple[dict[str, Any], list[Array]]]:
         parts = self.stored.parts(self.stored.modes[work.mode].name)

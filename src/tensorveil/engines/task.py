@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,16 +22,29 @@ from numpy.typing import NDArray
 
 from tensorveil import __version__
 from tensorveil.engines.answers import OK, UNLIKE, VERSION, catch_codes
-from tensorveil.mechanisms.deferred import Sums
+from tensorveil.mechanisms.deferred import Expression, Sums
+from tensorveil.noise.adding import Answering
+from tensorveil.noise.keyed import NoiseKey, answer_by_cell
 from tensorveil.privacy.gate import clip_values, keep_inside
 from tensorveil.rounds.contract import TASTE_COVARIANCE, State
 from tensorveil.rounds.recipe import Recipe
 from tensorveil.rounds.records import RecordsRecipe
 from tensorveil.rounds.runner import AnyRecipe
 from tensorveil.tensor.observed import ObservedTensor
-from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part
+from tensorveil.tensor.stored import Part, StoredTensor, StoreError, read_part, refuse_beyond
 
-__all__ = ["EntryWork", "Public", "add_answers", "make_public", "name_parts", "read_answer", "run_task"]
+__all__ = [
+    "AnswerWork",
+    "EntryWork",
+    "Public",
+    "add_answers",
+    "head_of",
+    "make_public",
+    "name_parts",
+    "read_answer",
+    "run_answers",
+    "run_task",
+]
 
 _KINDS: Final[dict[str, type[AnyRecipe]]] = {kind.__name__: kind for kind in (Recipe, RecordsRecipe)}
 _AT_ONCE: Final = 1 << 17  # entries whose rows are in memory
@@ -69,6 +82,31 @@ class EntryWork:
             some = slice(start, start + _AT_ONCE)
             total += self.sums.contribute(np.ascontiguousarray(inside[:, some]), kept[some])
         return total
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AnswerWork:
+    """All that a task needs to perturb the values of its parts: how, and the key that the noise of a cell follows from.
+
+    ``starts`` are the numbers of every part's first entry, of ``total``.
+    """
+
+    version: str
+    names: tuple[str, ...]
+    axis: int
+    shape: tuple[int, ...]
+    bounds: tuple[float, float]
+    law: Answering
+    numbers: Expression
+    key: NoiseKey
+    starts: Mapping[str, int]
+    total: int
+
+    def answer(self, file: str, columns: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return an answer for every entry of a part: the same ones, however often it is asked."""
+        refuse_beyond(columns, values, self.shape)
+        places = self.law.place(self.numbers.at(columns, clip_values(values, self.bounds)))
+        return answer_by_cell(self.law.answer, places, self.key, self.law.words, self.starts[file], self.total)
 
 
 Public = bytes | EntryWork
@@ -134,8 +172,22 @@ def _sum_entries(parts: Sequence[Any], work: EntryWork) -> bytes:
     for file, rows, first, last, sha256 in parts:
         part = Part(file=file, rows=rows, first=first, last=last, sha256=sha256)
         total += work.contribute(*read_part(Path(file), part, work.axis, work.names))
-    # Entries are worked on one by one, without linear algebra, by code that is compiled for the processor at hand.
-    return _answer(OK, total, hashlib.sha256(_describe_machine()).digest()[:_MARK])
+    return _answer(OK, total, _mark_code())
+
+
+def run_answers(parts: str, work: AnswerWork) -> bytes:
+    """Return a code, and if it is `OK` the answers for the entries of the parts, one after the other."""
+    return catch_codes(lambda: _answer_values(json.loads(parts), work))
+
+
+def _answer_values(parts: Sequence[Any], work: AnswerWork) -> bytes:
+    if work.version != __version__:
+        return _answer(VERSION)
+    found = []
+    for file, rows, first, last, sha256 in parts:
+        part = Part(file=file, rows=rows, first=first, last=last, sha256=sha256)
+        found.append(work.answer(file, *read_part(Path(file), part, work.axis, work.names)))
+    return _answer(OK, np.concatenate(found), _mark_code())
 
 
 def mark_machine(state: State) -> bytes:
@@ -147,6 +199,11 @@ def mark_machine(state: State) -> bytes:
     covariance = state[TASTE_COVARIANCE] if TASTE_COVARIANCE in state else np.eye(1)
     numbers = np.concatenate([np.linalg.inv(covariance), np.linalg.cholesky(covariance)])
     return hashlib.sha256(_describe_machine() + numbers.tobytes()).digest()[:_MARK]
+
+
+def _mark_code() -> bytes:
+    """Return the mark for entries, worked on one by one without linear algebra, by code compiled for the processor."""
+    return hashlib.sha256(_describe_machine()).digest()[:_MARK]
 
 
 @cache

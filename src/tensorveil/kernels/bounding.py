@@ -105,6 +105,12 @@ def add_pair_products(numbers: Array, groups: Array, counts: Array, per_unit: fl
     return total
 
 
+def combine_pair_products(sums: Array, squares: Array, counts: Array, limit: int) -> int:
+    """Return what `add_pair_products` does, from sums of numbers and of their squares by group."""
+    kept = (counts > 1) & (counts * limit < MOST_STEPS)
+    return int(np.sum((sums[kept] ** 2 - squares[kept]) // (counts[kept] - 1)))
+
+
 @kernel()
 def gather_bounded(numbers: Array, groups: Array, per_unit: float, limit: int, sums: Array, squares: Array) -> None:
     """Add each number, bounded and as an integer, and its square to its group's sums."""

@@ -20,7 +20,7 @@ same for every number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -69,32 +69,43 @@ def tucker_core(
 
 
 def tucker_core_over(
-    read: Callable[[], Iterator[tuple[int, Rows]]],
+    ask: Callable[[str, Array | None], Iterator[Sequence[Array]]],
     mode: int,
     core: Array,
-    factors: Padded,
-    biases: tuple[Array, ...] = (),
-    offset: float = 0.0,
     ridge: float = 1e-3,
-    threads: int | None = None,
     direct_limit: int = _DIRECT,
     max_iterations: int = 100,
 ) -> float:
-    """Do what `tucker_core` does, over rows that are read part after part, as often as needed.
+    """Do what `tucker_core` does, over rows of ``mode`` that are in parts, which are asked as often as needed.
 
-    ``read`` yields the first row of a part of ``mode``, and the entries of its rows.
+    ``ask`` yields what `sum_for_core` gives of every part, for a kind of sums, and a vector if it needs one.
     """
-
-    def problems() -> Iterator[_Problem]:
-        for first, rows in read():
-            own = slice(first, first + len(rows.pointers) - 1)
-            arrays = tuple(each[own] if m == mode else each for m, each in enumerate(factors.arrays))
-            own_biases = tuple(each[own] if m == mode else each for m, each in enumerate(biases))
-            part = replace(factors, arrays=arrays)
-            yield _Problem(rows, core, part, own_biases, offset, thread_count(threads))
-
     axes = (mode, *(m for m in range(core.ndim) if m != mode))
-    return _solve(_Parts(problems, axes, core.shape), core, ridge, direct_limit, max_iterations)
+    return _solve(_Parts(ask, axes, core.shape), core, ridge, direct_limit, max_iterations)
+
+
+def sum_for_core(
+    kind: str,
+    vector: Array | None,
+    first: int,
+    rows: Rows,
+    core: Array,
+    factors: Padded,
+    biases: tuple[Array, ...] = (),
+    threads: int | None = None,
+) -> list[Array]:
+    """Return sums over the entries of a part, whose rows begin with ``first``: "right" side, "normal" or "product"."""
+    own = slice(first, first + len(rows.pointers) - 1)
+    arrays = tuple(each[own] if m == rows.mode else each for m, each in enumerate(factors.arrays))
+    own_biases = tuple(each[own] if m == rows.mode else each for m, each in enumerate(biases))
+    problem = _Problem(rows, core, replace(factors, arrays=arrays), own_biases, 0.0, thread_count(threads))
+    if kind == "right":
+        right, squares = problem.right_hand_side()
+        return [right, np.array([squares])]
+    if kind == "normal":
+        return [problem.normal_matrix()]
+    assert vector is not None
+    return [problem.product(vector)]
 
 
 def _solve(problem: _Problem | _Parts, core: Array, ridge: float, direct_limit: int, max_iterations: int) -> float:
@@ -128,23 +139,35 @@ class _Turned:
 
 
 class _Parts(_Turned):
-    """The normal equations of one core whose entries are read part by part."""
+    """The normal equations of one core whose entries are in parts."""
 
-    def __init__(self, read: Callable[[], Iterator[_Problem]], axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        self._read, self.axes, self.core_shape = read, axes, shape
+    def __init__(
+        self,
+        ask: Callable[[str, Array | None], Iterator[Sequence[Array]]],
+        axes: tuple[int, ...],
+        shape: tuple[int, ...],
+    ) -> None:
+        self._ask, self.axes, self.core_shape = ask, axes, shape
+
+    def _add(self, kind: str, vector: Array | None = None) -> list[Array]:
+        """Return the sums over all parts, in their order."""
+        total: list[Array] = []
+        for found in self._ask(kind, vector):
+            total = [one + more for one, more in zip(total, found, strict=True)] if total else list(found)
+        return total
 
     def right_hand_side(self) -> tuple[Array, float]:
         """Return the sums over all parts."""
-        found = [each.right_hand_side() for each in self._read()]
-        return np.asarray(sum(part[0] for part in found)), sum(part[1] for part in found)
+        right, squares = self._add("right")
+        return right, float(squares[0])
 
     def normal_matrix(self) -> Array:
         """Return the sum over all parts."""
-        return np.asarray(sum(each.normal_matrix() for each in self._read()))
+        return self._add("normal")[0]
 
     def product(self, vector: Array) -> Array:
         """Return the sum over all parts."""
-        return np.asarray(sum(each.product(vector) for each in self._read()))
+        return self._add("product", vector)[0]
 
 
 class _Problem(_Turned):

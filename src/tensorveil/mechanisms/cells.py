@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Modes
 from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.deferred import Beside, Deferred, beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +25,13 @@ class Cells:
     def of(cls, columns: Array, shape: tuple[int, ...], modes: Modes) -> Cells:
         """Number the cells of some modes, row by row."""
         sizes = tuple(shape[mode] for mode in modes)
-        index = np.zeros(columns.shape[1], dtype=np.int64)
-        for mode, size in zip(modes, sizes, strict=True):
-            index = index * size + columns[mode]
+        index = _number_cells(modes, sizes, columns)
         counts = np.bincount(index, minlength=int(np.prod(sizes)))
         return cls(modes=modes, shape=sizes, index=index, counts=counts.astype(np.float64))
+
+    def beside(self, values: Array | Deferred) -> Array | Beside:
+        """Return where each entry falls, here and where the values are."""
+        return beside(values, self.index, partial(_number_cells, self.modes, self.shape))
 
     @property
     def size(self) -> int:
@@ -37,6 +41,13 @@ class Cells:
     def sum(self, numbers: Array) -> Array:
         """Sum numbers, one per entry, over cells."""
         return np.bincount(self.index, numbers, minlength=self.size)
+
+
+def _number_cells(modes: Modes, sizes: tuple[int, ...], columns: Array) -> Array:
+    index = np.zeros(columns.shape[1], dtype=np.int64)
+    for mode, size in zip(modes, sizes, strict=True):
+        index = index * size + columns[mode]
+    return index
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,6 +78,12 @@ class Effects:
         return replace(self, products=tuple(np.concatenate(both, axis=1) for both in pairs))
 
 
+def effects_within(effects: Effects, bounds: tuple[float, float], columns: Array) -> Array:
+    """Return the sum of all effects at coordinates, within bounds."""
+    within: Array = np.clip(effects.at(columns), *bounds)
+    return within
+
+
 def fit_effects(
     columns: Array,
     tables: Sequence[Table],

@@ -1,9 +1,12 @@
 """Numbers of private entries that are not here: the functions that make them, to be applied where the entries are.
 
-In unit "entry" a mechanism makes a row of every entry, from this entry and public state alone, and buys noisy sums of
-such rows. In memory that is done with arrays. Of a store, the same code is given a `Deferred` for columns and values:
-`each` then keeps the function instead of applying it, and a sum that is bought is computed part by part, as integers,
-wherever the parts are. Noise comes after the total, as ever.
+In units "entry" and "value" a mechanism makes a row of every entry, from this entry and public state alone, and buys
+noisy sums of such rows. In memory that is done with arrays. Of a store, the same code is given a `Deferred` for values
+(in unit "entry" for columns too): `each` then keeps the function instead of applying it, and a sum that is bought is
+computed part by part, as integers, wherever the parts are. Noise comes after the total, as ever.
+
+In unit "value" positions are public, so what has been released is known at every entry, here: arrays. Where values are
+elsewhere, such an array is one half of a `Beside`; the other is the function of positions that gives the same there.
 
 Nothing that is private is in a `Deferred`: functions and their public arguments are all that it holds.
 """
@@ -17,8 +20,12 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 
 from tensorveil.mechanisms.data import Array
+from tensorveil.noise.adding import Answering
+from tensorveil.noise.keyed import NoiseKey
 
 __all__ = [
+    "Beside",
+    "CountSums",
     "Deferred",
     "Expression",
     "Parts",
@@ -27,8 +34,11 @@ __all__ = [
     "StepSums",
     "Sums",
     "add_steps",
+    "beside",
     "defer_entries",
     "each",
+    "here",
+    "put_together",
 ]
 
 
@@ -46,8 +56,15 @@ class Sums(Protocol):
 class Parts(Protocol):
     """Where the entries are."""
 
+    @property
+    def n_entries(self) -> int:
+        """How many there are: private in unit "entry"."""
+
     def total(self, sums: Sums) -> Array:
         """Return the sum over all entries."""
+
+    def answer(self, law: Answering, numbers: Expression, key: NoiseKey) -> Array:
+        """Return a randomised answer for every entry's number, in the order of the entries; noise is drawn there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +99,47 @@ class Deferred:
         return int(found.shape[1])
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Beside:
+    """Numbers that are public or released, one or several for every entry: here, and where the values are."""
+
+    here: Array
+    there: Deferred
+
+
+def beside(values: Array | Deferred, known: Array, function: Callable[[Array], Array]) -> Array | Beside:
+    """Return numbers as they stand beside values: the array, or also the function of columns that makes it there.
+
+    The function must compute every entry's numbers from its own indices alone, to the last bit.
+    """
+    if not isinstance(values, Deferred):
+        return known
+    columns = Expression(_take_columns)
+    return Beside(known, Deferred(Expression(function, (columns,)), values.parts, values.order))
+
+
+def here(known: Array | Beside) -> Array:
+    """Return public or released numbers as an array."""
+    return known.here if isinstance(known, Beside) else known
+
+
+def there(known: Array | Deferred | Beside) -> Array | Deferred:
+    """Return numbers as they stand where the values are."""
+    return known.there if isinstance(known, Beside) else known
+
+
+def put_together(columns: Array) -> Array:
+    """Return the group of every entry, if there is one."""
+    return np.zeros(columns.shape[1], dtype=np.int64)
+
+
 def each(function: Callable[..., Array], *entries: Any) -> Any:
     """Apply a function to arrays of entries, or keep it where they are `Deferred`.
 
     The function must compute every entry's numbers from this entry alone. It is sent to where the entries are, so it
     has to be one that can be found there by name; what it needs besides comes with `functools.partial`.
     """
+    entries = tuple(there(entry) for entry in entries)
     first = next((entry for entry in entries if isinstance(entry, Deferred)), None)
     if first is None:
         return function(*entries)
@@ -109,7 +161,10 @@ def _take_values(columns: Array, values: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RowSums:
-    """Sums of rows times a ``share``, by group, each row bounded as a whole; as `Spend` computes them in memory."""
+    """Sums of rows over ``longest``, by group, each row bounded as a whole; as `Spend` computes them in memory.
+
+    With ``times`` every row is multiplied by a number.
+    """
 
     rows: Expression
     groups: Expression
@@ -117,7 +172,8 @@ class RowSums:
     width: int
     per_unit: float
     limit: int
-    share: float
+    longest: float
+    times: Expression | None = None
 
     @property
     def size(self) -> int:
@@ -129,11 +185,27 @@ class RowSums:
         from tensorveil.kernels.bounding import add_bounded_rows
 
         rows = np.ascontiguousarray(self.rows.at(columns, values), dtype=np.float64)
+        times = np.ones(len(rows)) if self.times is None else self.times.at(columns, values)
         out = np.zeros((self.n_groups, self.width), dtype=np.int64)
-        add_bounded_rows(
-            rows, np.full(len(rows), self.share), self.groups.at(columns, values), self.per_unit, self.limit, out
-        )
+        add_bounded_rows(rows, times / self.longest, self.groups.at(columns, values), self.per_unit, self.limit, out)
         return out.reshape(-1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CountSums:
+    """How many entries fall into each group."""
+
+    groups: Expression
+    n_groups: int
+
+    @property
+    def size(self) -> int:
+        """How many integers there are."""
+        return self.n_groups
+
+    def contribute(self, columns: Array, values: Array) -> Array:
+        """Return the counts of some entries."""
+        return np.bincount(self.groups.at(columns, values), minlength=self.n_groups)[: self.n_groups].astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -39,7 +39,7 @@ def make_core_design(columns: Array, factors: Sequence[Array]) -> Array:
     """Return (n, elements of the core): the prediction is design . core."""
     out: Array = factors[0][columns[0]]
     for factor, column in zip(factors[1:], columns[1:], strict=True):
-        out = (out[:, :, None] * factor[column][:, None, :]).reshape(len(out), -1)
+        out = (out[:, :, None] * factor[column][:, None, :]).reshape(len(out), out.shape[1] * factor.shape[1])
     return out
 
 

@@ -16,10 +16,13 @@ from its own perturbed value too, what the others alone say of it takes its plac
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tensorveil.mechanisms.data import Array
-from tensorveil.mechanisms.fitting import predict_solution
+from tensorveil.mechanisms.deferred import Beside, beside, each
+from tensorveil.mechanisms.fitting import predict_solution, solution_within
 from tensorveil.mechanisms.shape import fall_off, make_edges, project
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.mechanisms.tradeoffs import side_share
@@ -53,27 +56,29 @@ def private_errors(
     solution: Solution,
     threads: int | None,
     spend: Spend,
-    inflation: Array | None = None,
-    beside: Array | None = None,
+    inflation: Array | Beside | None = None,
+    unseen: Array | None = None,
 ) -> tuple[Errors, Part]:
     """Measure the residuals of a model that is already private, each multiplied by its ``inflation``, if given.
 
-    ``beside`` is what an entry would be predicted beside that if the model had not seen it. Both are public, or follow
-    from what is already private.
+    ``unseen``, by cell, is what an entry would be predicted beside that if the model had not seen it. Both are public,
+    or follow from what is already private.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#errors).
     """
     raw = predict_solution(solution, data.columns, threads)
-    predictions = np.clip(solution.link.mean(raw if beside is None else raw + beside), *data.bounds)
+    predictions = solution.link.mean(raw if unseen is None else raw + unseen[tuple(data.columns)])
+    predictions = np.clip(predictions, *data.bounds)
     levels = _choose_levels(predictions, spend)
     edges = make_edges(data.width, _PER_OCTAVE, _OCTAVES)
     n_bins, n_levels = len(edges) - 1, len(levels) + 1
-    residual = data.values.reveal() - predictions
+    values = data.values.reveal()
+    predicted = beside(values, predictions, partial(solution_within, solution, unseen, data.bounds))
+    residual = each(np.subtract, values, predicted)
     if inflation is not None:
-        residual = residual * inflation
-    bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, n_bins - 1)
+        residual = each(np.multiply, residual, inflation)
+    noisy = spend.counts(each(partial(_find_places, levels, edges), residual, predicted), n_levels * n_bins)
     level = np.searchsorted(levels, predictions, side="right")
-    noisy = spend.counts(level * n_bins + bins, n_levels * n_bins)
     entries = np.bincount(level, minlength=n_levels)
     masses = np.zeros((n_levels, n_bins))
     for row, counts in enumerate(noisy.values.reshape(n_levels, n_bins)):
@@ -82,6 +87,14 @@ def private_errors(
         masses[row] = read_level(counts, noisy.variance**0.5, int(entries[row]), edges, low, high)
     part = spend.part("errors", "histogram of the residuals of the released predictions")
     return Errors(levels=levels, edges=edges, masses=masses / masses.sum()), part
+
+
+def _find_places(levels: Array, edges: Array, residual: Array, predictions: Array) -> Array:
+    """Return the bin of every residual, in the level of its prediction."""
+    n_bins = len(edges) - 1
+    bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, n_bins - 1)
+    places: Array = np.searchsorted(levels, predictions, side="right") * n_bins + bins
+    return places
 
 
 def error_edges(width: float) -> Array:

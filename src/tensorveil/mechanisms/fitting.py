@@ -16,6 +16,9 @@ from tensorveil.solvers.task import Baseline, Record, Solution, Task, standard_s
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.entries import MemoryEntries
 
+# Effects that residuals are held against count within so many spreads.
+_WEIGHT = 3.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Perturbed:
@@ -60,6 +63,31 @@ def predict_solution(solution: Solution, columns: Array, threads: int | None) ->
     for bias, column in zip(solution.biases or (), columns, strict=False):
         total = total + bias[column]
     return total if solution.remainder is None else total + solution.remainder[tuple(columns)]
+
+
+def predict_unseen(solution: Solution, unseen: Array | None, columns: Array) -> Array:
+    """Return what a fitted model predicts at coordinates, with what it would say ``unseen``, by cell, added.
+
+    With one thread, for work beside other work.
+    """
+    total = predict_solution(solution, columns, 1)
+    return total if unseen is None else np.asarray(total + unseen[tuple(columns)])
+
+
+def solution_within(solution: Solution, unseen: Array | None, bounds: tuple[float, float], columns: Array) -> Array:
+    """Return predictions, by the link and within bounds, as `predict_unseen` has them on the linear scale."""
+    within: Array = np.clip(solution.link.mean(predict_unseen(solution, unseen, columns)), *bounds)
+    return within
+
+
+def weigh(effect: Array, spread: float) -> Array:
+    """Return what an effect counts at entries where residuals are held against it: it is cut at some spreads."""
+    return np.asarray(np.clip(effect / spread, -_WEIGHT, _WEIGHT))
+
+
+def weigh_solution(solution: Solution, unseen: Array | None, middle: float, spread: float, columns: Array) -> Array:
+    """Return what the predictions of a model count, around their mean, as rows of one number."""
+    return weigh(predict_unseen(solution, unseen, columns) - middle, spread)[:, None]
 
 
 def _fit_by_solver(task: Task, form: Form) -> Solution:

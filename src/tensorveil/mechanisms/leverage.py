@@ -8,6 +8,8 @@ of the factors' columns; what the modes leave of an entry is multiplied.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tensorveil.mechanisms.data import Array
@@ -20,16 +22,35 @@ _MOST = 0.8
 _NUMBERS = 1 << 22
 
 
-def find_leverages(columns: Array, solution: Solution, noise: float) -> Array:
-    """Return the leverage of every entry; ``noise`` is the variance of what the fit takes for noise, per value.
+@dataclass(frozen=True, kw_only=True)
+class Leverages:
+    """By mode, the average leverage in the fit of every row."""
+
+    by_row: tuple[Array, ...]
+
+    def at(self, columns: Array) -> Array:
+        """Return the leverage of every entry."""
+        left = np.ones(columns.shape[1])
+        for found, column in zip(self.by_row, columns, strict=True):
+            left *= 1.0 - found[column]
+        return np.asarray(np.minimum(1.0 - left, _MOST))
+
+
+def find_leverages(columns: Array, solution: Solution, noise: float) -> Leverages:
+    """Return the leverages of all entries; ``noise`` is the variance of what the fit takes for noise, per value.
 
     Within a row of a mode it is the average, which is cheaper and tells the same of a histogram.
     """
-    left = np.ones(columns.shape[1])
-    for mode in range(len(solution.factors)):
-        bias = 0.0 if solution.biases is None else float(np.var(solution.biases[mode]))
-        left *= 1.0 - _leverages_of(columns, solution, mode, noise, bias)
-    return np.asarray(np.minimum(1.0 - left, _MOST))
+    biases = solution.biases or [np.zeros(1)] * len(solution.factors)
+    spreads = [float(np.var(bias)) for bias in biases]
+    return Leverages(
+        by_row=tuple(_leverages_of(columns, solution, mode, noise, bias) for mode, bias in enumerate(spreads))
+    )
+
+
+def inflate_at(leverages: Leverages, noise: float, rest: float, columns: Array) -> Array:
+    """Return what the residuals of entries are to be multiplied by; see `inflate`."""
+    return inflate(leverages.at(columns), noise, rest)
 
 
 def inflate(leverages: Array, noise: float, rest: float) -> Array:
@@ -42,12 +63,12 @@ def inflate(leverages: Array, noise: float, rest: float) -> Array:
 
 
 def _leverages_of(columns: Array, solution: Solution, mode: int, noise: float, bias: float) -> Array:
-    """Return, by entry, the average leverage in the fit of its row; ``bias`` is the variance of the mode's biases."""
+    """Return the average leverage in the fit of every row; ``bias`` is the variance of the mode's biases."""
     size = len(solution.factors[mode])
     spreads = np.var(solution.factors[mode], axis=0)
     used = np.flatnonzero(spreads)
     if not len(used) and not bias:
-        return np.zeros(columns.shape[1])
+        return np.zeros(size)
     order = np.argsort(columns[mode], kind="stable")
     counts = np.bincount(columns[mode], minlength=size)
     ends = np.concatenate([[0], np.cumsum(counts)])
@@ -61,7 +82,7 @@ def _leverages_of(columns: Array, solution: Solution, mode: int, noise: float, b
         design = np.column_stack([design, np.full(len(design), bias**0.5)])
         found[first:last] = _average_in_rows(design, counts[first:last], noise)
         first = last
-    return np.asarray(found[columns[mode]])
+    return found
 
 
 def _average_in_rows(design: Array, counts: Array, noise: float) -> Array:

@@ -213,7 +213,8 @@ def _find_errors(seen: Seen, solution: Solution, said: Array) -> Array:
     assert seen.perturbed is not None
     values, noise = seen.perturbed
     rest = max(float(np.mean((values - said) ** 2)) - noise, _LEAST_LEFT * seen.residual)
-    return np.asarray(np.sqrt(find_leverages(seen.columns, solution, noise + rest) * noise) + 1e-6 * seen.bounds[1])
+    leverages = find_leverages(seen.columns, solution, noise + rest).at(seen.columns)
+    return np.asarray(np.sqrt(leverages * noise) + 1e-6 * seen.bounds[1])
 
 
 def _find_released(loss: str) -> Loss:

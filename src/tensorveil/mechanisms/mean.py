@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
-from tensorveil.mechanisms.data import Form, Outcome, make_constant
+from tensorveil.mechanisms.data import Array, Form, Outcome, make_constant
+from tensorveil.mechanisms.deferred import beside, each, put_together
 from tensorveil.mechanisms.errors import errors_share, private_errors
 from tensorveil.mechanisms.method import Method
 from tensorveil.mechanisms.spend import Spend
@@ -18,10 +21,16 @@ def private_mean(data: PrivateValues, spend: Spend) -> float:
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#sums).
     """
-    everything = np.zeros(data.n_entries, dtype=np.int64)
-    half = 0.5 * data.width
-    total = spend.sums(data.values.reveal() - data.middle, -half, half, everything, 1).values[0]
+    half, values = 0.5 * data.width, data.values.reveal()
+    everything = beside(values, put_together(data.columns), put_together)
+    around = each(partial(_leave_middle, data.middle), values)
+    total = spend.sums(around, -half, half, everything, 1).values[0]
     return float(np.clip(data.middle + total / data.n_entries, *data.bounds))
+
+
+def _leave_middle(middle: float, values: Array) -> Array:
+    around: Array = values - middle
+    return around
 
 
 def run_mean(data: PrivateValues, form: Form, spend: Spend) -> Outcome:

@@ -20,7 +20,8 @@ import numpy as np
 from tensorveil.mechanisms.cells import Cells
 from tensorveil.mechanisms.data import Array, Form
 from tensorveil.mechanisms.decoder import Effects
-from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
+from tensorveil.mechanisms.design import predict_entries
+from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution, weigh
 
 _RANK, _SWEEPS = 8, 30
 # Means of one index are at least this share of the mean, those of two at least this share of what single ones make.
@@ -51,6 +52,11 @@ def _fit_proportions(product: Array, wanted: Sequence[tuple[Cells, Array]]) -> A
         for cells, sums in wanted:
             product = product * (sums / np.maximum(cells.sum(product), 1e-300))[cells.index]
     return product
+
+
+def weigh_products(factors: tuple[Array, ...], middle: float, spread: float, columns: Array) -> Array:
+    """Return what products count, around their mean, as rows of one number."""
+    return weigh(predict_entries(columns, None, factors, 1) - middle, spread)[:, None]
 
 
 def find_products(

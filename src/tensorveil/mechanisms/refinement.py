@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from tensorveil.mechanisms.case import Case
 from tensorveil.mechanisms.data import Array, Form, Outcome
+from tensorveil.mechanisms.deferred import Deferred, beside, each, put_together
 from tensorveil.mechanisms.design import (
     drop_weak_components,
     make_core_design,
-    make_row_design,
+    make_entry_design,
     predict_entries,
     rebalance,
 )
@@ -64,7 +66,7 @@ class Target:
     """What the steps aim at: a private prediction plus the clipped residual, whose values stay private."""
 
     known: Array
-    residual: Private[Array]
+    residual: Private[Array | Deferred]
     limit: float
     slope: float
     variance: float
@@ -82,6 +84,7 @@ class RowSums:
 
 
 RowStep = Callable[[Array, RowSums], Array]
+Make = Callable[[Array], Array]  # of columns
 
 
 def refine(data: PrivateValues, form: Form, spend: Spend, *, sweeps: int, step: RowStep, name: str) -> Outcome:
@@ -151,9 +154,11 @@ class _Model:
 
 
 def _target(data: PrivateValues, form: Form, start: Solution, for_shape: Spend, step: Spend) -> Target:
-    known = predict_entries(data.columns, start.core, start.factors, form.threads)
-    known = known + _Model.of(start).biases_at(data.columns)
-    shape = private_shape(data, start.offset + known, for_shape)
+    values, know = data.values.reveal(), partial(_predict_start, start, 0.0)
+    known = know(data.columns)
+    settled = beside(values, known, know)
+    raised = beside(values, start.offset + known, partial(_predict_start, start, start.offset))
+    shape = private_shape(data, raised, for_shape)
     gain = sum(
         row_gain(step.noise, data.n_entries, size, rank, step.epsilon is not None)
         for size, rank in zip(data.shape, form.ranks, strict=True)
@@ -166,14 +171,26 @@ def _target(data: PrivateValues, form: Form, start: Solution, for_shape: Spend, 
 
     interval = shape.best_interval(explain)
     middle, limit = 0.5 * (interval.low + interval.high), 0.5 * (interval.high - interval.low)
-    residual = data.values.reveal() - start.offset - known
+    residual = each(partial(_clip_around, interval, start.offset, middle), values, settled)
     return Target(
         known=known + (middle - interval.shift) / interval.slope,
-        residual=Private(interval.clip(residual) - middle),
+        residual=Private(residual),
         limit=limit,
         slope=interval.slope,
         variance=shape.variance,
     )
+
+
+def _predict_start(start: Solution, offset: float, columns: Array) -> Array:
+    """Return what the start predicts, over an offset."""
+    known = predict_entries(columns, start.core, start.factors, 1) + _Model.of(start).biases_at(columns)
+    total: Array = offset + known
+    return total
+
+
+def _clip_around(interval: Interval, offset: float, middle: float, values: Array, known: Array) -> Array:
+    residual: Array = interval.clip(values - offset - known) - middle
+    return residual
 
 
 def _move_rows(
@@ -189,12 +206,11 @@ def _move_rows(
     for mode, size in enumerate(data.shape):
         turn = next(turns)
         core, factors = rebalance(model.core, model.factors, mode)
-        design, rows = make_row_design(data.columns, core, factors, mode), factors[mode]
+        make, rows = partial(_make_design, core, tuple(factors), mode, model.biases is not None), factors[mode]
         if model.biases is not None:
-            design = np.concatenate([np.ones((len(design), 1)), design], axis=1)
             rows = np.concatenate([model.biases[mode][:, None], rows], axis=1)
         aim = replace(target, known=target.known - model.biases_at(data.columns, mode))
-        moved = step(rows, _row_sums(design, data.columns[mode], size, aim, turn))
+        moved = step(rows, _row_sums(data, make, partial(_take_index, mode), size, aim, turn))
         biases = model.biases
         if biases is not None:
             biases = (*biases[:mode], moved[:, 0], *biases[mode + 1 :])
@@ -211,18 +227,38 @@ def _move_core(
     """Move the core as if it were one long row to which every entry belongs."""
     core, factors = rebalance(model.core, model.factors, None)
     assert core is not None
-    everything = np.zeros(data.n_entries, dtype=np.int64)
     aim = replace(target, known=target.known - model.biases_at(data.columns))
-    moved = step(core.reshape(1, -1), _row_sums(make_core_design(data.columns, factors), everything, 1, aim, turn))
+    make = partial(_make_core_design, tuple(factors))
+    moved = step(core.reshape(1, -1), _row_sums(data, make, put_together, 1, aim, turn))
     parts.append(turn.part(f"{label}: core", "sum of residual times design"))
     return _Model(core=moved.reshape(core.shape), factors=factors, biases=model.biases)
 
 
-def _row_sums(design: Array, column: Array, size: int, target: Target, spend: Spend) -> RowSums:
-    """Return the noisy sums of weight * design * residual, and what they would be for a given row."""
-    weights = _weights(design, target, spend, len(column) / size)
-    weighted = design * weights[:, None]
-    noisy = spend.linear(weighted, target.residual.reveal(), target.limit, column, size)
+def _make_design(core: Array | None, factors: tuple[Array, ...], mode: int, biased: bool, columns: Array) -> Array:
+    """Return the designs of a mode's rows, each computed from its own indices alone, bit by bit."""
+    design = make_entry_design(columns, core, factors, mode)
+    return np.concatenate([np.ones((len(design), 1)), design], axis=1) if biased else design
+
+
+def _make_core_design(factors: tuple[Array, ...], columns: Array) -> Array:
+    return make_core_design(columns, factors)
+
+
+def _take_index(mode: int, columns: Array) -> Array:
+    index: Array = columns[mode]
+    return index
+
+
+def _row_sums(data: PrivateValues, make: Make, place: Make, size: int, target: Target, spend: Spend) -> RowSums:
+    """Return the noisy sums of weight * design * residual, and what they would be for a given row.
+
+    Designs and rows of entries are functions of columns.
+    """
+    design, column, values = make(data.columns), place(data.columns), data.values.reveal()
+    most = _choose_longest(design, target, spend, len(column) / size)
+    weighted = _weigh(design, most)
+    weighed = beside(values, weighted, partial(_make_weighed, make, most))
+    noisy = spend.linear(weighed, target.residual.reveal(), target.limit, beside(values, column, place), size)
     known = sum_rows(weighted * target.known[:, None], column, size)
     return RowSums(
         right=known + noisy.values / target.slope,
@@ -233,15 +269,35 @@ def _row_sums(design: Array, column: Array, size: int, target: Target, spend: Sp
     )
 
 
-def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Array:
-    """Return min(1, C / |h|), with the C for which sampling error and noise together are smallest.
+def _make_weighed(make: Make, most: float | None, columns: Array) -> Array:
+    return _weigh(make(columns), most)
 
-    Without weights the longest design of all would determine the noise of every row.
+
+def _weigh(design: Array, most: float | None) -> Array:
+    """Return designs of which those that are longer than C are as long as that."""
+    if most is None:
+        return design
+    weighted: Array = design * (most / np.maximum(_measure(design), most))[:, None]
+    return weighted
+
+
+def _measure(design: Array) -> Array:
+    """Return the length of every design, added up number by number: the same bits whatever stands beside it."""
+    square = np.zeros(len(design))
+    for each_number in design.T:
+        square += each_number**2
+    return np.sqrt(square)
+
+
+def _choose_longest(design: Array, target: Target, spend: Spend, entries: float) -> float | None:
+    """Return the C of weights min(1, C / |h|) for which sampling error and noise together are smallest.
+
+    Without weights the longest design of all would determine the noise of every row. None, if all are nothing.
     """
-    length = np.sqrt(np.sum(design**2, axis=1))
+    length = _measure(design)
     felt = length[length > _NOTHING]
     if not len(felt):
-        return np.ones(len(length))
+        return None
     noise = spend.noise * (2 * target.limit) ** 2
 
     def badness(most: float) -> float:
@@ -251,9 +307,7 @@ def _weights(design: Array, target: Target, spend: Spend, entries: float) -> Arr
         return (sampling + noise * most**2) / reach**2
 
     lengths = [float(q) for q in np.quantile(felt, _QUANTILES)]
-    best = min(lengths, key=badness)
-    weights: Array = best / np.maximum(length, best)
-    return weights
+    return min(lengths, key=badness)
 
 
 def sum_rows(rows: Array, column: Array, size: int) -> Array:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from tensorveil.mechanisms.data import Array
+from tensorveil.mechanisms.deferred import Beside, each, here
 from tensorveil.mechanisms.spend import Spend
 from tensorveil.privacy.gate import PrivateValues
 
@@ -170,17 +171,17 @@ class Shape:
         return found or [self.interval(float(ends[0]), float(ends[-1]))]
 
 
-def private_shape(data: PrivateValues, known: Array, spend: Spend, *, two_valued: bool = False) -> Shape:
-    """Return the shape of the residuals from numbers that are already private.
+def private_shape(data: PrivateValues, settled: Array | Beside, spend: Spend, *, two_valued: bool = False) -> Shape:
+    """Return the shape of the residuals from settled numbers, which are already private.
 
     Whether values are at the bounds can be seen while all have the same residual there; later it must be told.
 
     Guarantee: ``spend``, unit value (docs/guarantees.md#counts).
     """
+    known = here(settled)
     same = bool(np.max(known) == np.min(known))
     edges = _make_edges_for(known, data.bounds, at_bounds=same)
-    residual = data.values.reveal() - known
-    bins = np.clip(np.searchsorted(edges, residual, side="right") - 1, 0, len(edges) - 2)
+    bins = each(partial(_find_bins, edges), data.values.reveal(), settled)
     noisy = spend.counts(bins, len(edges) - 1)
     noise = noisy.variance**0.5
     inner = noisy.values[1:-1]
@@ -190,6 +191,11 @@ def private_shape(data: PrivateValues, known: Array, spend: Spend, *, two_valued
     if only_ends and two_valued:
         return shape_of_chances(known, data.bounds)
     return Shape(edges=edges, masses=masses, noise=noise / data.n_entries, two_valued=two_valued)
+
+
+def _find_bins(edges: Array, values: Array, known: Array) -> Array:
+    bins: Array = np.clip(np.searchsorted(edges, values - known, side="right") - 1, 0, len(edges) - 2)
+    return bins
 
 
 def shape_of_chances(known: Array, bounds: tuple[float, float]) -> Shape:

@@ -11,21 +11,38 @@ Whatever a stage decides is a function of public facts and released numbers, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from tensorveil.mechanisms.allocation import Belief, Crowd, Layout, Modes
 from tensorveil.mechanisms.cells import Cells, Table
 from tensorveil.mechanisms.data import Array, Form, Outcome
-from tensorveil.mechanisms.decoder import Effects, fit_effects, gather_values, join, level, scale_solution
+from tensorveil.mechanisms.decoder import (
+    Effects,
+    effects_within,
+    fit_effects,
+    gather_values,
+    join,
+    level,
+    scale_solution,
+)
+from tensorveil.mechanisms.deferred import Beside, Deferred, beside, each, put_together
 from tensorveil.mechanisms.errors import errors_share, private_errors
-from tensorveil.mechanisms.fitting import Perturbed, fit_values, predict_solution
-from tensorveil.mechanisms.leverage import find_leverages, inflate
+from tensorveil.mechanisms.fitting import (
+    Perturbed,
+    fit_values,
+    predict_solution,
+    solution_within,
+    weigh,
+    weigh_solution,
+)
+from tensorveil.mechanisms.leverage import find_leverages, inflate_at
 from tensorveil.mechanisms.link_decoder import Seen, decode_constant, decode_on_link
 from tensorveil.mechanisms.mean import private_mean, run_mean
-from tensorveil.mechanisms.products import find_products
+from tensorveil.mechanisms.products import find_products, weigh_products
 from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
@@ -54,8 +71,8 @@ _MEAN, _SHAPE, _PAIR, _MOST_PAIRS = 0.02, 0.025, 0.01, 0.06
 _FEW_MEAN, _FEW_SHAPE, _MOST_MEAN, _MOST_SHAPE = 200.0, 300.0, 0.06, 0.12
 # With fewer entries than this, for a pure epsilon of 1, there is nothing to see but the mean.
 _TOO_FEW = 2000.0
-# At the end the model is scaled: predictions within so many spreads, and by how much models have been seen to be off.
-_WEIGHT, _SCALES_DIFFER = 3.0, 0.15
+# At the end the model is scaled: by how much models have been seen to be off.
+_SCALES_DIFFER = 0.15
 # Where this share of effects add up to less than the lower bound, about the second number of what products say is true,
 # give or take the third; elsewhere it is about the fourth, on either side of nothing. On the real tensors that are not
 # set aside it was 0.5 to 1.1 in the first case, and nothing in the second.
@@ -101,6 +118,7 @@ class _Run(StagePlan):
         self.data, self.form, self.allowed = data, form, allowed
         self.rank = max(form.ranks)  # of two-way effects
         self.columns, self.shape, self.n = data.columns, data.shape, data.n_entries
+        self.everything = beside(self.values, put_together(self.columns), put_together)
         self.cells = {modes: Cells.of(self.columns, self.shape, modes) for modes in list_tables(self.shape, self.n)}
         self.layout = Layout(
             shape=self.shape,
@@ -131,6 +149,20 @@ class _Run(StagePlan):
         self.perturbed: tuple[Array, float] | None = None  # values and the variance of their noise
         self.remainder: Remainder | None = None
 
+    @property
+    def values(self) -> Array | Deferred:
+        """The private values, or what stands for them."""
+        return self.data.values.reveal()
+
+    @property
+    def unseen(self) -> Array | None:
+        """What remainders would say of entries that they have not seen, by cell."""
+        if self.remainder is None:
+            return None
+        by_cell = np.zeros(self.shape)
+        by_cell[tuple(self.columns)] = self.remainder.unseen
+        return by_cell
+
     # The run
 
     def run(self) -> Outcome:
@@ -156,9 +188,8 @@ class _Run(StagePlan):
         errors = None
         if self.for_errors is not None:
             inflation = self.inflate_errors(linear)
-            unseen = None if self.remainder is None else self.remainder.unseen
             errors, part = private_errors(
-                self.data, solution, self.form.threads, self.for_errors, inflation, beside=unseen
+                self.data, solution, self.form.threads, self.for_errors, inflation, self.unseen
             )
             self.parts.append(part)
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
@@ -185,22 +216,23 @@ class _Run(StagePlan):
         if spread < _FLAT * self.data.width:
             return replace(solution, offset=solution.offset + level(raw, self.center, self.data.bounds))
         part = self.rest_of_budget
-        weights = np.clip(effect / spread, -_WEIGHT, _WEIGHT)
-        residual = self.data.values.reveal() - np.clip(raw, *self.data.bounds)
-        everything = np.zeros(self.n, dtype=np.int64)
-        noisy = part.linear(weights[:, None], residual, self.data.width, everything, 1)
+        weights = weigh(effect, spread)
+        unseen, middle = self.unseen, float(np.mean(raw))
+        within = partial(solution_within, solution, unseen, self.data.bounds)
+        residual = each(np.subtract, self.values, beside(self.values, np.clip(raw, *self.data.bounds), within))
+        weighed = beside(self.values, weights[:, None], partial(weigh_solution, solution, unseen, middle, spread))
+        noisy = part.linear(weighed, residual, self.data.width, self.everything, 1)
         self.parts.append(part.part("scale", "sum of residuals times predictions"))
         seen = float(weights @ effect)
         found, noise = float(noisy.values[0, 0]) / seen, noisy.variance / seen**2
         stretch = 1.0 + float(np.clip(found * _SCALES_DIFFER**2 / (_SCALES_DIFFER**2 + noise), -1.0, 1.0))
-        middle = float(np.mean(raw))
         solution = scale_solution(solution, middle, stretch)
         if self.remainder is not None:
             self.remainder = self.remainder.times(stretch)
         moved = level(middle + stretch * effect, self.center, self.data.bounds)
         return replace(solution, offset=solution.offset + moved)
 
-    def inflate_errors(self, solution: Solution) -> Array | None:
+    def inflate_errors(self, solution: Solution) -> Array | Beside | None:
         """Return what residuals must be multiplied by, if the model was fitted to the values themselves."""
         if self.perturbed is None:
             return None
@@ -211,17 +243,21 @@ class _Run(StagePlan):
         least = max(_LEAST_LEFT * self.residuals.variance, (_FLAT * self.data.width) ** 2)
         rest = max(float(np.mean(left**2)) - noise, least)
         leverages = find_leverages(self.columns, solution, noise + rest)
-        return inflate(leverages, noise, max(float(np.mean((left / (1.0 - leverages)) ** 2)) - noise, rest))
+        least = max(float(np.mean((left / (1.0 - leverages.at(self.columns))) ** 2)) - noise, rest)
+        multiply = partial(inflate_at, leverages, noise, least)
+        return beside(self.values, multiply(self.columns), multiply)
 
     def look(self, share: float) -> None:
         """Look at the residuals: their shape, and their variance."""
-        self.known = np.clip(self.effects.at(self.columns), *self.data.bounds)
+        known = partial(effects_within, replace(self.effects), self.data.bounds)
+        self.known = known(self.columns)
+        self.settled = beside(self.values, self.known, known)
         if self.shapes and self.residuals.by_chance:
             self.shapes.append(shape_of_chances(self.known, self.data.bounds))
             return
         (part,) = self.take(share)
         two_valued = bool(self.shapes) and self.residuals.two_valued
-        self.shapes.append(private_shape(self.data, self.known, part, two_valued=two_valued))
+        self.shapes.append(private_shape(self.data, self.settled, part, two_valued=two_valued))
         self.parts.append(part.part("shape", "histogram of the residuals"))
 
     def measure_one_way(self, shape_share: float) -> bool:
@@ -262,12 +298,12 @@ class _Run(StagePlan):
         slope = max(self.residuals.interval(-limit, limit).slope, 0.1)
         usual, differ = self.expect_pair()
         effects: dict[Modes, float] = {}
-        residual = self.data.values.reveal() - self.known
+        residual = each(np.subtract, self.values, self.settled)
         for modes, part in zip(
             self.twos, self.take(*[self.pairs_share / len(self.twos)] * len(self.twos)), strict=True
         ):
             cells = self.cells[modes]
-            noisy = part.pair_products(residual, limit, cells.index, cells.counts.astype(np.int64))
+            noisy = part.pair_products(residual, limit, cells.beside(self.values), cells.counts.astype(np.int64))
             self.parts.append(part.part(f"pairs of modes {modes[0]} and {modes[1]}", "products of pairs of residuals"))
             together = max(float(cells.counts[cells.counts > 1].sum()), 1.0) * slope**2
             found, noise = float(noisy.values[0]) / together, noisy.variance / together**2
@@ -288,11 +324,11 @@ class _Run(StagePlan):
     def measure_tables(self, shares: dict[Modes, float], beliefs: Sequence[Belief], name: str) -> None:
         """Measure tables of the clipped residuals, and fit all effects to all tables."""
         interval = self.choose_interval(shares, beliefs)
-        clipped = interval.clip(self.data.values.reveal() - self.known)
+        clipped = each(interval.clip, each(np.subtract, self.values, self.settled))
         noisy = []
         for modes, part in zip(shares, self.take(*shares.values()), strict=True):
             cells = self.cells[modes]
-            sums = part.sums(clipped, interval.low, interval.high, cells.index, cells.size)
+            sums = part.sums(clipped, interval.low, interval.high, cells.beside(self.values), cells.size)
             self.parts.append(part.part(_name(modes), f"clipped residuals, {name}"))
             noisy.append((cells, sums))
         # The mean of clipped residuals is known from all sums.
@@ -317,11 +353,13 @@ class _Run(StagePlan):
         """Take in what effects say if modes multiply, as far as the values agree: one noisy number tells."""
         tables, effects, bounds = list(self.tables.values()), self.effects, self.data.bounds
         factors, beyond = find_products(effects, self.columns, bounds, self.form)
-        beyond = beyond - float(np.mean(beyond))
+        middle = float(np.mean(beyond))
+        beyond = beyond - middle
         spread = float(np.sqrt(np.mean(beyond**2)))
         if spread**2 < _SMALL_PRODUCT * effects.rest:
             return
-        true, spent = self.believe_products(effects, beyond, spread)
+        weights_at = partial(weigh_products, factors, middle, spread)
+        true, spent = self.believe_products(effects, beyond, spread, weights_at)
         if true < _LEAST_PRODUCT:
             return
         multiplied = effects.at(self.columns) + true * beyond - bounds[0]
@@ -334,7 +372,9 @@ class _Run(StagePlan):
         told = f"spent {spent:.1%} on" if spent else "did not ask"
         self.notes.append(f"{told} whether effects multiply: about {true:.0%} of what that says is true")
 
-    def believe_products(self, effects: Effects, beyond: Array, spread: float) -> tuple[float, float]:
+    def believe_products(
+        self, effects: Effects, beyond: Array, spread: float, weights_at: Callable[[Array], Array]
+    ) -> tuple[float, float]:
         """Return how much of what products say beyond effects is true, and what was spent on a number that tells.
 
         Effects that add up to less than the lower bound do not add up: then products are likely. Residuals are clipped
@@ -343,7 +383,7 @@ class _Run(StagePlan):
         bounds, raw = self.data.bounds, effects.at(self.columns)
         likely = min(float(np.mean(raw < bounds[0])) / _IMPOSSIBLE, 1.0)
         usual, differ = _LIKELY_PRODUCT * likely, _PRODUCTS_DIFFER + (_LIKELY_DIFFER - _PRODUCTS_DIFFER) * likely
-        weights = np.clip(beyond / spread, -_WEIGHT, _WEIGHT)
+        weights = weigh(beyond, spread)
         seen, most = float(weights @ beyond), 2.0 * float(np.max(np.abs(weights)))
         noise_of_one = self.noise_of(PRODUCT) * (most / seen) ** 2
 
@@ -355,8 +395,11 @@ class _Run(StagePlan):
         if doubt(interval) > (_PRODUCT_NOISE * differ) ** 2:
             return usual, 0.0
         (part,) = self.take(PRODUCT)
-        residual = interval.clip(self.data.values.reveal() - np.clip(raw, *bounds))
-        noisy = part.linear(weights[:, None], residual, interval.high, np.zeros(self.n, dtype=np.int64), 1)
+        within = beside(self.values, np.clip(raw, *bounds), partial(effects_within, effects, bounds))
+        residual = each(interval.clip, each(np.subtract, self.values, within))
+        noisy = part.linear(
+            beside(self.values, weights[:, None], weights_at), residual, interval.high, self.everything, 1
+        )
         self.parts.append(part.part("products", "sum of residuals times products of effects"))
         found = float(noisy.values[0, 0]) / seen / interval.slope
         true = usual + (found - usual) * differ**2 / (differ**2 + doubt(interval))
@@ -380,7 +423,7 @@ class _Run(StagePlan):
         interval = self.choose_interval({self.layout.values: self.left}, beliefs)
         share = self.left
         (part,) = self.take(self.left)
-        clipped = interval.clip(self.data.values.reveal() - self.known)
+        clipped = each(interval.clip, each(np.subtract, self.values, self.settled))
         noisy, window = part.values(clipped, (interval.low, interval.high), interval.square)
         self.parts.append(part.part("values", "every residual, clipped and perturbed"))
         mean = float(np.mean(noisy.values))

@@ -13,9 +13,10 @@ from tensorveil.errors import InputError, LeftOutWarning, warn
 from tensorveil.models.indexing import index_positions, label_positions
 from tensorveil.models.ranking import rank_positions
 from tensorveil.tensor import Mode, ObservedTensor
-from tensorveil.tensor.frames import as_table, read_floats
+from tensorveil.tensor.frames import as_table
 from tensorveil.tensor.lists import find_listed, match_columns
 from tensorveil.tensor.modes import find_axis, near
+from tensorveil.tensor.number_columns import read_floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

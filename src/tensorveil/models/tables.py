@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
 from tensorveil.tensor import Mode
-from tensorveil.tensor.frames import arrow_to_pandas, arrow_to_polars, as_table
+from tensorveil.tensor.frames import as_table
 from tensorveil.tensor.given import frame_of_levels, is_frame
+from tensorveil.tensor.tables_out import arrow_to_pandas, arrow_to_polars
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from tensorveil.errors import InputError
 from tensorveil.noise.gaussian import rounded_gaussian, rounded_gaussian_variance
 from tensorveil.noise.grid import FINENESS, Grid
+from tensorveil.noise.keyed import answer_by_cell
 from tensorveil.noise.laplace import discrete_laplace, discrete_laplace_variance
 from tensorveil.noise.norm import norm_laplace, norm_laplace_variance
-from tensorveil.noise.source import NoiseSource
+from tensorveil.noise.source import KeySource, NoiseSource
 from tensorveil.noise.uniform import LARGEST, Number, fraction
 
 
@@ -107,22 +108,83 @@ def bounded_values_mechanism(
     >>> bounded_values_mechanism([1.0, 4.5], (1.0, 5.0), SecureSource(), epsilon=1.0).values.shape
     (2,)
     """
-    low, high = check_bounds(bounds)
-    law, parameter = _choose_law(epsilon, mu)
-    steps = bounded_steps(parameter)
-    places = place_values(values, low, high, steps)
-    scale = steps / parameter
-    draw, variance = {
-        "laplace": (discrete_laplace, discrete_laplace_variance),
-        "gaussian": (rounded_gaussian, rounded_gaussian_variance),
-    }[law]
-    width = (high - low) / steps
-    total = _sum(places, draw(scale, places.shape, source))
-    return Noisy(
-        values=np.asarray(low + total * width, dtype=np.float64),
-        variance=variance(scale) * width**2,
-        source_secure=source.secure,
-    )
+    law = PlusNoise.choose(bounds, epsilon=epsilon, mu=mu)
+    return law.read(answer_all(law, values, source), secure=source.secure)
+
+
+class Answering(Protocol):
+    """How every value gets noise of its own: a place on a grid, an answer of integers, and what that stands for."""
+
+    @property
+    def words(self) -> int:
+        """How many random words a cell's answer begins with."""
+
+    def count_words(self, n: int) -> int:
+        """Return how many words so many answers begin with."""
+
+    def place(self, values: ArrayLike) -> NDArray[np.int64]:
+        """Return where values lie on the grid."""
+
+    def answer(self, places: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
+        """Return a randomised answer per place."""
+
+
+def answer_all(law: Answering, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
+    """Return an answer per value; with bits by cell where the source can give them, as for values elsewhere."""
+    places = law.place(values)
+    flat = places.reshape(-1)
+    if not isinstance(source, KeySource):
+        return law.answer(flat, source).reshape(places.shape)
+    key = source.make_key(law.count_words(len(flat)))
+    return answer_by_cell(law.answer, flat, key, law.words, 0, len(flat)).reshape(places.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlusNoise:
+    """Noise that is added to every value: the law of `bounded_values_mechanism`."""
+
+    low: float
+    high: float
+    kind: Literal["laplace", "gaussian"]
+    parameter: Fraction
+
+    words = 1
+
+    @classmethod
+    def choose(
+        cls, bounds: tuple[float, float], *, epsilon: Number | None = None, mu: Number | None = None
+    ) -> PlusNoise:
+        """Return the law for bounds, and an epsilon or a mu."""
+        low, high = check_bounds(bounds)
+        kind, parameter = _choose_law(epsilon, mu)
+        return cls(low=low, high=high, kind=kind, parameter=parameter)
+
+    @property
+    def _steps(self) -> int:
+        return bounded_steps(self.parameter)
+
+    def count_words(self, n: int) -> int:
+        """Return how many words so many answers begin with: Gaussian noise is drawn in pairs."""
+        return n + n % 2 if self.kind == "gaussian" else n
+
+    def place(self, values: ArrayLike) -> NDArray[np.int64]:
+        """Return where values lie between the bounds, in steps."""
+        return place_values(values, self.low, self.high, self._steps)
+
+    def answer(self, places: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
+        """Return places plus noise."""
+        draw = discrete_laplace if self.kind == "laplace" else rounded_gaussian
+        return _sum(places, draw(self._steps / self.parameter, places.shape, source))
+
+    def read(self, answers: NDArray[np.int64], *, secure: bool) -> Noisy:
+        """Return what answers stand for."""
+        variance = discrete_laplace_variance if self.kind == "laplace" else rounded_gaussian_variance
+        width = (self.high - self.low) / self._steps
+        return Noisy(
+            values=np.asarray(self.low + answers * width, dtype=np.float64),
+            variance=variance(self._steps / self.parameter) * width**2,
+            source_secure=secure,
+        )
 
 
 def bounded_steps(parameter: Number) -> int:

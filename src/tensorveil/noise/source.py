@@ -7,13 +7,13 @@ import hashlib
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol, runtime_checkable
+from typing import Final, NoReturn, Protocol, runtime_checkable
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.noise.keyed import NoiseKey, open_stream
 
 REKEY_BYTES: Final = 1 << 30  # far below where counter mode could be distinguished from random bits (about 2**68 bytes)
 _STAYS: Final = (
@@ -38,6 +38,14 @@ class NoiseSource(Protocol):
         """Return n independent uniform bytes."""
 
 
+@runtime_checkable
+class KeySource(NoiseSource, Protocol):
+    """A source that can also hand out a key, for noise that is drawn by cell, perhaps elsewhere."""
+
+    def make_key(self, words: int) -> NoiseKey:
+        """Return a key that is used for so many words, once."""
+
+
 class _Forks:
     """Counts the forks this process descends from: a process number alone could be reused by a grandchild."""
 
@@ -55,9 +63,9 @@ if hasattr(os, "register_at_fork"):
 class _Stream:
     """The key stream of one AES-256 key; not safe to share between threads without a lock."""
 
-    def __init__(self, key: bytes) -> None:
-        self._cipher: Any = Cipher(algorithms.AES256(key), modes.CTR(bytes(16))).encryptor()
-        self.drawn = 0
+    def __init__(self, key: bytes, drawn: int = 0) -> None:
+        self._cipher = open_stream(key, drawn)
+        self.drawn = drawn
 
     def fill(self, target: memoryview) -> None:
         for start in range(0, len(target), len(ZEROS)):
@@ -120,6 +128,11 @@ class SecureSource:
         for start in range(0, len(target), REKEY_BYTES):
             self._stream().fill(target[start : start + REKEY_BYTES])
 
+    def make_key(self, words: int) -> NoiseKey:
+        """Return a new key, from which the noise of so many words is drawn by cell."""
+        _check_length(words)
+        return NoiseKey(key=os.urandom(32), start=0, aside=os.urandom(32), secure=True)
+
     def _stream(self) -> _Stream:
         owner = (os.getpid(), _Forks.count)
         held: _Owned | None = getattr(self._local, "held", None)
@@ -149,7 +162,8 @@ class SeededSource:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             raise InputError(f"seed must be an integer; got {type(seed).__name__}. Try seed=0.")
         self._seed = int(seed)
-        self._stream = _Stream(hashlib.sha256(f"tensorveil noise {self._seed}".encode()).digest())
+        self._key = hashlib.sha256(f"tensorveil noise {self._seed}".encode()).digest()
+        self._stream = _Stream(self._key)
         self._lock = threading.Lock()
 
     @property
@@ -170,6 +184,14 @@ class SeededSource:
         with self._lock:
             self._stream.fill(memoryview(target))
         return bytes(target)
+
+    def make_key(self, words: int) -> NoiseKey:
+        """Return a key for the next words of the seed's stream, which is gone on with after them."""
+        with self._lock:
+            start = self._stream.drawn
+            aside = hashlib.sha256(f"tensorveil noise {self._seed}, beside {start}".encode()).digest()
+            self._stream = _Stream(self._key, start + 8 * _check_length(words))
+        return NoiseKey(key=self._key, start=start, aside=aside, secure=False)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(_STAYS)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tensorveil.noise.adding import Noisy, check_bounds, place_values
+from tensorveil.noise.adding import Noisy, answer_all, check_bounds, place_values
 from tensorveil.noise.dyadic import WORDS, chance_below, exp_at_most
 from tensorveil.noise.responses import Windows, chances
 from tensorveil.noise.source import NoiseSource
@@ -145,24 +145,66 @@ def windowed_values_mechanism(
     Guarantee: epsilon differential privacy for neighbours that differ in one value within the bounds, even against the
     party that collects the values (docs/guarantees.md#windows).
     """
-    low, high = check_bounds(bounds)
-    exact = fraction(epsilon, "epsilon")
-    last = 1 if flags else fine_grid(exact) - 1
-    law = window_law(exact, last, 1 if flags else best_width(exact, last, square))
-    places = place_values(values, low, high, last)
-    step = (high - low) / last
-    column = np.zeros(places.size, dtype=np.int64)
-    codes = window_answers((law,)).draw(places.reshape(-1), column, source)
-    found = decode_windows(codes, column, (law,)) * step + 0.5 * (low + high)
-    variance = float(law.variance(np.array([square**0.5 * 0.5 * last]))[0]) * step**2
-    window = Window(
-        inside=law.chance / WORDS,
-        half=0.5 * law.width * step,
-        span=(last + law.width) * step,
-        gain=law.gain,
-        middle=0.5 * (low + high),
-    )
-    return Noisy(values=found.reshape(places.shape), variance=variance, source_secure=source.secure), window
+    law = InWindow.choose(bounds, epsilon=epsilon, square=square, flags=flags)
+    return law.read(answer_all(law, values, source), secure=source.secure), law.window
+
+
+@dataclass(frozen=True, kw_only=True)
+class InWindow:
+    """An answer from a window around every value: the law of `windowed_values_mechanism`."""
+
+    low: float
+    high: float
+    law: WindowLaw
+    square: float
+
+    words = 2
+
+    @classmethod
+    def choose(
+        cls, bounds: tuple[float, float], *, epsilon: Number, square: float = 1.0, flags: bool = False
+    ) -> InWindow:
+        """Return the law for bounds and an epsilon."""
+        low, high = check_bounds(bounds)
+        exact = fraction(epsilon, "epsilon")
+        last = 1 if flags else fine_grid(exact) - 1
+        law = window_law(exact, last, 1 if flags else best_width(exact, last, square))
+        return cls(low=low, high=high, law=law, square=square)
+
+    @property
+    def _step(self) -> float:
+        return (self.high - self.low) / self.law.last
+
+    def count_words(self, n: int) -> int:
+        """Return how many words so many answers begin with."""
+        return self.words * n
+
+    def place(self, values: ArrayLike) -> NDArray[np.int64]:
+        """Return where values lie on the grid."""
+        return place_values(values, self.low, self.high, self.law.last)
+
+    def answer(self, places: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
+        """Return points near the places with high chance, else anywhere."""
+        return window_answers((self.law,)).draw(places, np.zeros(len(places), dtype=np.int64), source)
+
+    def read(self, answers: NDArray[np.int64], *, secure: bool) -> Noisy:
+        """Return what answers stand for, without bias."""
+        column = np.zeros(answers.size, dtype=np.int64)
+        found = decode_windows(answers.reshape(-1), column, (self.law,)) * self._step + 0.5 * (self.low + self.high)
+        places = np.array([self.square**0.5 * 0.5 * self.law.last])
+        variance = float(self.law.variance(places)[0]) * self._step**2
+        return Noisy(values=found.reshape(answers.shape), variance=variance, source_secure=secure)
+
+    @property
+    def window(self) -> Window:
+        """How answers are spread."""
+        return Window(
+            inside=self.law.chance / WORDS,
+            half=0.5 * self.law.width * self._step,
+            span=(self.law.last + self.law.width) * self._step,
+            gain=self.law.gain,
+            middle=0.5 * (self.low + self.high),
+        )
 
 
 def flag_noise(epsilon: float) -> float:

@@ -108,8 +108,8 @@ def read_privately(
         tensor = read_layout(path, format, layout, rules)
     else:
         tensor = table_to_tensor(
-            as_table(settle_index(source, modes, value), lenient=True), modes, value, labels=layout.labels,
-            lists=layout.lists, owners=layout.owners, bins=layout.bins, **rules,
+            as_table(settle_index(source, modes, value), lenient=True, by_cell=protected.kind != "value"), modes, value,
+            labels=layout.labels, lists=layout.lists, owners=layout.owners, bins=layout.bins, **rules,
         )  # fmt: skip
     return tensor if unlisted is None else tensor.with_unlisted(unlisted)
 
@@ -137,10 +137,6 @@ def read_privately_in_blocks(
     all blocks of all files.
     """
     protected = Unit.parse(unit)
-    if protected.kind == "value":
-        raise InputError(
-            'unit must be "entry" or "slice:MODE" for a store: in unit "value" fits need all entries in memory.'
-        )
     number = OwnerNumbers()
     dialect = Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding)
     for each in files:
@@ -155,6 +151,31 @@ def read_privately_in_blocks(
         if not is_table and isinstance(shape, Mapping):
             raise InputError("shape by name is for tables. Give the sizes in the order of the modes.")
         yield from read_blocks(path, format, layout, rules, number)
+
+
+def settle_values(
+    bounds: Sequence[float],
+    *,
+    shape: Shape = None,
+    labels: Mapping[str, Any] | None = None,
+    indices: bool = False,
+    modes: Sequence[str | Mode] | None = None,
+    value: str | None = None,
+    header: bool = True,
+    bins: Mapping[str, Any] | None = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
+) -> tuple[dict[str, Any], Layout]:
+    """Return the rules and the layout by which `read_privately` reads files in unit value, where positions are public.
+
+    The parameters are its own.
+    """
+    return _settle(
+        Unit.parse("value"), bounds, shape, is_table=True, labels=labels, indices=indices, modes=modes, value=value,
+        header=header, variable=None, group_owners=True, bins=bins,
+        dialect=Dialect(delimiter=delimiter, decimal=decimal, encoding=encoding),
+    )  # fmt: skip
 
 
 def _without_size(owners: str, shape: Shape, modes: Sequence[str | Mode] | None) -> dict[str, int]:

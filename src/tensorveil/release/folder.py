@@ -77,7 +77,7 @@ def write_folder(
             for path in (*staging.rglob("*"), staging):
                 _flush(path)
             check_folder(place, ours=ours, force=force)
-            _move(staging, place, replace=force)
+            _move(staging, place, replace=force, private=private)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -150,12 +150,16 @@ def _close_to_others(folder: Path) -> None:
         path.chmod(0o700 if path.is_dir() else 0o600)
 
 
-def _move(staging: Path, target: Path, *, replace: bool) -> None:
-    """Move the finished folder into place; one that is replaced goes at the same moment, and keeps its permissions."""
+def _move(staging: Path, target: Path, *, replace: bool, private: bool) -> None:
+    """Move the finished folder into place; one that is replaced goes at the same moment.
+
+    It leaves its permissions to the new one, unless that is private: what was there may have been open to all.
+    """
     if not replace or not target.exists():
         staging.rename(target)  # fails if another process has put files there meanwhile
         return
-    _keep_permissions(target, staging)
+    if not private:
+        _keep_permissions(target, staging)
     if exchange_names(staging, target):
         shutil.rmtree(staging, ignore_errors=True)  # the earlier result by now
         return

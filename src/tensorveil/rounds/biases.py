@@ -25,7 +25,7 @@ from tensorveil.rounds.contract import (
 )
 from tensorveil.rounds.counts import adapt_scales, weigh_users
 from tensorveil.rounds.grouping import People
-from tensorveil.rounds.own_part import find_residuals, make_ridge, widen_tastes
+from tensorveil.rounds.own_part import find_residuals, lay_out_public, make_ridge, widen_tastes
 from tensorveil.rounds.stage import Setup, Stage, Updates
 from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 
@@ -57,11 +57,11 @@ class Biases(Stage):
 
     def contribute(self, setup: Setup, step: Step, state: State, people: People, threads: int | None) -> Array:
         """Sum residuals per row, after each user's own bias and tastes have been fitted to the user's entries."""
-        ridge = make_ridge(state)
+        public = lay_out_public(setup, state, make_ridge(state))
 
         def parts(piece: People) -> Parts:
             weights = weigh_users(setup, piece)[piece.owners]
-            left = find_residuals(setup, state, ridge, piece)
+            left = find_residuals(public, piece)
             return Parts(entries=(weights * left)[:, None], own=np.empty((piece.n_users, 0)))
 
         return sum_bounded(people, _rows(setup, state), 1, 0, _reach(setup, state), parts, threads)

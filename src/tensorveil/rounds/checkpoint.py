@@ -4,7 +4,9 @@
     CHECKPOINT/000001.state      the state after the first round, written before the second begins
 
 A file is written once, and never again: of two runs that compute the same round, the second to finish is refused, and
-its noise is dropped unseen. States are public, as results of noisy sums are.
+its noise is dropped unseen. States are public, as results of noisy sums are; so is the digest, since a store has a name
+that was drawn when it was made (tensor/stored.py). A digest of the data alone would tell who knows all but one user's
+whether a guess is right.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ def open_checkpoint(
     recipe
         What is to be computed. An earlier attempt must have been at the same, but for the seed of its start.
     data
-        The digest of the data, which must be the same.
+        The digest of the data, which must be the same: one that cannot be computed from a guess at them.
     secure
         Whether noise is that of a release.
     """

@@ -14,9 +14,10 @@ from tensorveil.models.indexing import missing_columns
 from tensorveil.models.recommending import Seen, find_places
 from tensorveil.tensor import Mode, ObservedTensor
 from tensorveil.tensor.bins import bin_columns, known_bins
-from tensorveil.tensor.frames import as_table, read_floats, table_to_tensor
+from tensorveil.tensor.frames import as_table, table_to_tensor
 from tensorveil.tensor.labels import encode_column
 from tensorveil.tensor.lists import find_listed, match_columns
+from tensorveil.tensor.number_columns import read_floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ entry's rows, and of latent features.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +16,40 @@ from tensorveil.rounds.contract import BIASES, OFFSET, SPREAD, TASTE_COVARIANCE,
 from tensorveil.rounds.grouping import People
 from tensorveil.rounds.stage import Setup
 
+if TYPE_CHECKING:
+    from tensorveil.kernels.tastes import Public
+
 Array = NDArray[Any]
 
 
-def subtract_shared(setup: Setup, state: State, people: People) -> Array:
-    """Return every value less the offset and the biases of its rows."""
-    left = people.values - float(state[OFFSET][0])
-    biases = state[BIASES]
-    for part, column in zip(setup.rows.slices, people.columns, strict=True):
-        left -= biases[part][column]
-    return left
+def lay_out_public(setup: Setup, state: State, ridge: Array | None = None) -> Public:
+    """Return the state as compiled functions read it; ``ridge`` stands for the prior of tastes.
 
+    Without it tastes are standardised ones, whose prior is the same for all.
+    """
+    from tensorveil.kernels.ridge import lay_out_prior
+    from tensorveil.kernels.tastes import Public, lay_out_table
 
-def make_design(setup: Setup, state: State, people: People) -> Array:
-    """Return what tastes multiply at every entry: 1, the traits of its rows, latent features, as far as known."""
-    parts = [np.ones((len(people.values), 1))]
-    if TRAITS in state:
-        traits = state[TRAITS]
-        parts += [traits[part][column] for part, column in zip(setup.rows.slices, people.columns, strict=True)]
-    if has_bases(state):
-        parts.append(multiply_bases(get_bases(setup, state), people.columns))
-    return np.concatenate(parts, axis=1)
+    rows, ranks = setup.rows, setup.basis_ranks if has_bases(state) else (0,) * len(setup.rows.sizes)
+    traits = state[TRAITS] if TRAITS in state else np.empty((rows.total, 0))
+    bases = [(part, state[basis_key(m)]) for m, part in enumerate(rows.slices) if has_bases(state)]
+    mean = state[TASTE_MEAN]
+    if ridge is None:
+        ridge, mean = float(state[SPREAD][0]) * np.eye(len(mean)), np.zeros(len(mean))
+    tastes = 1 + traits.shape[1] * len(ranks) + (math.prod(ranks) if has_bases(state) else 0)
+    widths = tuple(basis.shape[1] for _, basis in bases)
+    found = (len(state[BIASES]), len(traits), widths, mean.shape, ridge.shape)
+    if found != (rows.total, rows.total, ranks[: len(bases)], (tastes,), (tastes, tastes)):
+        raise ValueError("the state's parts do not fit together")
+    return Public(
+        offset=float(state[OFFSET][0]),
+        table=lay_out_table(state[BIASES], traits, bases),
+        starts=rows.offsets,
+        traits=traits.shape[1],
+        ranks=np.array(ranks, dtype=np.int64),
+        tastes=tastes,
+        prior=lay_out_prior(ridge, mean),
+    )
 
 
 def has_bases(state: State) -> bool:
@@ -65,13 +78,12 @@ def multiply_bases(bases: tuple[Array, ...], columns: Array) -> Array:
     return out
 
 
-def find_residuals(setup: Setup, state: State, ridge: Array, people: People) -> Array:
-    """Return what each user's own bias and tastes leave unexplained; ``ridge`` is `make_ridge` of the state."""
-    from tensorveil.kernels.users import ridge_residuals
+def find_residuals(public: Public, people: People) -> Array:
+    """Return what each user's own bias and tastes leave unexplained."""
+    from tensorveil.kernels import tastes
 
-    wanted, given = subtract_shared(setup, state, people), make_design(setup, state, people)
-    left = np.empty(len(wanted))
-    ridge_residuals(people.pointers, given, wanted, ridge, state[TASTE_MEAN], left)
+    left = np.empty(len(people.values))
+    tastes.find_residuals(people.pointers, people.columns, people.values, public, left)
     return left
 
 

@@ -27,7 +27,7 @@ from tensorveil.rounds.contract import (
     basis_key,
 )
 from tensorveil.rounds.grouping import People
-from tensorveil.rounds.own_part import find_residuals, make_ridge
+from tensorveil.rounds.own_part import find_residuals, lay_out_public, make_ridge
 from tensorveil.rounds.stage import Setup, Stage, Updates
 from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 from tensorveil.rounds.sweeps import orthonormalise, start_bases
@@ -59,10 +59,10 @@ class Pairs(Stage):
         """Sum products of residuals over all pairs of a user's entries that agree in all other released modes."""
         mode, size = step.mode, self.size(setup, step)
         rows = Rows(modes=(0,), sizes=(size,), scales=np.ones(size))
-        ridge = make_ridge(state)
+        public = lay_out_public(setup, state, make_ridge(state))
 
         def parts(piece: People) -> Parts:
-            return _pair_up(setup, piece, find_residuals(setup, state, ridge, piece), mode)
+            return _pair_up(setup, piece, find_residuals(public, piece), mode)
 
         return sum_bounded(people, rows, 1, 0, _reach(state), parts, threads)
 

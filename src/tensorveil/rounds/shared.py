@@ -263,9 +263,10 @@ class SharedModel:
 
     def _solve(self, people: People) -> Array:
         """Return the bias and tastes of every user, piece by piece."""
-        from tensorveil.kernels.users import ridge_users
+        from tensorveil.kernels.ridge import lay_out_prior
+        from tensorveil.kernels.tastes import ridge_users
 
-        precision = self.spread * np.linalg.inv(self.taste_covariance)
+        prior = lay_out_prior(self.spread * np.linalg.inv(self.taste_covariance), self.taste_mean)
         out, first = np.empty((people.n_users, len(self.taste_mean))), 0
         for piece in cut_people(people):
             left = piece.values - self.offset
@@ -273,7 +274,7 @@ class SharedModel:
                 left -= bias[column]
             given = np.concatenate([np.ones((len(left), 1)), self._features(piece.columns)], axis=1)
             last = first + piece.n_users
-            ridge_users(piece.pointers, given, left, precision, self.taste_mean, out[first:last])
+            ridge_users(piece.pointers, given, left, prior, out[first:last])
             first = last
         return out
 

@@ -15,7 +15,9 @@ from tensorveil.rounds.contract import LIMIT
 from tensorveil.rounds.grouping import People
 
 Array = NDArray[Any]
-_PIECE = 1 << 14  # entries worked on at a time, so that their features stay in the cache
+# Entries worked on at a time, and numbers that belong to users rather than rows: so many that a call costs little
+# beside them, so few that they stay in the cache.
+_PIECE, _OWN = 1 << 15, 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,7 +27,7 @@ class Parts:
     Parameters
     ----------
     entries
-        Numbers per entry (n, width), which are added to the rows of the entry.
+        Numbers per entry, which are added to the rows of the entry: the first ``width`` of (n, width or more).
     own
         Further numbers per user (users, q), which belong to no row.
     pointers, columns
@@ -70,12 +72,12 @@ class Rows:
 Work = Callable[[People], Parts]
 
 
-def cut_people(people: People) -> Iterator[People]:
-    """Cut people into pieces of a limited number of entries, without cutting any user in two."""
-    first = 0
+def cut_people(people: People, own: int = 0) -> Iterator[People]:
+    """Cut people into pieces of a limited number of entries, and of own numbers, without cutting any user in two."""
+    first, most = 0, max(_OWN // max(own, 1), 1)
     while first < people.n_users:
         reach = np.searchsorted(people.pointers, people.pointers[first] + _PIECE, side="right") - 1
-        last = min(max(int(reach), first + 1), people.n_users)
+        last = min(max(int(reach), first + 1), first + most, people.n_users)
         yield people.between(first, last)
         first = last
 
@@ -119,7 +121,7 @@ def sum_bounded(
 
     def work(first: int, last: int) -> Array:
         out, places = np.zeros(size, dtype=np.int64), np.full(rows.total, -1, dtype=np.int64)
-        for whole in cut_people(people.between(first, last)):
+        for whole in cut_people(people.between(first, last), own):
             for piece, given in _compute(whole, parts):
                 pointers = piece.pointers if given.pointers is None else given.pointers
                 columns = rows.columns(piece) if given.columns is None else given.columns

@@ -29,15 +29,7 @@ from tensorveil.rounds.contract import (
 )
 from tensorveil.rounds.counts import weigh_users
 from tensorveil.rounds.grouping import People
-from tensorveil.rounds.own_part import (
-    count_plain_tastes,
-    get_bases,
-    has_bases,
-    make_design,
-    make_ridge,
-    subtract_shared,
-    widen_tastes,
-)
+from tensorveil.rounds.own_part import has_bases, lay_out_public, make_ridge, widen_tastes
 from tensorveil.rounds.stage import Setup, Stage, Updates
 from tensorveil.rounds.sums import Parts, Rows, sum_bounded
 
@@ -69,13 +61,14 @@ class Sweep(Stage):
         # No adaptive scales here: frequent rows are the ones that show the directions.
         rows = Rows(modes=(mode,), sizes=(setup.rows.sizes[mode],), scales=np.ones(setup.rows.sizes[mode]))
         width = setup.basis_ranks[mode]
-        ridge = make_ridge(state)
+        public = lay_out_public(setup, state, make_ridge(state))
 
         def parts(piece: People) -> Parts:
-            left, tastes = _leave_one_out(setup, state, ridge, piece)
-            weights = weigh_users(setup, piece)[piece.owners]
-            weighted = (weights * left)[:, None] * _contract(setup, state, piece, tastes, mode)
-            return Parts(entries=weighted, own=np.empty((piece.n_users, 0)))
+            from tensorveil.kernels.tastes import leave_one_out
+
+            weights = weigh_users(setup, piece)
+            found = leave_one_out(piece.pointers, piece.columns, piece.values, weights, public, mode)
+            return Parts(entries=found, own=np.empty((piece.n_users, 0)))
 
         return sum_bounded(people, rows, width, 0, _reach(setup, state), parts, threads)
 
@@ -108,31 +101,6 @@ def start_bases(setup: Setup, state: State) -> dict[str, Array]:
     features = int(np.prod(setup.basis_ranks))
     variances = np.full(features, _EXPLAINED * float(state[SPREAD][0]) / features)
     return {**arrays, **widen_tastes(state, variances)}
-
-
-def _leave_one_out(setup: Setup, state: State, ridge: Array, piece: People) -> tuple[Array, Array]:
-    """Return what plain tastes leave of every entry, and latent tastes of unit length, both fitted without it."""
-    from tensorveil.kernels.users import leave_one_out, to_unit_length
-
-    given, plain = make_design(setup, state, piece), count_plain_tastes(setup, state)
-    left, tastes = np.empty(len(given)), np.empty((len(given), given.shape[1] - plain))
-    wanted = subtract_shared(setup, state, piece)
-    leave_one_out(piece.pointers, given, wanted, ridge, state[TASTE_MEAN], plain, tastes, left)
-    to_unit_length(tastes)
-    return left, tastes
-
-
-def _contract(setup: Setup, state: State, piece: People, tastes: Array, mode: int) -> Array:
-    """Contract tastes with the rows of all modes but one: what multiplies that mode's row in the prediction."""
-    bases = get_bases(setup, state)
-    block = tastes.reshape(len(tastes), *(basis.shape[1] for basis in bases))
-    for m in reversed(range(len(bases))):
-        if m != mode:
-            rows, block = bases[m][piece.columns[m]], np.moveaxis(block, m + 1, 1)
-            shape = (-1,) + (1,) * (block.ndim - 2)
-            # Element by element: see the note in kernels/users.py.
-            block = sum(block[:, k] * rows[:, k].reshape(shape) for k in range(rows.shape[1]))
-    return block
 
 
 def _reach(setup: Setup, state: State) -> float:

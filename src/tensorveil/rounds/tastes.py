@@ -26,7 +26,7 @@ from tensorveil.rounds.contract import (
     Step,
 )
 from tensorveil.rounds.grouping import People
-from tensorveil.rounds.own_part import make_design, subtract_shared
+from tensorveil.rounds.own_part import lay_out_public
 from tensorveil.rounds.soundness import make_definite
 from tensorveil.rounds.stage import Setup, Stage, Updates
 from tensorveil.rounds.sums import Parts, Rows, sum_bounded
@@ -56,18 +56,20 @@ class Tastes(Stage):
         d, spread = len(root), float(state[SPREAD][0])
         stretch, unit = _stretch(d), np.eye(d)[np.tril_indices(d)]
 
-        def parts(piece: People) -> Parts:
-            from tensorveil.kernels.users import standardise, taste_moments
+        public = lay_out_public(setup, state)
 
-            given, wanted = make_design(setup, state, piece), subtract_shared(setup, state, piece)
-            standard = np.empty_like(given)
-            standardise(given, root, state[TASTE_MEAN], wanted, standard)
+        def parts(piece: People) -> Parts:
+            from tensorveil.kernels.tastes import taste_moments
+
             tastes = np.empty((piece.n_users, d))
             moments = np.empty((piece.n_users, len(stretch)))
             errors = np.empty((piece.n_users, _ERRORS))
-            taste_moments(piece.pointers, standard, wanted, spread, tastes, moments, errors)
+            taste_moments(
+                piece.pointers, piece.columns, piece.values, public, state[TASTE_MEAN], root, spread, tastes, moments,
+                errors,
+            )  # fmt: skip
             own = np.concatenate([tastes, (moments - unit) * stretch, errors], axis=1)
-            return Parts(entries=np.empty((len(wanted), 1)), own=own)
+            return Parts(entries=np.empty((len(piece.values), 1)), own=own)
 
         return sum_bounded(people, _NO_ROWS, 1, self.size(setup, step), _reach(d), parts, threads)
 

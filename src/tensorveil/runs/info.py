@@ -123,6 +123,37 @@ class StoreFacts:
         return dataclasses.asdict(self)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeclaredStore:
+    """What was declared of a private store: how many entries and owners it holds is not, nor how large its files are.
+
+    ``lists`` are the modes with public lists of labels, ``orders`` those that it is ordered by.
+    """
+
+    folder: str
+    modes: tuple[str, ...]
+    lists: tuple[str, ...]
+    orders: tuple[str, ...]
+    bounds: tuple[float, float] | None
+    value: str
+
+    @classmethod
+    def of(cls, stored: StoredTensor) -> DeclaredStore:
+        """Say what was declared of a store."""
+        return cls(
+            folder=os.fspath(stored.folder),
+            modes=tuple(mode.name for mode in stored.modes),
+            lists=tuple(mode.name for mode in stored.modes if mode.labels is not None),
+            orders=tuple(stored.orders),
+            bounds=stored.bounds,
+            value=stored.value_name,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return dataclasses.asdict(self)
+
+
 def describe_store(folder: str | os.PathLike[str]) -> StoreFacts:
     """Say what a store holds, by its manifest."""
     stored = StoredTensor.open(folder)

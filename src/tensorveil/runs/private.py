@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tensorveil import __version__
-from tensorveil.completion.central import ONLY_IN_MEMORY, CentralCompletion
+from tensorveil.completion.central import CentralCompletion
 from tensorveil.completion.charging import tell_charges
 from tensorveil.completion.private import PrivateCompletion
 from tensorveil.completion.rounds_fit import RoundsCompletion
@@ -190,14 +190,12 @@ def _find_store(run: PrivateRun) -> StoredTensor | None:
             raise InputError("engine and checkpoint are for stores: `tensorveil store` makes one from files.")
         return None
     kind = Unit.parse(run.estimator.unit).kind
-    if kind == "value":
-        raise InputError(ONLY_IN_MEMORY)
-    if kind == "entry" and run.checkpoint is not None:
+    if kind != "slice" and run.checkpoint is not None:
         raise InputError(
-            "checkpoint: it keeps the rounds of fits for whole users. A fit for single entries that dies is paid for "
+            "checkpoint: it keeps the rounds of fits for whole users. Any other fit that dies is paid for "
             "again. Leave it out."
         )
-    if kind == "entry" and run.filling is not None:
+    if kind != "slice" and run.filling is not None:
         raise InputError(
             "a store's cells are too many to fill. Release the model alone with filling=None, and predict from it."
         )

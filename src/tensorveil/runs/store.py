@@ -15,7 +15,7 @@ import numpy as np
 
 from tensorveil.errors import GuessWarning, InputError, LeftOutWarning
 from tensorveil.memory import memory_limit
-from tensorveil.privacy.reading import read_privately_in_blocks
+from tensorveil.privacy.reading import read_privately_in_blocks, settle_values
 from tensorveil.privacy.unit import Unit
 from tensorveil.release.folder import check_folder, write_folder
 from tensorveil.tensor import Mode, ObservedTensor
@@ -79,7 +79,7 @@ def write_store(
     modes, value, format, header, bins, delimiter, decimal, encoding
         As for `read`; private files as for `read_privately`.
     duplicates, missing
-        Files that are not private: as for `ObservedTensor`.
+        Files that are not private, and duplicates in unit value: as for `ObservedTensor`.
     part_rows
         About how many rows a part is to have: no slice of a mode is cut in two.
     force
@@ -105,27 +105,43 @@ def write_store(
         "shape": shape, "labels": labels, "indices": indices, "modes": modes, "value": value, "format": format,
         "header": header, "bins": bins, "delimiter": delimiter, "decimal": decimal, "encoding": encoding,
     }  # fmt: skip
+    of_values = unit is not None and Unit.parse(unit).kind == "value"
     if unit is None:
         blocks = _read_openly(paths, bounds=bounds, missing=missing, **reading)
         rule: Any = duplicates or "error"
     else:
         if bounds is None:
             raise InputError("bounds must be declared for private files. Try bounds=(1, 5).")
-        if missing is not None or duplicates not in (None, "error"):
+        if missing is not None or (duplicates not in (None, "error") and not of_values):
             raise InputError(
                 "duplicates and missing are not for private files: entries that share a cell stay apart, and rows "
                 "without a value are left out. Leave them out."
             )
-        blocks = read_privately_in_blocks(paths, unit=unit, bounds=bounds, **reading)
-        rule = "keep"
+        rule = (duplicates or "error") if of_values else "keep"
+        if of_values:
+            blocks = _read_values(paths, bounds, **reading)
+        else:
+            blocks = read_privately_in_blocks(paths, unit=unit, bounds=bounds, **reading)
     staged = write_folder(folder, ours=STORE_FILES, force=force, private=unit is not None)
     with staged as staging, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they may follow the data
-        for known in (GuessWarning, LeftOutWarning) if unit is None else ():
+        for known in (GuessWarning, LeftOutWarning) if unit is None else (LeftOutWarning,) if of_values else ():
             warnings.simplefilter("always", known)
         memory = min(memory_limit() // _SHARE, _MOST)
         fill_store(staging, blocks, order=by, duplicates=rule, memory=memory, part_rows=part_rows)
     return StoredTensor.open(folder)
+
+
+def _read_values(
+    paths: Sequence[Any],
+    bounds: Sequence[float],
+    *,
+    format: str | None,  # noqa: A002
+    **reading: Any,
+) -> Iterator[ObservedTensor]:
+    """Read files in unit value: by the rules of private runs; positions are public, and numbered as in open files."""
+    rules, layout = settle_values(bounds, **reading)
+    yield from _read_numbered(paths, format, layout, rules, indices=reading["indices"])
 
 
 def _read_openly(
@@ -151,6 +167,18 @@ def _read_openly(
         raise InputError("shape by name is for private files. Give the sizes in the order of the modes.")
     options = {"bounds": bounds, "shape": shape, "missing": missing}
     rules = {name: given for name, given in options.items() if given is not None}
+    yield from _read_numbered(paths, format, layout, rules, indices=indices)
+
+
+def _read_numbered(
+    paths: Sequence[Any],
+    format: str | None,  # noqa: A002
+    layout: Layout,
+    rules: dict[str, Any],
+    *,
+    indices: bool,
+) -> Iterator[ObservedTensor]:
+    """Read files in blocks; labels that occur are numbered first, unless modes hold indices."""
     found = None
     while not indices:
         try:
@@ -159,7 +187,7 @@ def _read_openly(
         except WrittenLabelsError as error:  # from the beginning, with these labels as text
             layout = replace(layout, texts=(*layout.texts, *error.columns))
             tell_written([*map(repr, error.columns)])
-    numbered = replace(layout, modes=found or modes)
+    numbered = replace(layout, modes=found or layout.modes)
     for path in paths:
         for block in read_blocks(Path(path), format, numbered, rules):
             # What was numbered by who occurs stays so, though it looks like a list by now.
@@ -178,8 +206,9 @@ def _number_labels(
     """
     from tensorveil.tensor.files.formats import pick_format, read_guarded
     from tensorveil.tensor.frame_index import drop_index
-    from tensorveil.tensor.frames import choose_columns, stored_description
+    from tensorveil.tensor.frames import choose_columns
     from tensorveil.tensor.labels import encode_column
+    from tensorveil.tensor.tables_out import stored_description
 
     seen: dict[str, Any] = {}
     kinds: dict[str, Any] = {}

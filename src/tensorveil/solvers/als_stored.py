@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from tensorveil.kernels.cp_als import cp_als_mode
 from tensorveil.kernels.padded import Padded, aligned_zeros, pad
 from tensorveil.kernels.rows import Rows
 from tensorveil.kernels.tucker_als import tucker_als_mode
-from tensorveil.kernels.tucker_core import tucker_core_over
-from tensorveil.solvers.stored_rows import StoredRows
+from tensorveil.kernels.tucker_core import sum_for_core, tucker_core_over
+from tensorveil.solvers.stored_rows import Elsewhere, StoredRows
 from tensorveil.solvers.task import Array, Scaling, Task, standard_scaling, start_spread
 from tensorveil.tensor.stored import StoredTensor
 
-__all__ = ["Elsewhere", "Ridge", "Solved", "StoredFit", "solve_rows"]
+__all__ = ["Ridge", "SolveRows", "Solved", "StoredFit", "SumForCore", "solve_rows"]
 
 
 class Ridge(NamedTuple):
@@ -42,16 +43,43 @@ class Solved:
     residual: float
 
 
-class Elsewhere(Protocol):
-    """Where parts are worked on, if not here."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SolveRows:
+    """Solve the rows of a mode, as `PartWork`; the mode's own factor is not known here, and takes no room."""
 
-    def scale(self, task: Task) -> Scaling:
-        """Return how values are seen."""
+    mode: int
+    factors: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    core: Array | None
+    ridge: Ridge
 
-    def solve(
-        self, mode: int, factors: Padded, biases: tuple[Array, ...], scaling: Scaling, ridge: Ridge
-    ) -> Iterator[Solved]:
-        """Yield the solved rows of a mode, part by part in the order of the rows."""
+    @cached_property
+    def _padded(self) -> Padded:
+        return pad(self.factors, self.factors[0].dtype)
+
+    def work_on(self, first: int, rows: Rows, threads: int | None) -> tuple[dict[str, float], list[Array]]:
+        """Return the rows and their biases."""
+        solved = solve_rows(rows, self._padded, self.mode, self.biases, self.ridge, threads, first, self.core)
+        return {"residual": solved.residual}, [solved.rows, *solved.biases]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumForCore:
+    """Sum what the core's normal equations need over the entries of parts, as `PartWork`."""
+
+    kind: str
+    vector: Array | None
+    factors: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    core: Array
+
+    @cached_property
+    def _padded(self) -> Padded:
+        return pad(self.factors, self.factors[0].dtype)
+
+    def work_on(self, first: int, rows: Rows, threads: int | None) -> tuple[dict[str, float], list[Array]]:
+        """Return the sums."""
+        return {}, sum_for_core(self.kind, self.vector, first, rows, self.core, self._padded, self.biases, threads)
 
 
 class StoredFit:
@@ -80,17 +108,24 @@ class StoredFit:
             return residual
         fewest = int(np.argmin(self._task.shape))
         return tucker_core_over(
-            lambda: self._rows.read(fewest), fewest, self.core, self.factors, self.biases, ridge=core_ridge,
-            threads=self._task.threads, max_iterations=core_steps,
+            partial(self._ask_for_core, fewest, self.core), fewest, self.core, ridge=core_ridge,
+            max_iterations=core_steps,
         )  # fmt: skip
+
+    def _ask_for_core(self, mode: int, core: Array, kind: str, vector: Array | None) -> Iterator[list[Array]]:
+        """Yield the sums of every part."""
+        if self._elsewhere is None:
+            for first, rows in self._rows.read(mode):
+                yield sum_for_core(kind, vector, first, rows, core, self.factors, self.biases, self._task.threads)
+            return
+        factors = tuple(np.ascontiguousarray(view) for view in self.factors.views())
+        work = SumForCore(kind=kind, vector=vector, factors=factors, biases=self.biases, core=core)
+        for _, _, sums in self._elsewhere.work_on(mode, work, self.scaling, self._task.dtype):
+            yield sums
 
     def _solve(self, mode: int, ridge: Ridge) -> float:
         rows, residual, reached = self.factors.arrays[mode], 0.0, 0
-        if self._elsewhere is None:
-            found = self._solve_here(mode, ridge)
-        else:
-            found = self._elsewhere.solve(mode, self.factors, self.biases, self.scaling, ridge)
-        for solved in found:
+        for solved in self._solve_here(mode, ridge) if self._elsewhere is None else self._solve_elsewhere(mode, ridge):
             own = slice(solved.first, solved.first + len(solved.rows))
             self._clear(mode, reached, own.start)
             reached = own.stop
@@ -106,6 +141,18 @@ class StoredFit:
             yield solve_rows(
                 grouped, self.factors, mode, self.biases, ridge, self._task.threads, first=first, core=self.core
             )
+
+    def _solve_elsewhere(self, mode: int, ridge: Ridge) -> Iterator[Solved]:
+        assert self._elsewhere is not None
+        views = self.factors.views()
+        nothing = np.empty((0, self.factors.ranks[mode]), self._task.dtype)
+        work = SolveRows(
+            mode=mode, core=self.core, ridge=ridge,
+            factors=tuple(nothing if m == mode else np.ascontiguousarray(view) for m, view in enumerate(views)),
+            biases=tuple(nothing[:, 0] if m == mode else each for m, each in enumerate(self.biases)),
+        )  # fmt: skip
+        for first, facts, arrays in self._elsewhere.work_on(mode, work, self.scaling, self._task.dtype):
+            yield Solved(first=first, rows=arrays[0], biases=tuple(arrays[1:]), residual=facts["residual"])
 
     def _clear(self, mode: int, first: int, last: int) -> None:
         """Set rows without entries to zero, as their least-squares solutions are."""

@@ -36,9 +36,9 @@ from tensorveil.kernels.bayes_tucker import CorePosterior, tucker_bayes_core, tu
 from tensorveil.kernels.coupled import RowSolver, cp_coupled_mode
 from tensorveil.kernels.posterior import BLOCK, Posterior, random_posterior
 from tensorveil.kernels.rows import Rows, build_all_rows
+from tensorveil.solvers.bayes_stored import Update, find_update
 from tensorveil.solvers.priors.row_prior import PriorFactory, RowPrior
 from tensorveil.solvers.spectral import cp_factors, find_spectrum, subtract_biases, tucker_factors
-from tensorveil.solvers.stored_rows import StoredRows
 from tensorveil.solvers.task import Array, Scaling, Solution, Task, standard_scaling
 from tensorveil.solvers.watch import Watch
 from tensorveil.tensor.stored import StoredEntries
@@ -126,12 +126,12 @@ class _State:
 
 def solve_bayes(task: Task, settings: Bayes, watch: Watch) -> Solution:
     """Fit by coordinate ascent on the evidence bound; ``watch`` sees the bound as criterion."""
-    scaling = standard_scaling(task)
+    scaling = standard_scaling(task) if task.elsewhere is None else task.elsewhere.scale(task)
     floor = max(settings.noise_variance / scaling.scale**2, _SMALLEST_VARIANCE)
-    rows: tuple[Rows, ...] | StoredRows
+    rows: tuple[Rows, ...] | Update
     if isinstance(task.entries, StoredEntries):  # of which no solver here needs the values but by row
         values = np.empty(0)
-        rows = StoredRows(task.entries.stored, scaling, np.dtype(np.float64))
+        rows = find_update(task, task.entries.stored, scaling)
     else:
         values = scaling.apply(task.values, np.dtype(np.float64))
         rows = build_all_rows(task.columns, values, task.shape, threads=task.threads)
@@ -286,11 +286,16 @@ def _revive(state: _State, task: Task, values: Array, look: int, rng: np.random.
     return True
 
 
-def _sweep(state: _State, rows: tuple[Rows, ...] | StoredRows, threads: int | None) -> None:
+def _sweep(state: _State, rows: tuple[Rows, ...] | Update, threads: int | None) -> None:
     """Update the rows of every mode, then the core."""
     state.logdet = 0.0
-    if isinstance(rows, StoredRows):
-        _sweep_parts(state, rows, threads)
+    if not isinstance(rows, tuple):
+        for mode in range(len(state.posterior.shape)):
+            beta = None if state.beta is None else state.beta[mode]
+            state.residual, logdet = rows(
+                mode, state.posterior, state.center[mode], state.alpha[mode], state.variance, beta
+            )
+            state.logdet += logdet
         return
     precisions = None
     if state.scatter is not None:
@@ -319,20 +324,6 @@ def _sweep(state: _State, rows: tuple[Rows, ...] | StoredRows, threads: int | No
         # The last mode's sums hold for the core too: they involve the other modes only, and its own new rows.
         state.residual, logdet = tucker_bayes_core(kronecker, state.core, 1.0, state.variance)
         state.logdet += logdet
-
-
-def _sweep_parts(state: _State, rows: StoredRows, threads: int | None) -> None:
-    """Update the rows of every mode, one part of them after the other."""
-    for mode in range(len(state.posterior.shape)):
-        beta = None if state.beta is None else state.beta[mode]
-        state.residual = 0.0
-        for first, grouped in rows.read(mode):
-            sums, logdet = cp_bayes_mode(
-                grouped, state.posterior, state.center[mode], state.alpha[mode], state.variance, beta, threads,
-                first=first,
-            )  # fmt: skip
-            state.residual += sums.after
-            state.logdet += logdet
 
 
 def _row_solver(state: _State, mode: int) -> RowSolver | None:

@@ -5,20 +5,40 @@ A part holds whole rows of the mode that it is ordered by, so that whatever belo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import numpy as np
 
 from tensorveil.errors import InputError
 from tensorveil.kernels.rows import UINT16, Rows
 from tensorveil.memory import check_memory
-from tensorveil.solvers.task import Array, Scaling
+from tensorveil.solvers.task import Array, Scaling, Task
 from tensorveil.tensor.stored import Part, StoredTensor
 
-__all__ = ["StoredRows", "check_stored_memory", "group_rows"]
+__all__ = ["Elsewhere", "PartWork", "StoredRows", "check_stored_memory", "group_rows", "span_parts"]
 
 _COPIES = 4  # of a part: read, its rows, and those of the next one
+
+
+class PartWork(Protocol):
+    """What is done with the rows of a part, where the part is: a function of them and of what this holds."""
+
+    def work_on(self, first: int, rows: Rows, threads: int | None) -> tuple[Mapping[str, float], list[Array]]:
+        """Return numbers, and arrays such as the part's new rows; ``first`` is the number of its first row."""
+
+
+class Elsewhere(Protocol):
+    """Where parts are worked on, if not here."""
+
+    def scale(self, task: Task) -> Scaling:
+        """Return how values are seen."""
+
+    def work_on(
+        self, mode: int, work: PartWork, scaling: Scaling, dtype: np.dtype[np.floating]
+    ) -> Iterator[tuple[int, Mapping[str, float], list[Array]]]:
+        """Yield the first row of every part of a mode's order, and what comes of its rows, in their order."""
 
 
 class StoredRows:
@@ -31,22 +51,28 @@ class StoredRows:
         """Yield the first row of a part and its rows, each while the next part is read; together they are all rows."""
         size = self._stored.shape[mode]
         parts = self._stored.parts(self._stored.modes[mode].name)
-        # Rows without entries belong to the part that comes after them, and the last ones to the last part.
-        starts = [0, *(part.last + 1 for part in parts[:-1])]
-        ends = [*(part.last + 1 for part in parts[:-1]), size]
+        spans = span_parts(parts, size)
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(self._group, mode, parts[0], starts[0], ends[0])
-            for number, first in enumerate(starts):
+            waiting = pool.submit(self._group, mode, parts[0], *spans[0])
+            for number, (first, _) in enumerate(spans):
                 grouped = waiting.result()
                 if number + 1 < len(parts):
-                    after = number + 1
-                    waiting = pool.submit(self._group, mode, parts[after], starts[after], ends[after])
+                    waiting = pool.submit(self._group, mode, parts[number + 1], *spans[number + 1])
                 yield first, grouped
 
     def _group(self, mode: int, part: Part, first: int, end: int) -> Rows:
         columns, values = self._stored.read_columns(self._stored.modes[mode].name, part)
         scaled = self._scaling.apply(values, self._dtype)
         return group_rows(self._stored.shape, mode, columns, scaled, first, end)
+
+
+def span_parts(parts: Sequence[Part], size: int) -> list[tuple[int, int]]:
+    """Return the rows of every part, from the first to before the last; together they are all rows of a mode.
+
+    Rows without entries belong to the part that comes after them, and the last ones to the last part.
+    """
+    ends = [*(part.last + 1 for part in parts[:-1]), size]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
 def group_rows(shape: tuple[int, ...], mode: int, columns: Array, values: Array, first: int, end: int) -> Rows:

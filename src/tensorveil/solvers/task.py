@@ -28,7 +28,7 @@ class Task:
     only passes over the data asks ``entries`` for blocks. With ``zeros`` all cells that are not listed hold 0, but for
     those ``excluded`` (order, n), of which nothing is known; ``excluded_entries`` of them are not zero. Modes in
     ``same`` are the same thing: they share a factor. ``elsewhere`` works on the parts of a store, if not this machine
-    (`solvers.als_stored.Elsewhere`).
+    (`solvers.stored_rows.Elsewhere`).
     """
 
     entries: Entries

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOMENTS",
+    "NO_MOMENT",
     "NO_MOMENTS",
     "Bins",
     "are_seconds",
@@ -32,6 +33,7 @@ __all__ = [
     "bin_columns",
     "bin_items",
     "check_bins",
+    "count_micros",
     "known_bins",
     "name_width",
     "settle_bins",
@@ -40,8 +42,9 @@ __all__ = [
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _NAMED = ("hour", "day", "week", "month")
 _MONDAY = 4 * 86400  # 1970-01-05, from which weeks are counted
-_LAST = 253_402_300_800  # the year 10000
+_FIRST, _LAST = -62_135_596_800, 253_402_300_800  # the years 1 and 10000
 _MOST = 1_000_000
+NO_MOMENT = np.iinfo(np.int64).min
 _DOTTED = re.compile(r"(\d\d?)\.(\d\d?)\.(\d{4})((?:[T ].*)?)", re.ASCII)  # always with the day first
 _MONTH = re.compile(r"\d{4}-\d\d", re.ASCII)
 _FIRST_YEAR, _LAST_YEAR = 1900, 2100  # of dates that are written in digits
@@ -310,17 +313,41 @@ def _column_seconds(column: pa.ChunkedArray) -> NDArray[Any]:
     """Return a column as seconds since 1970, NaN where there is none; every field by itself."""
     import pyarrow as pa
 
+    micros = count_micros(column)
+    if micros is not None:
+        return np.where(micros == NO_MOMENT, np.nan, micros / 1e6)
     if pa.types.is_nested(column.type):
         return np.full(len(column), np.nan)
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    elif not pa.types.is_dictionary(column.type):
+    if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
-    if pa.types.is_dictionary(column.type):
-        whole = column.unify_dictionaries()
-        items = [] if not whole.num_chunks else whole.chunk(0).dictionary.to_pylist()
-        known = np.array([*map(to_seconds, items), math.nan])
-        parts = [chunk.indices.fill_null(len(items)).to_numpy(zero_copy_only=False) for chunk in whole.chunks]
-        return known[np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)]
-    micros = np.asarray(column.cast(pa.int64()).fill_null(np.iinfo(np.int64).min).to_numpy(), np.float64)
-    return np.where(np.abs(micros) < _LAST * 1e6, micros / 1e6, np.nan)
+    whole = column.unify_dictionaries()
+    items = [] if not whole.num_chunks else whole.chunk(0).dictionary.to_pylist()
+    known = np.array([*map(to_seconds, items), math.nan])
+    parts = [chunk.indices.fill_null(len(items)).to_numpy(zero_copy_only=False) for chunk in whole.chunks]
+    return known[np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)]
+
+
+def count_micros(column: pa.ChunkedArray) -> NDArray[np.int64] | None:
+    """Return a column of moments as microseconds since 1970, `NO_MOMENT` where there is none; None for other columns.
+
+    What lies beyond the calendar of Python, which some databases use for "never", is no moment; nor are times of a day
+    and lengths of time.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type) and pa.types.is_temporal(column.type.value_type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if not pa.types.is_temporal(kind):
+        return None
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return np.full(len(column), NO_MOMENT)
+    whole = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(pa.int64())
+    ticks, gone = np.asarray(whole.fill_null(0).to_numpy()), np.asarray(whole.is_null().to_numpy(zero_copy_only=False))
+    if pa.types.is_date32(kind):
+        within, micros = (ticks >= _FIRST // 86400) & (ticks < _LAST // 86400), ticks * (86400 * 10**6)
+    else:
+        a_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}["ms" if pa.types.is_date64(kind) else kind.unit]
+        within = (ticks >= _FIRST * a_second) & (ticks < _LAST * a_second)
+        micros = ticks // 10**3 if a_second > 10**6 else ticks * (10**6 // a_second)
+    return np.where(within & ~gone, micros, NO_MOMENT)

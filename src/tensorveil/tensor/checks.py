@@ -67,7 +67,24 @@ def split_columns(coords: Any) -> list[NDArray[Any]]:
         raise InputError("coords must hold at least one entry; got an empty input. Check the source.")
     if array.ndim != 2:
         raise InputError("coords must be 2-D, one row per entry and one column per mode.")
-    return list(array.T)
+    return list(shorten_integers(array).T)
+
+
+def shorten_integers(array: NDArray[Any]) -> NDArray[Any]:
+    """Return floats for Python's numbers where one is a whole number of more than 64 bits, all others as they are.
+
+    Such a number is one like any other, to be clipped or left out by itself, and no reason to refuse the others.
+    """
+    kinds = int | float | np.integer | np.floating
+    if array.dtype.kind != "O" or not all(isinstance(item, kinds) for item in array.flat):
+        return array
+    numbers = np.empty(array.shape)
+    for place, item in enumerate(array.flat):
+        try:
+            numbers.flat[place] = float(item)
+        except OverflowError:
+            numbers.flat[place] = np.inf if item > 0 else -np.inf
+    return numbers
 
 
 def as_columns(coords: Any) -> IntArray:
@@ -195,6 +212,7 @@ def as_values(values: ArrayLike, n_entries: int | None = None) -> FloatArray:
         array = np.asarray(values)
     except ValueError:
         array = np.empty(0, object)
+    array = shorten_integers(array)
     if array.dtype.kind not in "iufb":
         raise InputError(f"values must be numbers; got {_kind(array)}. Convert the values to floats.")
     if array.ndim != 1:

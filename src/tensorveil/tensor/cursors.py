@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tensorveil.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CELL", "decode_field", "fetch_table", "is_cursor", "rows_to_table"]
+__all__ = ["CELL", "decode_field", "fetch_table", "is_cursor", "rows_to_table", "text_of_cell"]
 
 CELL = 100  # bytes that a cell takes as an object of Python, besides its text
 
@@ -28,9 +32,27 @@ def fetch_table(cursor: Any, *, lenient: bool) -> pa.Table:
         raise InputError(
             "frame: the cursor holds no result. Execute a query first, such as SELECT user, film, rating FROM ratings."
         )
-    if hasattr(cursor, "fetch_arrow_table"):  # ADBC, DuckDB: columns with declared kinds
-        return cursor.fetch_arrow_table()
-    return rows_to_table([column[0] for column in cursor.description], cursor.fetchall(), lenient=lenient)
+    if lenient and _guesses_kinds(cursor):
+        raise InputError(
+            "frame: SQLite's driver for ADBC guesses what a column holds by its first rows, so that one of them could "
+            "change all others. Use a cursor of Python's sqlite3, or give the database file itself."
+        )
+    failed = False
+    try:
+        if hasattr(cursor, "fetch_arrow_table"):  # ADBC, DuckDB: columns with declared kinds
+            return cursor.fetch_arrow_table()
+        rows = cursor.fetchall()
+    except Exception:
+        failed = True  # what a driver says may quote the data
+    if failed:
+        raise InputError("frame: the database's driver failed while it fetched the rows. Try the query without it.")
+    return rows_to_table([column[0] for column in cursor.description], rows, lenient=lenient)
+
+
+def _guesses_kinds(cursor: Any) -> bool:
+    """Tell whether a cursor's columns have kinds that follow from its rows: SQLite's have none that are declared."""
+    tell = getattr(getattr(cursor, "connection", None), "adbc_get_info", None)
+    return tell is not None and "sqlite" in str(tell().get("vendor_name", "")).lower()
 
 
 def rows_to_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, lenient: bool) -> pa.Table:
@@ -42,7 +64,7 @@ def rows_to_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, lenien
 
     cells = list(zip(*rows, strict=True)) if rows else [() for _ in names]
     if lenient:
-        return pa.table([pa.array([_cell_text(cell) for cell in column], pa.string()) for column in cells], list(names))
+        return pa.table([pa.array(map(text_of_cell, column), pa.string()) for column in cells], list(names))
     columns = []
     for column in cells:
         mixed = len({type(cell) for cell in column if cell is not None} - {int, float}) > 1
@@ -53,18 +75,27 @@ def rows_to_table(names: Sequence[str], rows: Sequence[Sequence[Any]], *, lenien
             except (pa.ArrowException, TypeError, ValueError, OverflowError):
                 failed = True  # Arrow's own message quotes the data
         if failed:
-            columns.append(pa.array([_cell_text(cell) for cell in column], pa.string()))
+            columns.append(pa.array(map(text_of_cell, column), pa.string()))
     return pa.table(columns, names=list(names))
 
 
-def _cell_text(cell: Any) -> str | None:
-    """Return a cell as text; None for what is no text, number, date or truth value."""
+def text_of_cell(cell: Any) -> str | None:
+    """Return a cell as text; None for what is no text, number, date or truth value.
+
+    A float that is shorter than Python's is written as the number that it is, as a column of them would hold it.
+    """
     if isinstance(cell, bytes):
         return decode_field(cell)
+    if isinstance(cell, np.datetime64):
+        return None if np.isnat(cell) else str(cell.astype("datetime64[us]"))
+    if isinstance(cell, np.floating | np.integer | np.bool_):
+        cell = cell.item() if cell.dtype.itemsize <= 8 else float(cell)
     if isinstance(cell, datetime.datetime):
-        moment = cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None)
-        return str(moment)
-    known = isinstance(cell, str | bool | int | float | decimal.Decimal | datetime.date)
+        with suppress(OverflowError):  # near the ends of the calendar
+            return str(cell if cell.tzinfo is None else cell.astimezone(datetime.UTC).replace(tzinfo=None))
+        return None
+    known = isinstance(cell, str | bool | int | float | decimal.Decimal | datetime.date | uuid.UUID)
+    known = known or type(cell).__module__.partition(".")[0] == "pandas"  # a period, an interval
     text = str(cell) if known and not (isinstance(cell, int) and cell.bit_length() > 4096) else None
     return None if text is None else text.encode(errors="replace").decode()
 

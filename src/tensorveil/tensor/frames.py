@@ -1,10 +1,7 @@
-"""Tables in and out: pandas, polars, Arrow, and everything that speaks the Arrow stream protocol."""
+"""Tables in: pandas, polars, Arrow, and everything that speaks the Arrow stream protocol."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,24 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tensorveil.errors import GuessWarning, InputError, LeftOutWarning, MissingDependencyError, warn
+from tensorveil.errors import GuessWarning, InputError, LeftOutWarning, warn
 from tensorveil.tensor import checks
 from tensorveil.tensor.bins import MOMENTS, NO_MOMENTS, Bins, are_seconds, bin_columns, check_bins, known_bins
-from tensorveil.tensor.cursors import decode_field, fetch_table, is_cursor
+from tensorveil.tensor.cursors import fetch_table, is_cursor, text_of_cell
 from tensorveil.tensor.frame_index import drop_index
-from tensorveil.tensor.given import plain_frame
-from tensorveil.tensor.labels import encode_column, missing_label, to_arrow_labels
+from tensorveil.tensor.given import VALUE, plain_frame
+from tensorveil.tensor.labels import encode_column, missing_label
 from tensorveil.tensor.lists import NumberOwners, number_owners
 from tensorveil.tensor.modes import Mode, near
+from tensorveil.tensor.number_columns import is_string_view, read_leniently, to_floats, to_indices, to_numbers
 from tensorveil.tensor.observed import ObservedTensor
 from tensorveil.tensor.origin import Origin
 from tensorveil.tensor.rows import keep_listed, numbers_of, read_rows
+from tensorveil.tensor.tables_out import stored_description
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VALUE = "value"
-METADATA = b"tensorveil"
 _MADE_UP = re.compile(r"Unnamed: \d+")  # what pandas calls a column of a CSV file that has no name
 
 
@@ -39,11 +36,12 @@ class NoValueColumnError(InputError):
     """A table has no column of the name that its values were said to have."""
 
 
-def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
+def as_table(frame: Any, *, lenient: bool = False, by_cell: bool = False) -> pa.Table:
     """Return any data frame as an Arrow table.
 
     ``lenient`` takes what stands in a column of several kinds as text, field by field, rather than refuse the frame for
-    one of them.
+    one of them. ``by_cell`` does so in all columns that have no kind of their own: whether there are several kinds in
+    one depends on all of its rows.
     """
     import pyarrow as pa
 
@@ -57,7 +55,8 @@ def as_table(frame: Any, *, lenient: bool = False) -> pa.Table:
     failed = False
     try:
         if type(frame).__module__.split(".")[0] == "pandas":
-            return pa.Table.from_pandas(_without_mixtures(frame) if lenient else frame, preserve_index=False)
+            plain = _without_mixtures(frame, by_cell=by_cell) if lenient else frame
+            return pa.Table.from_pandas(plain, preserve_index=False)
         if hasattr(frame, "__arrow_c_stream__"):
             return _without_views(pa.table(frame))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -75,23 +74,29 @@ def _without_views(table: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     for place, field in enumerate(table.schema):
-        if _is_string_view(field.type):
+        if is_string_view(field.type):
             table = table.set_column(place, field.name, table.column(place).cast(pa.large_string()))
     return table
 
 
-def _without_mixtures(frame: Any) -> Any:
-    """Return a pandas frame whose columns of objects that Arrow cannot hold are text."""
+def _without_mixtures(frame: Any, *, by_cell: bool) -> Any:
+    """Return a pandas frame whose columns of objects, or those of them that Arrow cannot hold, are text."""
     import pyarrow as pa
 
-    mixed = {}
+    texts = {}
     for name in frame.columns:
-        if frame[name].dtype == object:
-            try:
-                pa.array(frame[name], from_pandas=True)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                mixed[name] = [None if each is None else str(each) for each in frame[name]]
-    return frame.assign(**mixed) if mixed else frame
+        column = frame[name]
+        categories = getattr(column.dtype, "categories", None)
+        if by_cell and categories is not None and categories.dtype == object:
+            column = column.astype(object)
+        if column.dtype != object:
+            continue
+        try:
+            pa.array(column, pa.large_string() if by_cell else None, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            missing = column.isna()
+            texts[name] = [None if gone else text_of_cell(each) for each, gone in zip(column, missing, strict=True)]
+    return frame.assign(**texts) if texts else frame
 
 
 def choose_columns(
@@ -258,7 +263,7 @@ def table_to_tensor(
     table = table.select([*names, value])
     options |= {"value": value, "value_named": named}
     if options.get("missing") == "drop":
-        table = table.set_column(len(names), value, _read_leniently(table.column(len(names))))
+        table = table.set_column(len(names), value, read_leniently(table.column(len(names))))
     if options.get("out_of_range") == "drop":
         lacking = [mode for mode in given if labels and isinstance(mode, str) and mode != owners]
         if lacking:
@@ -272,7 +277,7 @@ def table_to_tensor(
                 "the data: labels={'film': films}. If columns hold 0-based indices instead, add indices=True; if this "
                 "one is no mode, name the modes: modes=['user', 'film']."
             )
-        numbers = _to_floats(table.column(value))
+        numbers = to_floats(table.column(value))
         if own is not None and not index_base:
             own.check(numbers_of(table, given), numbers)
         columns = [table.column(axis) for axis in range(len(names))]
@@ -292,7 +297,7 @@ def table_to_tensor(
             packed[axis] = column.to_numpy()
             return Mode.from_trusted(names[axis], known, width)
         if known is None and (not labels or isinstance(mode, Mode)):
-            packed[axis] = _indices(column, axis, index_base)
+            packed[axis] = to_indices(column, axis, index_base)
             return Mode.from_trusted(names[axis], None)
         found = encode_column(column, shown.mode(names[axis]), known, packed[axis])
         return Mode.from_trusted(names[axis], found, width)
@@ -300,7 +305,7 @@ def table_to_tensor(
     # Arrow and numpy release the lock in their loops, so columns really run side by side.
     with ThreadPoolExecutor(min(len(names), os.cpu_count() or 1)) as pool:
         encoded = list(pool.map(encode, range(len(names))))
-    numbers = _numbers(table.column(len(names)), shown.value_column(value))
+    numbers = to_numbers(table.column(len(names)), shown.value_column(value))
     if not named and is_open(options):
         _doubt_value(value, numbers, encoded)
     # Labels settle the size of their mode; only unlabelled modes need a shape, or their largest index.
@@ -332,66 +337,6 @@ def _doubt_value(value: str, numbers: Any, modes: Sequence[Mode]) -> None:
             "modes=['user', 'film'] and value='rating'.",
             GuessWarning,
         )
-
-
-def _read_leniently(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as numbers; what is no number becomes a null.
-
-    What a field becomes depends on this field alone: readers of text guess the kind of a whole column, so that a single
-    field could otherwise change what all others are taken for.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kinds = pa.types
-    if kinds.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kinds.is_integer(column.type) or kinds.is_floating(column.type):
-        return column
-    if kinds.is_boolean(column.type):
-        return column.cast(pa.float64())
-    if kinds.is_decimal(column.type):
-        return _decimals_to_floats(column)
-    if kinds.is_binary(column.type) or kinds.is_large_binary(column.type):  # a field somewhere is no text
-        column = pa.chunked_array([[decode_field(field) for field in column.to_pylist()]], pa.large_string())
-    if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or _is_string_view(column.type)):
-        return pa.chunked_array([pa.nulls(len(column), pa.float64())])
-    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    for number, words in (("1", ["true", "True", "TRUE"]), ("0", ["false", "False", "FALSE"])):
-        text = pc.if_else(pc.is_in(text, value_set=pa.array(words, text.type)), number, text)
-    # Readers of text know hexadecimal integers, casts to floats do not.
-    hexadecimal = pc.if_else(pc.match_substring_regex(text, _HEXADECIMAL), text, None).cast(pa.int64())
-    decimal = pc.if_else(pc.match_substring_regex(text, _NUMBER), text, None).cast(pa.float64())
-    return pc.coalesce(decimal, hexadecimal.cast(pa.float64(), safe=False))
-
-
-def _decimals_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the nearest floats: by way of text, since a cast rounds by the digits of the longest number there is."""
-    import pyarrow as pa
-
-    return column.cast(pa.string()).cast(pa.float64())
-
-
-_HEXADECIMAL = r"^0[xX][0-9a-fA-F]{1,16}$"
-_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity|nan)$"
-
-
-def _is_string_view(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
-    return bool(hasattr(pa.types, "is_string_view") and pa.types.is_string_view(kind))
-
-
-def read_floats(column: pa.ChunkedArray) -> Any:
-    """Return a column as float64, NaN where there is no number; what a field becomes depends on this field alone."""
-    return _to_floats(_read_leniently(column))
-
-
-def _to_floats(column: pa.ChunkedArray) -> Any:
-    """Return a column of numbers as float64, NaN where there is none."""
-    import pyarrow as pa
-
-    return np.array(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def _without_nulls(
@@ -446,183 +391,3 @@ def _without_rows(
             "with value=..., or write numbers without signs between thousands."
         )
     return InputError(f"{shown.mode(empty[0])} must hold labels; all its fields are empty. Leave it out of modes.")
-
-
-def _indices(column: pa.ChunkedArray, axis: int, base: int) -> Any:
-    """Return a column of indices, 0-based from here on."""
-    import pyarrow as pa
-
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise InputError(
-            f"coords of mode {axis} must be integers; got {column.type}. Pass labels=True to encode labels."
-        )
-    array = column.to_numpy()
-    if array.dtype.kind == "u":
-        array = array.astype(np.float64 if array.dtype.itemsize == 8 else np.int64)
-    return checks.whole_numbers(array - base if base else array, axis)
-
-
-def _numbers(column: pa.ChunkedArray, where: str) -> Any:
-    """Return the value column as a float array that the tensor may own."""
-    import pyarrow as pa
-
-    types = pa.types
-    if types.is_dictionary(column.type):  # numbers that serve as categories
-        column = column.cast(column.type.value_type)
-    if types.is_decimal(column.type):
-        column = _decimals_to_floats(column)
-    elif types.is_boolean(column.type):
-        column = column.cast(pa.float64())
-    if not (types.is_integer(column.type) or types.is_floating(column.type)):
-        raise InputError(
-            f"{where} must hold numbers to serve as values; got {column.type}. "
-            "Name the value column with value=..., or convert it."
-        ).of("no number")
-    array = column.to_numpy()
-    return array if array.flags.owndata or column.num_chunks > 1 else array.copy()
-
-
-class StoredDescription:
-    """What our own tables say about themselves: modes, labels, shape, bounds, and how they came about."""
-
-    def __init__(self, text: bytes) -> None:
-        import pyarrow as pa
-
-        try:
-            facts = json.loads(text)
-            self.facts: dict[str, Any] = facts
-            self.value: str = facts["value"]
-            self.modes = [
-                Mode(name, None if packed is None else _unpack_labels(packed, name), width)
-                for name, packed, width in zip(
-                    facts["modes"], facts["labels"], facts.get("bins", [None] * len(facts["modes"])), strict=True
-                )
-            ]
-            self.options: dict[str, Any] = {"shape": facts["shape"], "bounds": facts["bounds"]}
-            self.origin = Origin.from_json(facts.get("origin", {}))
-            self.digest: str | None = facts.get("digest")
-        except (ValueError, LookupError, TypeError, OSError, RecursionError, pa.ArrowException):
-            self.modes = []  # not here: Arrow's text may hold pieces of memory
-        if not self.modes:
-            raise InputError("the table's tensorveil description is damaged. Remove it from the schema's metadata.")
-
-    def check(self, columns: Any, values: Any) -> None:
-        """Refuse rows that are not those that were described; rows without a value were never written."""
-        if self.digest is not None and self.digest != _digest(self.facts, columns, values):
-            raise InputError(
-                "the table is not the one that its tensorveil description speaks of: it is damaged, or was changed. "
-                "Write it again, or name modes and value to read it as any other table."
-            )
-
-    def origin_of(self, modes: Sequence[str | Mode] | None, value: str | None) -> Origin:
-        """Return how the entries came about, whatever columns are named now.
-
-        Only columns of labels can be numbered anew, by those that are given; indices stay what they are.
-        """
-        relabelled = (modes, value) != (None, None) and all(mode.labels is not None for mode in self.modes)
-        return replace(
-            self.origin,
-            numbered=self.origin.numbered and not relabelled,
-            value_named=self.origin.value_named or value is not None,
-        )
-
-
-def stored_description(schema: pa.Schema) -> StoredDescription | None:
-    """Return the description that `to_arrow` left in the schema, if there is one."""
-    known = schema.metadata or {}
-    if METADATA not in known and any(text.startswith(b'{"value": ') and b'"origin"' in text for text in known.values()):
-        return StoredDescription(b"")  # whose name is damaged
-    return StoredDescription(known[METADATA]) if METADATA in known else None
-
-
-def _digest(facts: Mapping[str, Any], columns: Any, values: Any) -> str:
-    """Return a digest of everything that a table of ours says: page checksums leave out what describes the pages."""
-    stated = {key: item for key, item in facts.items() if key != "digest"}
-    found = hashlib.sha256(json.dumps(stated, sort_keys=True).encode())
-    for array in (*columns, values):
-        found.update(np.ascontiguousarray(array).view(np.uint8).data if len(array) else b"")
-    return found.hexdigest()
-
-
-def _pack_labels(labels: Any) -> str:
-    """Return labels as base64 text of a compressed Arrow stream: exact, and safe in any metadata."""
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    table = pa.table({"labels": to_arrow_labels(labels)})
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    return base64.b64encode(sink.getvalue()).decode()
-
-
-def _unpack_labels(text: str, name: str) -> Any:
-    import pyarrow as pa
-
-    from tensorveil.tensor.labels import to_numpy_labels
-
-    table = pa.ipc.open_stream(base64.b64decode(text, validate=True)).read_all()
-    table.validate(full=True)
-    return to_numpy_labels(table.column(0).combine_chunks(), f"column {name!r}")
-
-
-def tensor_to_table(tensor: ObservedTensor, value: str = VALUE, *, sealed: bool = False) -> pa.Table:
-    """Return one column per mode (labels, or indices where there are none) and the value column.
-
-    With ``sealed`` its description holds a digest of all of it: for files, which nobody is to change.
-    """
-    import pyarrow as pa
-
-    names = [mode.name for mode in tensor.modes]
-    if value in names:
-        raise InputError(f"value must not be the name of a mode; got {value!r}. Rename the mode with with_modes(...).")
-    arrays = []
-    for mode, column in zip(tensor.modes, tensor.columns, strict=True):
-        if mode.labels is None:
-            arrays.append(pa.array(column))
-        else:
-            coded = pa.DictionaryArray.from_arrays(pa.array(column), to_arrow_labels(mode.labels))
-            arrays.append(coded if mode.labels.dtype.kind == "T" else coded.dictionary_decode())
-    facts: dict[str, Any] = {
-        "value": value,
-        "modes": names,
-        "labels": [None if mode.labels is None else _pack_labels(mode.labels) for mode in tensor.modes],
-        "shape": tensor.shape,
-        "bounds": tensor.bounds,
-        "origin": tensor.origin.to_json(),
-    }
-    if any(mode.bins is not None for mode in tensor.modes):
-        facts["bins"] = [mode.bins for mode in tensor.modes]
-    if sealed:
-        facts["digest"] = _digest(facts, tensor.columns, tensor.values)
-    table = pa.table([*arrays, pa.array(tensor.values)], names=[*names, value])
-    return table.replace_schema_metadata({METADATA: json.dumps(facts).encode()})
-
-
-def tensor_to_pandas(tensor: ObservedTensor, value: str = VALUE) -> Any:
-    """Return a pandas data frame; string labels become categories."""
-    return arrow_to_pandas(tensor_to_table(tensor, value))
-
-
-def tensor_to_polars(tensor: ObservedTensor, value: str = VALUE) -> Any:
-    """Return a polars data frame; string labels become categories."""
-    return arrow_to_polars(tensor_to_table(tensor, value))
-
-
-def arrow_to_pandas(table: pa.Table) -> Any:
-    """Return an Arrow table as a pandas frame."""
-    _require("pandas")
-    return table.replace_schema_metadata(None).to_pandas()
-
-
-def arrow_to_polars(table: pa.Table) -> Any:
-    """Return an Arrow table as a polars frame."""
-    return _require("polars").from_arrow(table)
-
-
-def _require(package: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise MissingDependencyError(f'{package} is not installed. Run: pip install "tensorveil[frames]"') from None

@@ -161,11 +161,12 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
     """
     from tensorveil.tensor.frames import as_table, table_to_tensor
 
-    lenient = rules.get("missing") == "drop"
+    lenient, by_cell = rules.get("missing") == "drop", rules.get("out_of_range") == "drop"
     plain = plain_frame(frame)
-    table = drop_index(as_table(plain, lenient=lenient))
-    private = rules.get("out_of_range") == "drop"  # then nothing is told of the order of rows
-    name, column = _value_column(in_order_of(frame, values, strict=not private), lenient=lenient)
+    table = drop_index(as_table(plain, lenient=lenient, by_cell=by_cell))
+    # Where positions are private nothing is told of the order of rows.
+    given = in_order_of(frame, values, strict=not by_cell)
+    name, column = _value_column(given, lenient=lenient, by_cell=by_cell)
     if name in table.column_names:
         raise InputError(
             f"frame must hold the modes alone, and not the value column {name!r}. Try fit(frame.drop(columns={name!r}"
@@ -175,7 +176,7 @@ def frame_to_tensor(frame: Any, values: Any, rules: FrameOptions) -> ObservedTen
         raise InputError("values must have one number per row of the frame; the lengths differ.")
     if not lenient and column.null_count:
         raise InputError(NO_VALUE)
-    if private:
+    if by_cell:
         _check_numeric(table)
         indices = True
     else:
@@ -264,7 +265,7 @@ def _levels_to_columns(frame: Any) -> Any:
         column = place if name is None else name
         if column not in frame.columns:
             continue
-        if not np.array_equal(frame.index.get_level_values(place).to_numpy(), frame[column].to_numpy()):
+        if not _agree(frame.index.get_level_values(place), frame[column]):
             raise InputError(
                 f"frame must not have an index level and a column called {column!r} that differ. Drop the index: "
                 "frame.reset_index(drop=True)."
@@ -274,6 +275,12 @@ def _levels_to_columns(frame: Any) -> Any:
     if len(twice) == frame.index.nlevels:
         return frame.reset_index(drop=True)
     return frame.droplevel(twice).reset_index()
+
+
+def _agree(level: Any, column: Any) -> bool:
+    """Tell whether a level of an index holds what a column holds, and lacks what it lacks."""
+    there = ~level.isna()
+    return np.array_equal(there, ~column.isna()) and np.array_equal(level.to_numpy()[there], column.to_numpy()[there])
 
 
 def frame_of_levels(thing: Any) -> Any:
@@ -298,7 +305,7 @@ def _series_name(series: Any) -> str:
     return name if isinstance(name, str) and name.strip() else VALUE
 
 
-def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
+def _value_column(values: Any, *, lenient: bool, by_cell: bool) -> tuple[str, pa.ChunkedArray]:
     """Return the name of the values and their column."""
     import pyarrow as pa
 
@@ -306,9 +313,10 @@ def _value_column(values: Any, *, lenient: bool) -> tuple[str, pa.ChunkedArray]:
 
     name = _series_name(values)
     if hasattr(values, "to_frame"):  # a series of pandas or polars
-        return name, as_table(values.to_frame(name), lenient=lenient).columns[-1]  # behind levels of the index
+        table = as_table(values.to_frame(name), lenient=lenient, by_cell=by_cell)
+        return name, table.columns[-1]  # behind levels of the index
     if is_frame(values):
-        table = drop_index(as_table(plain_frame(values), lenient=lenient))
+        table = drop_index(as_table(plain_frame(values), lenient=lenient, by_cell=by_cell))
         if table.num_columns != 1:
             raise InputError("values must be one column of numbers, one per row of the frame.")
         return table.column_names[0], table.column(0)

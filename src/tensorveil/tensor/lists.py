@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
-from tensorveil.tensor.bins import bin_column, bin_items
+from tensorveil.tensor.bins import bin_column, bin_items, count_micros
 from tensorveil.tensor.modes import Mode, trim_label
 
 if TYPE_CHECKING:
@@ -260,8 +260,12 @@ def _encode(column: pa.ChunkedArray) -> tuple[list[Any], Array]:
 
     if pa.types.is_nested(column.type):
         return [], np.full(len(column), -1)
-    if pa.types.is_timestamp(column.type):  # Python's moments have no nanoseconds
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    micros = count_micros(column)
+    if micros is not None:
+        found, codes = np.unique(micros, return_inverse=True)
+        moments = found.astype("datetime64[us]")
+        days = pa.types.is_date(column.type)
+        return (moments.astype("datetime64[D]") if days else moments).tolist(), codes
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     whole = column.unify_dictionaries().combine_chunks()

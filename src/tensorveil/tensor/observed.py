@@ -185,7 +185,11 @@ class ObservedTensor:
         lists = {} if isinstance(labels, bool) else settle_lists(labels)
         others = labels if isinstance(labels, bool) else options.get("out_of_range") != "drop"
         return table_to_tensor(
-            as_table(settle_index(frame, modes, value), lenient=options.get("missing") == "drop"),
+            as_table(
+                settle_index(frame, modes, value),
+                lenient=options.get("missing") == "drop",
+                by_cell=options.get("out_of_range") == "drop",
+            ),
             modes,
             value,
             labels=others,
@@ -465,19 +469,19 @@ class ObservedTensor:
         The value column is called ``value``, else as it was where the tensor comes from, else "value".
         The schema's metadata keep shape, bounds and labels, so that `from_frame` restores the tensor.
         """
-        from tensorveil.tensor.frames import tensor_to_table
+        from tensorveil.tensor.tables_out import tensor_to_table
 
         return tensor_to_table(self, value or self.value_name)
 
     def to_pandas(self, value: str | None = None) -> Any:
         """Return a pandas data frame, one row per entry; see `to_arrow`."""
-        from tensorveil.tensor.frames import tensor_to_pandas
+        from tensorveil.tensor.tables_out import tensor_to_pandas
 
         return tensor_to_pandas(self, value or self.value_name)
 
     def to_polars(self, value: str | None = None) -> Any:
         """Return a polars data frame, one row per entry; see `to_arrow`."""
-        from tensorveil.tensor.frames import tensor_to_polars
+        from tensorveil.tensor.tables_out import tensor_to_polars
 
         return tensor_to_polars(self, value or self.value_name)
 

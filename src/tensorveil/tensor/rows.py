@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def numbers_of(table: pa.Table, modes: Sequence[str | Mode]) -> list[NDArray[np.int32]]:
     """Return the index columns of a table of our own, whose labels are all known."""
-    from tensorveil.tensor.frames import read_floats
+    from tensorveil.tensor.number_columns import read_floats
 
     return [
         (
@@ -92,7 +92,7 @@ def read_rows(
 
     What becomes of a row depends on this row alone, but for the number of its owner.
     """
-    from tensorveil.tensor.frames import read_floats
+    from tensorveil.tensor.number_columns import read_floats
 
     named = [mode if isinstance(mode, Mode) else Mode(mode) for mode in modes]
     packed = []

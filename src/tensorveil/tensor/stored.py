@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -97,8 +98,11 @@ class StoredTensor:
         The number of entries, and the kind of their values: "float64" or "float32".
     orders
         For every mode that the store is ordered by, its parts.
+    name
+        Drawn when the store was made, so that nobody can compute the digest who cannot read the store; None for stores
+        of earlier versions.
     digest
-        Names the content of the whole store.
+        Tells the whole store, its name too, from all others.
     """
 
     folder: Path
@@ -110,6 +114,7 @@ class StoredTensor:
     dtype: str
     orders: Mapping[str, tuple[Part, ...]] = field(repr=False)
     digest: str = field(repr=False)
+    name: str | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> StoredTensor:
@@ -343,6 +348,7 @@ def make_facts(stored: StoredTensor, labels: Mapping[int, tuple[str, str]]) -> d
     """Return the manifest of a store; ``labels`` are file and digest of each mode's list."""
     facts: dict[str, Any] = {
         "format": FORMAT,
+        "name": secrets.token_hex(16),
         "modes": [
             {"name": mode.name, "size": size, "labels": list(labels[m]) if m in labels else None}
             | ({} if mode.bins is None else {"bins": mode.bins})
@@ -378,7 +384,7 @@ def _from_facts(folder: Path, facts: Mapping[str, Any], digest: str) -> StoredTe
     return StoredTensor(
         folder=folder, shape=shape, modes=modes, bounds=checks.as_bounds(facts["bounds"]),
         origin=Origin.from_json(facts["origin"]), n_entries=facts["entries"], dtype=facts["dtype"], orders=orders,
-        digest=digest,
+        digest=digest, name=facts.get("name"),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,6 +20,10 @@ from tensorveil.noise import (
     laplace_mechanism,
     norm_mechanism,
 )
+from tensorveil.noise.adding import PlusNoise
+from tensorveil.noise.keyed import answer_by_cell
+from tensorveil.noise.source import KeySource
+from tensorveil.noise.windows import InWindow
 from tensorveil.privacy.zcdp import zcdp_epsilon
 from tensorveil_evidence.subjects.subject import BlackBox, noisy_statistic, source
 
@@ -44,6 +49,12 @@ def noise_subjects() -> Iterator[BlackBox]:
     for claim in (Claim(epsilon=1.0), Claim(mu=1.0)):
         law = "laplace" if claim.mu is None else "gaussian"
         yield _subject(f"noise/bounded values, {law}", claim, ends, _draw_bounded(claim))
+    laws: tuple[tuple[str, Claim, PlusNoise | InWindow], ...] = (
+        ("windows", Claim(epsilon=1.0), InWindow.choose((1.0, 5.0), epsilon=1.0)),
+        ("gaussian", Claim(mu=1.0), PlusNoise.choose((1.0, 5.0), mu=1.0)),
+    )
+    for name, claim, by_cell in laws:
+        yield _subject(f"noise/values by cell, {name}", claim, ends, _draw_by_cell(by_cell))
 
 
 def _subject(name: str, claim: Claim, pair: tuple[Array, Array], draw: Draw) -> BlackBox:
@@ -69,6 +80,22 @@ def _discrete(grid: Grid, sensitivity: int) -> Draw:
     def draw(ints: Array, bits: NoiseSource) -> Noisy:
         noise = discrete_gaussian(sensitivity, ints.shape, bits)
         return Noisy(values=grid.values(ints + noise), variance=0.0, source_secure=bits.secure)
+
+    return draw
+
+
+def _draw_by_cell(law: PlusNoise | InWindow) -> Draw:
+    """Values in parts that are perturbed by tasks of their own, the last one first, and the first one twice."""
+
+    def draw(values: Array, bits: NoiseSource) -> Noisy:
+        assert isinstance(bits, KeySource)
+        places = law.place(values).reshape(-1)
+        key, ends = bits.make_key(law.count_words(len(places))), [0, len(places) // 3, len(places)]
+        tasks = list(itertools.pairwise(ends))
+        found = np.empty_like(places)
+        for first, last in (tasks[1], tasks[0], tasks[0]):
+            found[first:last] = answer_by_cell(law.answer, places[first:last], key, law.words, first, len(places))
+        return law.read(found.reshape(values.shape), secure=bits.secure)
 
     return draw
 

@@ -52,6 +52,37 @@ def by_entry(kind: Any = tv.PrivateCP, **changes: Any) -> Any:
     return kind(2, **(promise | more | changes))
 
 
+def single_ratings(n: int = 900, seed: int = 0, shape: Any = SHAPE) -> Any:
+    """Entries in no order, one for a cell, with something to find, and values beyond the bounds."""
+    rng = np.random.default_rng(seed)
+    at = np.unravel_index(rng.choice(np.prod(shape), n, replace=False), shape)
+    found = sum(rng.normal(0, 1, size)[column] for size, column in zip(shape, at, strict=True))
+    values = np.round(3 + found + rng.normal(0, 0.5, n), 1)
+    return tv.ObservedTensor(np.stack(at, axis=1), values, shape, modes=MODES[: len(shape)])
+
+
+def make_value_store(folder: Path, tensor: Any, part_rows: int = 100, name: str = "store", order: str = "user") -> Any:
+    """A store of a tensor in unit value, by way of a file."""
+    tensor.write(folder / f"{name}.parquet")
+    rules: dict[str, Any] = {"unit": "value", "bounds": BOUNDS, "shape": tensor.shape, "indices": True}
+    more: dict[str, Any] = {"value": "value", "modes": [mode.name for mode in tensor.modes]}
+    return tv.write_store(folder / f"{name}.parquet", folder / name, order=order, part_rows=part_rows, **rules, **more)
+
+
+def values_in_memory(folder: Path, name: str = "store") -> Any:
+    """The entries of such a store's file, read as a whole."""
+    stored = tv.StoredTensor.open(folder / name)
+    rules: dict[str, Any] = {"unit": "value", "bounds": BOUNDS, "shape": stored.shape, "indices": True}
+    more: dict[str, Any] = {"value": "value", "modes": [mode.name for mode in stored.modes]}
+    return tv.read_privately(folder / f"{name}.parquet", **rules, **more)
+
+
+def by_value(kind: Any = tv.PrivateCP, **changes: Any) -> Any:
+    promise: dict[str, Any] = {"epsilon": 30.0, "delta": 0.0, "unit": "value", "bounds": BOUNDS}
+    more: dict[str, Any] = {"noise_seed": 7, "random_state": 1, "threads": 1}
+    return kind(2, **(promise | more | changes))
+
+
 def planted() -> Any:
     """Entries for open fits: every cell has one at most."""
     return tv.synthetic_cp(SHAPE, 2, random_state=3).train.with_modes(MODES)

@@ -22,15 +22,19 @@ from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoreError
 from tests.unit.engines.store_cases import (
     by_entry,
+    by_value,
     digest,
     estimator,
     in_memory,
     make_store,
+    make_value_store,
     new_ledger,
     open_fit,
     open_store,
     planted,
     ratings,
+    single_ratings,
+    values_in_memory,
 )
 
 # Dask's own threads and sockets end when they end.
@@ -53,7 +57,7 @@ def stored(tmp_path: Path) -> Any:
 class Killing(DaskEngine):
     """Kills a worker, with all that it holds, in the middle of every round."""
 
-    killed = 0
+    killed, killed_in_answers = 0, False
 
     def find_two(self) -> list[int]:
         """Wait until two workers answer: one that was killed may still be listed, and its heir not yet there."""
@@ -65,15 +69,24 @@ class Killing(DaskEngine):
             time.sleep(0.1)
 
     def run(self, tasks: Any, public: Any) -> bytes:
+        return bytes(self.kill_meanwhile(lambda: super(Killing, self).run(tasks, public)))
+
+    def gather(self, function: Any, tasks: Any, public: Any) -> Iterator[bytes]:
+        before = self.killed
+        answers = self.kill_meanwhile(lambda: list(super(Killing, self).gather(function, tasks, public)))
+        self.killed_in_answers |= self.killed > before
+        return iter(answers)
+
+    def kill_meanwhile(self, work: Any) -> Any:
         from threading import Timer
 
         pids = self.find_two()
         if len(pids) < 2:  # whoever is killed while it starts again may stay away
-            return super().run(tasks, public)
+            return work()
         timer = Timer(0.03, lambda: os.kill(pids[0], signal.SIGKILL))
         timer.start()
         try:
-            return super().run(tasks, public)
+            return work()
         finally:
             timer.join()
             self.killed += 1
@@ -102,6 +115,37 @@ def test_open_fits_agree_with_those_in_memory(tmp_path: Path, cluster: Any) -> N
     with Client(cluster) as client:
         found = open_fit(dtype="float64").fit(open_store(tmp_path), engine=client).predict(planted().coords)
     np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("changes", [{"method": "margins"}, {"epsilon": 4000.0}])
+def test_two_processes_give_the_bytes_of_one_for_single_values(tmp_path: Path, cluster: Any, changes: Any) -> None:
+    stored = make_value_store(tmp_path, single_ratings())
+    whole = digest(by_value(**changes).fit(values_in_memory(tmp_path)), tmp_path)
+    with Client(cluster) as client:
+        assert digest(by_value(**changes).fit(stored, engine=client), tmp_path) == whole
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [tv.CP(3, sweeps=15, random_state=0, threads=1), tv.Tucker((3, 2, 2), solver="als", sweeps=8, dtype="float64")],
+)
+def test_bayes_and_cores_agree_with_those_in_memory(tmp_path: Path, cluster: Any, fit: Any) -> None:
+    fit.random_state = 0
+    expected = fit.fit(planted()).predict(planted().coords)
+    with Client(cluster) as client:
+        found = fit.fit(open_store(tmp_path), engine=client).predict(planted().coords)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_while_values_are_perturbed_changes_nothing(tmp_path: Path, cluster: Any) -> None:
+    stored = make_value_store(tmp_path, single_ratings())
+    whole = digest(by_value(method="input").fit(stored), tmp_path)
+    with Client(cluster) as client:
+        engine = Killing(client)
+        assert digest(by_value(method="input").fit(stored, engine=engine), tmp_path) == whole
+        assert engine.killed >= 3
+        assert engine.killed_in_answers
 
 
 @pytest.mark.slow

@@ -190,9 +190,9 @@ def test_damage_is_found_before_the_charge(tmp_path: Path, kind: str) -> None:
     assert not ledger.entries()
 
 
-def test_what_stays_in_memory_says_why(tmp_path: Path) -> None:
+def test_what_a_store_is_not_for_says_why(tmp_path: Path) -> None:
     stored = make_store(tmp_path, ratings())
-    with pytest.raises(InputError, match="positions are public there"):
+    with pytest.raises(InputError, match="in unit value a cell has one value"):
         by_entry(unit="value", shape=None).fit(stored)
     with pytest.raises(InputError, match="write_store"):
         by_entry().fit(in_memory(tmp_path), engine="loop")

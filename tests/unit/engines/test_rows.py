@@ -10,7 +10,7 @@ import pytest
 import tensorveil as tv
 from tensorveil.cli.main import run
 from tensorveil.engines.answers import CHANGED, FAILED, UNSOUND, VERSION
-from tensorveil.engines.rows import EngineRows, RowWork, run_rows
+from tensorveil.engines.rows import EngineRows, Moments, RowWork, run_rows
 from tensorveil.engines.task import name_parts
 from tensorveil.errors import InputError
 from tensorveil.tensor.stored import StoreError
@@ -50,11 +50,13 @@ def test_fits_on_engines_agree_with_those_in_memory(tmp_path: Path, baseline: st
 @pytest.mark.parametrize("changes", [{}, {"baseline": "biases"}, {"dtype": "float64"}])
 def test_bayes_on_a_store_agrees_with_bayes_in_memory(tmp_path: Path, changes: Any) -> None:
     stored = open_store(tmp_path)
-    fits = [tv.CP(3, sweeps=25, random_state=0, threads=1, **changes).fit(data) for data in (planted(), stored)]
-    assert fits[0].n_iter_ == fits[1].n_iter_
-    assert np.max(np.abs(predictions(fits[0]) - predictions(fits[1]))) < 1e-7
-    assert fits[0].noise_variance_ == pytest.approx(fits[1].noise_variance_, rel=1e-9)
-    assert fits[0].history_[-1].bound == pytest.approx(fits[1].history_[-1].bound, rel=1e-9)
+    whole = tv.CP(3, sweeps=25, random_state=0, threads=1, **changes).fit(planted())
+    for engine in (None, Shuffled(2)):
+        found = tv.CP(3, sweeps=25, random_state=0, threads=1, **changes).fit(stored, engine=engine)
+        assert whole.n_iter_ == found.n_iter_
+        assert np.max(np.abs(predictions(whole) - predictions(found))) < 1e-7
+        assert whole.noise_variance_ == pytest.approx(found.noise_variance_, rel=1e-9)
+        assert whole.history_[-1].bound == pytest.approx(found.history_[-1].bound, rel=1e-9)
 
 
 @pytest.mark.parametrize(("rank", "changes"), [((3, 2, 2), {}), (9, {"baseline": "biases", "sweeps": 4})])
@@ -64,9 +66,11 @@ def test_tucker_on_a_store_agrees_with_tucker_in_memory(tmp_path: Path, rank: An
     if rank == 9:
         rank = (12, 10, 5)
     stored = open_store(tmp_path)
-    fits = [tv.Tucker(rank, **settings).fit(data) for data in (planted(), stored)]
-    assert fits[0].n_iter_ == fits[1].n_iter_
-    assert np.max(np.abs(predictions(fits[0]) - predictions(fits[1]))) < 1e-7
+    whole = tv.Tucker(rank, **settings).fit(planted())
+    for engine in (None, Shuffled(3)):
+        found = tv.Tucker(rank, **settings).fit(stored, engine=engine)
+        assert whole.n_iter_ == found.n_iter_
+        assert np.max(np.abs(predictions(whole) - predictions(found))) < 1e-7
 
 
 def test_rows_without_entries_and_ranks_that_are_found(tmp_path: Path) -> None:
@@ -79,10 +83,12 @@ def test_rows_without_entries_and_ranks_that_are_found(tmp_path: Path) -> None:
     stored = tv.write_store(
         tmp_path / "m.parquet", tmp_path / "m", order=order, indices=True, shape=(60, 30), part_rows=20
     )
-    fits = [tv.LowRankMatrix(sweeps=40, random_state=0, threads=1).fit(each) for each in (data, stored)]
-    assert fits[0].rank_ == fits[1].rank_
+    whole = tv.LowRankMatrix(sweeps=40, random_state=0, threads=1).fit(data)
     everywhere = np.argwhere(np.ones((60, 30)))
-    assert np.max(np.abs(fits[0].predict(everywhere) - fits[1].predict(everywhere))) < 1e-6
+    for engine in (None, Shuffled(1)):
+        found = tv.LowRankMatrix(sweeps=40, random_state=0, threads=1).fit(stored, engine=engine)
+        assert whole.rank_ == found.rank_
+        assert np.max(np.abs(whole.predict(everywhere) - found.predict(everywhere))) < 1e-6
 
 
 def test_matrices_too(tmp_path: Path) -> None:
@@ -110,7 +116,7 @@ def test_the_cut_of_the_parts_and_their_schedule_change_rounding_at_most(tmp_pat
 
 def test_answers_are_codes_and_hold_no_data(tmp_path: Path) -> None:
     stored = open_store(tmp_path)
-    work = EngineRows(engine=Shuffled(0), stored=stored)._base
+    work = EngineRows(engine=Shuffled(0), stored=stored).prepare(0, Moments(3.0))
     parts = stored.parts("user")
     assert run_rows(name_parts(stored, parts[:2]), work)[0] == 0
     facts = {**{name: getattr(work, name) for name in RowWork.__dataclass_fields__}}
@@ -128,8 +134,6 @@ def test_what_engines_are_not_for(tmp_path: Path, capsys: pytest.CaptureFixture[
         with pytest.raises(InputError, match="write_store"):
             open_fit().fit(planted(), engine=engine)
     stored = open_store(tmp_path)
-    with pytest.raises(InputError, match="on clusters open fits run"):
-        tv.CP(2).fit(stored, engine=Shuffled(0))
     with pytest.raises(InputError, match="restarts"):
         tv.CP(2, restarts=2).fit(stored)
     refused: list[dict[str, Any]] = [{"solver": "sgd"}, {"loss": "poisson"}, {"smooth": {"day": "walk"}}]
@@ -138,8 +142,6 @@ def test_what_engines_are_not_for(tmp_path: Path, capsys: pytest.CaptureFixture[
             tv.CP(2, **changes).fit(stored)
     with pytest.raises(InputError, match="needs all entries in memory"):
         tv.Tucker(2).fit(stored)
-    with pytest.raises(InputError, match="on clusters open fits run"):
-        tv.Tucker(2, solver="als").fit(stored, engine=Shuffled(0))
     wanted = tmp_path / "wanted.csv"
     wanted.write_text("user,film,day\n0,3,1\n")
     words = ["complete", tmp_path / "open", "--solver", "als", "--rank", "2", "--no-report", "--at", wanted, "-o"]

@@ -16,16 +16,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.engines.spark_run import OPEN
 from tests.unit.engines.store_cases import (
     by_entry,
+    by_value,
     digest,
     estimator,
     in_memory,
     make_store,
+    make_value_store,
     open_fit,
     open_store,
     planted,
     ratings,
+    single_ratings,
+    values_in_memory,
 )
 
 pytest.importorskip("pyspark", reason="the extra spark is not installed")
@@ -119,6 +124,14 @@ def test_on_this_machine(tmp_path: Path, whole: Any, method: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["margins", "staged"])
+def test_single_values_on_this_machine(tmp_path: Path, method: str) -> None:
+    make_value_store(tmp_path, single_ratings())
+    expected = digest(by_value(method=method).fit(values_in_memory(tmp_path)), tmp_path)
+    assert finish(start("local[2]", tmp_path, method)) == expected
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("master", ["local[2]", "connect:local[2]"])
 def test_open_fits_agree_with_those_in_memory(tmp_path: Path, master: str) -> None:
     if master.startswith("connect"):
@@ -127,6 +140,9 @@ def test_open_fits_agree_with_those_in_memory(tmp_path: Path, master: str) -> No
     finish(start(master, tmp_path, "als"))
     expected = open_fit(dtype="float64").fit(planted()).predict(planted().coords)
     np.testing.assert_allclose(np.load(tmp_path / "als.npy"), expected, atol=1e-7)
+    for name, fit in OPEN.items():
+        expected = fit.fit(planted()).predict(planted().coords)
+        np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), expected, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -28,14 +28,14 @@ def test_rows_on_a_known_factor_are_a_ridge_regression(monkeypatch: pytest.Monke
             own = design[columns[mode] == row]
             hat = own @ np.linalg.inv(own.T @ own + 0.3 * np.eye(own.shape[1])) @ own.T
             left[columns[mode] == row] *= 1.0 - np.diag(hat).mean()
-    found = find_leverages(columns, Solution(core=None, factors=factors, biases=biases, offset=1.0), 0.3)
+    found = find_leverages(columns, Solution(core=None, factors=factors, biases=biases, offset=1.0), 0.3).at(columns)
     np.testing.assert_allclose(found, np.minimum(1.0 - left, 0.8), rtol=1e-9)
 
 
 def test_a_constant_model_follows_nothing() -> None:
     columns = np.zeros((2, 10), dtype=np.int32)
     flat = Solution(core=None, factors=(np.zeros((1, 2)), np.ones((1, 2))), biases=None, offset=0.0)
-    assert (find_leverages(columns, flat, 1.0) == 0).all()
+    assert (find_leverages(columns, flat, 1.0).at(columns) == 0).all()
 
 
 def test_noise_of_an_entry_is_not_taken_for_error() -> None:

@@ -72,10 +72,13 @@ def test_weights_limit_the_longest_design() -> None:
         known=np.zeros(1000), residual=Private(np.zeros(1000)), limit=1.0, slope=1.0, variance=1.0
     )
     spend = Spend(source=SeededSource(0), epsilon=0.1)
-    weights = refinement._weights(design, target, spend, 100.0)
+    weighted = refinement._weigh(design, refinement._choose_longest(design, target, spend, 100.0))
+    weights = weighted[:, 0] / design[:, 0]
     assert np.all((weights > 0) & (weights <= 1))
-    assert np.max(np.linalg.norm(design * weights[:, None], axis=1)) < 10
-    assert np.array_equal(refinement._weights(np.zeros((4, 2)), target, spend, 4.0), np.ones(4))
+    assert np.max(np.linalg.norm(weighted, axis=1)) < 10
+    nothing = np.zeros((4, 2))
+    assert refinement._choose_longest(nothing, target, spend, 4.0) is None
+    assert np.array_equal(refinement._weigh(nothing, None), nothing)
 
 
 def test_less_noise_widens_limits_and_shares() -> None:
@@ -153,7 +156,11 @@ def test_what_is_switched_off_moves_nothing(step: Any, rows: Any, size: Any) -> 
     design = np.full((4, 1), size)
     target = refinement.Target(known=np.zeros(4), residual=Private(np.zeros(4)), limit=4.0, slope=1.0, variance=1.0)
     column = np.arange(4) % rows
-    sums = refinement._row_sums(design, column, rows, target, Spend(source=SeededSource(1), epsilon=1.0))
+    data = PrivateValues(
+        columns=np.zeros((2, 4), np.int32), values=Private(np.zeros(4)), shape=(1, 1), bounds=(-4.0, 4.0)
+    )
+    spend = Spend(source=SeededSource(1), epsilon=1.0)
+    sums = refinement._row_sums(data, lambda _: design, lambda _: column, rows, target, spend)
     before = np.ones((rows, 1))
     assert distance(step(before, sums), before) < 1e-6
 

@@ -37,7 +37,8 @@ import numpy as np
 import pyarrow as pa
 
 from tensorveil.tensor.files.file_format import DenseFile, Format
-from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import table_to_tensor
+from tensorveil.tensor.tables_out import tensor_to_table
 
 
 def load(path):

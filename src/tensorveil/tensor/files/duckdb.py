@@ -11,8 +11,9 @@ from tensorveil.errors import MissingDependencyError
 from tensorveil.memory import check_file_memory, memory_limit
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.sqlite import WRITTEN, pick_table, quote_name
-from tensorveil.tensor.frames import table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import table_to_tensor
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.tables_out import tensor_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,9 @@ from tensorveil.memory import check_file_memory
 from tensorveil.tensor.cursors import CELL, rows_to_table
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import open_for_reading, open_for_writing
-from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import is_open, table_to_tensor
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.tables_out import tensor_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,15 +13,9 @@ from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
 from tensorveil.tensor.files.file_format import Array, DenseFile, Format, Layout
 from tensorveil.tensor.frame_index import list_columns
-from tensorveil.tensor.frames import (
-    METADATA,
-    choose_columns,
-    is_open,
-    stored_description,
-    table_to_tensor,
-    tensor_to_table,
-)
+from tensorveil.tensor.frames import choose_columns, is_open, table_to_tensor
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.tables_out import METADATA, stored_description, tensor_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

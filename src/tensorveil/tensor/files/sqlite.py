@@ -13,8 +13,9 @@ from tensorveil.errors import InputError
 from tensorveil.memory import check_file_memory
 from tensorveil.tensor.cursors import CELL, rows_to_table
 from tensorveil.tensor.files.file_format import Format, Layout
-from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import is_open, table_to_tensor
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.tables_out import tensor_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

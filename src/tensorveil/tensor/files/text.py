@@ -34,8 +34,9 @@ from tensorveil.tensor.files.dialect import (
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
 from tensorveil.tensor.files.written import check_as_written, keep_as_written, trim_texts
-from tensorveil.tensor.frames import is_open, table_to_tensor, tensor_to_table
+from tensorveil.tensor.frames import is_open, table_to_tensor
 from tensorveil.tensor.observed import ObservedTensor
+from tensorveil.tensor.tables_out import tensor_to_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from tensorveil.tensor import checks
 from tensorveil.tensor.files.file_format import Format, Layout
 from tensorveil.tensor.files.streams import BLOCK, cut_lines, open_for_reading, open_for_writing
 from tensorveil.tensor.files.text import keep_sound_lines
-from tensorveil.tensor.frames import read_floats
+from tensorveil.tensor.number_columns import read_floats
 from tensorveil.tensor.observed import ObservedTensor
 
 TABS = bytes.maketrans(b"\t\r", b"  ")
