@@ -37,6 +37,8 @@ RESULTS = Path(__file__).parent / "results" / "private-counts.json"
 EPSILONS, SEEDS = (1.0, 3.0, 10.0), range(3)
 RANKS = {"nations": 8, "umls": 16}
 MOST_LISTED = 200_000  # cells of a tensor that are written down for unit value
+VALUE = "unit value, every cell listed"
+ONLY: list[str] = []  # methods to measure, if not all
 THREADS = int(os.environ.get("THREADS", "1"))
 
 
@@ -65,10 +67,16 @@ def randomise(tensor: tv.ObservedTensor, rank: int, epsilon: float, high: float,
 
 
 def release_values(tensor: tv.ObservedTensor, rank: int, epsilon: float, high: float, seed: int) -> Any:
-    """Fit unit value with every cell listed, which protects the same."""
+    """Fit unit value with every cell listed, which protects the same, decoded as counts or as yes and no."""
     every = tv.ObservedTensor.from_dense(tensor.to_dense())
     options: dict[str, Any] = {"noise_seed": seed, "random_state": seed, "threads": THREADS}
+    options["loss"] = "bernoulli" if high == 1.0 else "poisson"
     return tv.PrivateCP(rank, epsilon=epsilon, delta=0.0, unit="value", bounds=(0.0, high), **options).fit(every)
+
+
+def chosen(methods: dict[str, Any]) -> Any:
+    """Return the methods that are to be measured."""
+    return [(name, make) for name, make in methods.items() if not ONLY or name in ONLY]
 
 
 def of_links() -> list[dict[str, Any]]:
@@ -90,8 +98,8 @@ def of_links() -> list[dict[str, Any]]:
         rows.append({"data": name, "method": "without privacy", "auc": [judge(plain)]})
         methods = {"one-way tables": release_ones, "ours": release}
         if math.prod(train.shape) < 100_000:
-            methods |= {"randomised response": randomise, "unit value, every cell listed": release_values}
-        for method, make in methods.items():
+            methods |= {"randomised response": randomise, VALUE: release_values}
+        for method, make in chosen(methods):
             for epsilon in EPSILONS:
                 found = [judge(make(train, rank, epsilon, 1.0, seed)) for seed in SEEDS]
                 rows.append({"data": name, "method": method, "epsilon": epsilon, "auc": found})
@@ -131,8 +139,8 @@ def measure_counts(problems: dict[str, Any], highs: dict[str, float], rank: int 
         rows.append({"data": name, "method": "without privacy", **judge(plain.predict)})
         methods = {"one-way tables": release_ones, "ours": release}
         if math.prod(train.shape) <= MOST_LISTED:
-            methods["unit value, every cell listed"] = release_values
-        for method, make in methods.items():
+            methods[VALUE] = release_values
+        for method, make in chosen(methods):
             for epsilon in EPSILONS:
                 for seed in SEEDS:
                     start = time.process_time()
@@ -244,7 +252,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["links", "counts", "seen", "aside", "tables"])
     parser.add_argument("--peer", type=Path, help="folder of a peer's draws, for tables")
+    parser.add_argument("--only", action="append", default=[], help="a method; rows of others are kept as they are")
     given = parser.parse_args()
+    ONLY.extend(given.only)
     warnings.simplefilter("ignore")
     parts: dict[str, Callable[[], Any]] = {
         "links": of_links,
@@ -256,6 +266,10 @@ def main() -> None:
     for part in given.parts:
         rows = parts[part]()
         kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        if ONLY:
+            rows = [row for row in kept.get(part, []) if row["method"] not in ONLY] + [
+                row for row in rows if row["method"] in ONLY
+            ]
         RESULTS.write_text(json.dumps(kept | {part: rows}, indent=1) + "\n")
 
 

@@ -381,7 +381,7 @@ def test_a_stopwatch_is_binned_by_a_number_of_seconds(tmp_path: Path, capsys: py
         assert run([*asked, "-o", str(tmp_path / f"{name}.csv")]) == 0
         assert pd.read_csv(tmp_path / f"{name}.csv")["time"].tolist() == [0, 37.5, 75]
     tensor = tv.ObservedTensor.from_frame(frame, ["runner", "time"], "pulse", bins={"time": 600}, duplicates="mean")
-    assert tensor.modes[1].encode([601, "1199.5"]).tolist() == [1, 1]
+    assert tensor.modes[1].encode(np.array([601, "1199.5"], dtype=object)).tolist() == [1, 1]
 
 
 def test_files_without_bins_load_as_they_did(folder: Path, tmp_path: Path) -> None:

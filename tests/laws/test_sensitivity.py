@@ -87,8 +87,8 @@ def moved(first: Any, second: Any, norm: Any) -> Any:
     return float(np.sqrt(float((difference.astype(float) ** 2).sum())))
 
 
-def run(method: Any, data: Any, spend: Any, core: Any, script: Any = None) -> Any:
-    form = Form(ranks=(2,) * len(data.shape), core=core, sweeps=3, restarts=1, threads=1, seed=0)
+def run(method: Any, data: Any, spend: Any, core: Any, script: Any = None, loss: str = "gaussian") -> Any:
+    form = Form(ranks=(2,) * len(data.shape), core=core, sweeps=3, restarts=1, threads=1, seed=0, loss=loss)
     with pytest.MonkeyPatch.context() as patch:
         spy = Spy(script)
         spy.install(patch)
@@ -144,6 +144,30 @@ def test_one_value_never_moves_more_than_declared(
     values[where % len(values)] = to
     ratio = worst_ratio(method, data, dataclasses.replace(data, values=Private(values)), epsilon, core, budget)
     assert ratio <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("budget", [1.0, 2000.0])
+@pytest.mark.parametrize("loss", ["poisson", "bernoulli"])
+def test_what_is_decoded_by_a_link_follows_from_what_is_released(loss: str, budget: float) -> None:
+    """One value moves no statistic by more than declared, and given the same answers neighbours get the same model."""
+    rng, high = np.random.default_rng(0), 9.0 if loss == "poisson" else 1.0
+    columns = np.ascontiguousarray(np.argwhere(rng.random((9, 7, 5)) < 0.8).T.astype(np.int32))
+    values = np.minimum(rng.poisson(0.5, columns.shape[1]), high)
+    data = PrivateValues(columns=columns, values=Private(values), shape=(9, 7, 5), bounds=(0.0, high))
+    values = values.copy()
+    values[3] = high - values[3]
+    neighbour = dataclasses.replace(data, values=Private(values))
+    spend = Spend(source=SeededSource(0), epsilon=budget)
+    first = run("staged", data, spend, False, loss=loss)
+    second = run("staged", neighbour, spend, False, script=first, loss=loss)
+    for (a, sensitivity, norm), (b, other, _) in zip(first.calls, second.calls, strict=True):
+        assert sensitivity == other
+        assert moved(a, b, norm) <= sensitivity
+    one, same = first.outcome.solution, second.outcome.solution
+    assert one.link is same.link
+    for mine, theirs in zip(one.factors, same.factors, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert (one.offset, first.outcome.notes) == (same.offset, second.outcome.notes)
 
 
 @pytest.mark.parametrize("method", VALUE_METHODS)

@@ -298,6 +298,7 @@ def _private_run(
         "method": private.method,
         "solver": open_only.solver,  # of matrices alone, which was checked
         "smooth": open_only.smooth,  # of unit value, likewise
+        "loss": open_only.loss,  # likewise
         "spread": private.spread,
         "purpose": private.purpose,
         "sweeps": fit.sweeps,

@@ -24,7 +24,8 @@ REFUSED = {
     "keep": "the mechanism (--method) settles how the model is fitted",
     "validation": "errors on held-out entries are computed from private data",
     "out_of_bounds": "values outside --bounds are always clipped; to tell or drop them would leak",
-    "loss": "private fits are by squared error, or with --unlisted zero of expected counts",
+    "loss": "with --unlisted zero expected counts are fitted by themselves, others by squared error; with --unit value "
+    "it may be poisson or bernoulli",
     "nonnegative": "the mechanism settles the signs; with --unlisted zero no factor is negative",
     "unlisted_weight": "private fits weigh all cells that count alike",
     "same": "private fits have a factor for every mode",
@@ -190,6 +191,8 @@ def check_private_options(
             continue  # perturbed values may be fitted in several ways
         if name == "smooth" and private.unit_kind == "value":
             continue  # what somebody knows of the subject costs nothing
+        if name == "loss" and private.unit_kind == "value" and beside.loss != "gamma":
+            continue  # noisy numbers are decoded by it
         if name == "side" and private.unit_kind == "slice":
             continue  # users' tastes for public features stay with the users
         given = getattr(beside, name)

@@ -106,7 +106,8 @@ class CentralJob(Generic[Model]):
         model = replace(
             self.build(outcome.solution, declared.modes, declared.bounds),
             errors=outcome.errors,
-            loss=_name_loss(declared),
+            link=outcome.solution.link,
+            loss=_name_loss(declared) if self.form.loss == GAUSSIAN.name else self.form.loss,
             value_name=declared.value or VALUE,
         )
         return Released(
@@ -202,7 +203,12 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
 
     def _choose(self, promise: Promise, source: NoiseSource) -> CentralJob[Model]:
         smoothness = read_smoothness(self.smooth, promise.declared.modes, promise.declared.shape)
-        form = replace(self._form(promise.declared.shape), smooth=smoothness.priors, times=smoothness.times)
+        form = replace(
+            self._form(promise.declared.shape),
+            smooth=smoothness.priors,
+            times=smoothness.times,
+            loss=self._loss(promise),
+        )
         chosen = self._plan(form, promise)
         check_smooth_release(smoothness, promise.unit.kind, chosen.method, form.solver)
         return CentralJob(
@@ -214,6 +220,26 @@ class CentralCompletion(PrivateCompletion[Model], Predictor[Model], CentralSetti
             build=self._model,
             public=smoothness.describe(promise.declared.modes),
         )
+
+    def _loss(self, promise: Promise) -> str:
+        """Return the loss that noisy numbers are decoded by, once it goes with what is declared."""
+        if self.loss is None:
+            return GAUSSIAN.name
+        rules.choose("loss", self.loss, (GAUSSIAN.name, POISSON.name, BERNOULLI.name))
+        if self.loss == GAUSSIAN.name:
+            return self.loss
+        if promise.unit.kind != "value" or self.method != "auto":
+            raise InputError(
+                f'loss="{self.loss}" is for unit="value" with method="auto". Leave out method; in unit "entry", where '
+                "cells without an entry are zero, expected counts are fitted without being asked for."
+            )
+        if self.smooth is not None:
+            raise InputError(f'smooth cannot be combined with loss="{self.loss}". Leave one of them out.')
+        bounds = promise.declared.bounds
+        if bounds[0] != 0 or (self.loss == BERNOULLI.name and bounds[1] != 1):
+            wanted = "0 and 1" if self.loss == BERNOULLI.name else "0 and the largest count"
+            raise InputError(f'bounds must be {wanted} for loss="{self.loss}". Declare them, or leave out loss.')
+        return self.loss
 
     def _form(self, shape: Sequence[int]) -> Form:
         rules.whole_number("sweeps", self.sweeps, 1, 100)

@@ -76,6 +76,9 @@ class CentralSettings(PrivateSettings):
         In unit "value": modes in which neighbouring indices are alike, such as ``{"day": "walk", "hour": "cycle"}``,
         and two modes that make one time, ``{("day", "hour"): "walk"}``. It is what somebody knows of the subject, not
         of the data, so it costs no budget; how alike they are, if at all, is learnt from noisy numbers.
+    loss
+        In unit "value": what values are, "poisson" for counts and "bernoulli" for yes and no. What was measured is
+        decoded so that predictions are positive counts or chances. By default it is decoded by squared error.
     """
 
     shape: Sequence[int] | Mapping[str, int] | None = None
@@ -83,6 +86,7 @@ class CentralSettings(PrivateSettings):
     sweeps: int = 100
     restarts: int = 3
     smooth: Mapping[Any, str] | None = None
+    loss: str | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -37,11 +37,18 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class CountTable:
-    """Noisy sums over the cells of some modes, and the variance of the noise on each."""
+    """Noisy sums over the cells of some modes, and the variance of the noise on each: one for all, or one by cell."""
 
     modes: Modes
     sums: Array
-    noise: float
+    noise: Array | float
+
+    def noise_over(self, places: tuple[int, ...]) -> Array | float:
+        """Return the variance of the noise once cells are added up along some of the modes."""
+        if isinstance(self.noise, np.ndarray):
+            return np.asarray(self.noise.sum(axis=places))
+        cells: int = math.prod(self.sums.shape[place] for place in places)
+        return float(self.noise) * cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,22 +82,25 @@ def multiply_rows(factors: Sequence[Array]) -> Array:
 
 def merge_ones(tables: Sequence[CountTable], mode: int) -> CountTable:
     """Return the one-way table of a mode from all tables that hold it, weighed by what their noise adds up to."""
-    sums, certain = np.zeros(0), 0.0
+    sums, certain = np.zeros(0), np.zeros(1)
     for table in tables:
         if mode not in table.modes:
             continue
         others = tuple(place for place, each in enumerate(table.modes) if each != mode)
-        weight = 1.0 / (table.noise * math.prod(table.sums.shape[place] for place in others))
-        sums = weight * table.sums.sum(axis=others) + (sums if certain else 0.0)
-        certain += weight
-    return CountTable(modes=(mode,), sums=sums / certain, noise=1.0 / certain)
+        weight = 1.0 / table.noise_over(others)
+        sums = weight * table.sums.sum(axis=others) + (sums if len(sums) else 0.0)
+        certain = certain + weight
+    noise = 1.0 / certain
+    return CountTable(modes=(mode,), sums=sums / certain, noise=noise if len(noise) > 1 else float(noise[0]))
 
 
 def multiply_ones(tables: Sequence[CountTable], order: int, chance: float) -> CountModel:
     """Return what one-way tables say if modes are independent; a table of no modes is the total."""
     ones = [merge_ones(tables, mode) for mode in range(order)]
     whole = [table for table in tables if not table.modes]
-    weighed = [(float(each.sums.sum()), 1.0 / (each.noise * each.sums.size)) for each in (*ones, *whole)]
+    weighed = [
+        (float(each.sums.sum()), 1.0 / float(each.noise_over(tuple(range(each.sums.ndim))))) for each in (*ones, *whole)
+    ]
     total = max(sum(each * weight for each, weight in weighed) / sum(weight for _, weight in weighed), 1.0)
     shares = tuple(_share_out(one, total, chance)[:, None] for one in ones)
     return CountModel(weights=np.array([total]), shares=shares)
@@ -149,7 +159,7 @@ def fit_counts(
     rng, rank = np.random.default_rng(form.seed), min(form.ranks)
     noisier, judges = [], []
     for table in tables:
-        added = rng.normal(0.0, math.sqrt(_MORE * table.noise), table.sums.shape)
+        added = rng.normal(0.0, np.sqrt(_MORE * table.noise), table.sums.shape)
         noisier.append(replace(table, sums=table.sums + added, noise=(1 + _MORE) * table.noise))
         judges.append(replace(table, sums=table.sums - added / _MORE, noise=(1 + 1 / _MORE) * table.noise))
     # A base that knew the tables would know the noise that the judges share with them.
@@ -192,7 +202,7 @@ def _compare(found: CountModel, base: CountModel, tables: Sequence[CountTable]) 
         usual = base.table(table.modes)
         ratio = np.log(found.table(table.modes) * scale / usual)
         gain += float(np.sum(table.sums * ratio))
-        noise += table.noise * float(np.sum(ratio**2))
+        noise += float(np.sum(table.noise * ratio**2))
     return gain - _SURE * math.sqrt(noise)
 
 
@@ -203,7 +213,7 @@ def _descend(
     strength = pull * float(base.weights[0]) / len(start.weights)
     logs = [np.log(np.maximum(array, 1e-30)) for array in (*start.shares, start.weights)]
     means, squares = [np.zeros_like(log) for log in logs], [np.zeros_like(log) for log in logs]
-    single = [np.ascontiguousarray(table.sums.reshape(len(table.sums), -1), dtype=np.float32) for table in tables]
+    single = [_halve(table) for table in tables]
     for step in range(1, steps + 1):
         slopes = _slope(start, tables, single, base, strength, chance)
         rate = 0.5 * _RATE * (1.0 + math.cos(math.pi * (step - 1) / steps))
@@ -217,21 +227,28 @@ def _descend(
     return start
 
 
+def _halve(table: CountTable) -> tuple[Array, Array]:
+    """Return sums and noise in single precision, a row for every index of the first mode."""
+    sums = np.ascontiguousarray(table.sums.reshape(len(table.sums), -1), dtype=np.float32)
+    noise = np.asarray(table.noise, dtype=np.float32)
+    return sums, noise.reshape(sums.shape) if noise.ndim else noise
+
+
 def _slope(
-    model: CountModel, tables: Sequence[CountTable], single: Sequence[Array], base: CountModel, strength: float,
-    chance: float,
+    model: CountModel, tables: Sequence[CountTable], single: Sequence[tuple[Array, Array]], base: CountModel,
+    strength: float, chance: float,
 ) -> list[Array]:  # fmt: skip
     """Return the gradient by the logarithms of shares and weights."""
     slopes = [strength * (own - share) for own, share in zip(base.shares, model.shares, strict=True)]
     weights, rank = model.weights, len(model.weights)
     of_weights = np.zeros(rank)
-    for table, sums in zip(tables, single, strict=True):
+    for table, (sums, noise) in zip(tables, single, strict=True):
         first, *rest = (model.shares[mode].astype(np.float32) for mode in table.modes)
         others = multiply_rows(rest) if rest else np.ones((1, rank), dtype=np.float32)
         expected = (first * weights.astype(np.float32)) @ others.T
         pulls = sums - expected
         expected *= np.float32(chance)
-        expected += np.float32(table.noise)
+        expected += noise
         pulls /= expected
         along = pulls @ others
         of_weights += weights * np.sum(first * along, axis=0, dtype=np.float64)

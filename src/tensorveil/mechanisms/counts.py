@@ -181,7 +181,7 @@ class _Run:
         part = self.take(share, "cells", "the value of every cell, perturbed")
         table = private_cells(self.data.columns.reveal(), self.shape, self.values, part)
         every = np.stack(np.unravel_index(np.arange(table.sums.size), self.shape)).astype(np.int32)
-        perturbed = Perturbed(columns=every, shape=self.shape, noise=table.noise)
+        perturbed = Perturbed(columns=every, shape=self.shape, noise=float(table.noise))
         found = fit_values(perturbed, table.sums.reshape(-1), self.form)
         self.notes.append(f"spent {share:.0%} on every cell")
         return Outcome(solution=found.solution, parts=tuple(self.parts), notes=tuple(self.notes))

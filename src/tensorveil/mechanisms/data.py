@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tensorveil.models.errors import Errors
 from tensorveil.privacy import Part
+from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.priors.row_prior import PriorFactory
 from tensorveil.solvers.priors.series import Series
 from tensorveil.solvers.task import Solution
@@ -37,6 +38,8 @@ class Form:
     # neighbouring values may be alike beyond that.
     smooth: Mapping[int, PriorFactory] = field(default_factory=dict)
     times: tuple[Series, ...] = ()
+    # The name of the loss that counts or yes and no are decoded by, on the scale of its link.
+    loss: str = GAUSSIAN.name
     # Is told what is computed for long, how much of it is done, and how much there is. Only post-processing may tell:
     # how many sweeps a fit of private values takes would be a release.
     progress: Progress | None = field(default=None, compare=False)

@@ -74,7 +74,8 @@ def private_errors(
     Guarantee: ``spend``, unit value (docs/guarantees.md#errors).
     """
     raw = predict_solution(solution, data.columns, threads)
-    predictions = np.clip(raw if unseen is None else raw + unseen[tuple(data.columns)], *data.bounds)
+    predictions = solution.link.mean(raw if unseen is None else raw + unseen[tuple(data.columns)])
+    predictions = np.clip(predictions, *data.bounds)
     values = data.values.reveal()
     predicted = beside(values, predictions, partial(solution_within, solution, unseen, data.bounds))
     residual = each(np.subtract, values, predicted)

@@ -58,7 +58,7 @@ def fit_values(perturbed: Perturbed, values: Array, form: Form, *, once: bool = 
 
 
 def predict_solution(solution: Solution, columns: Array, threads: int | None) -> Array:
-    """Return what a fitted model predicts at coordinates, without bounds."""
+    """Return what a fitted model says at coordinates, without bounds: predictions, if its link is the identity."""
     total = solution.offset + predict_entries(columns, solution.core, solution.factors, threads)
     for bias, column in zip(solution.biases or (), columns, strict=False):
         total = total + bias[column]
@@ -75,8 +75,8 @@ def predict_unseen(solution: Solution, unseen: Array | None, columns: Array) -> 
 
 
 def solution_within(solution: Solution, unseen: Array | None, bounds: tuple[float, float], columns: Array) -> Array:
-    """Return the same within bounds."""
-    within: Array = np.clip(predict_unseen(solution, unseen, columns), *bounds)
+    """Return predictions, by the link and within bounds, as `predict_unseen` has them on the linear scale."""
+    within: Array = np.clip(solution.link.mean(predict_unseen(solution, unseen, columns)), *bounds)
     return within
 
 

@@ -56,6 +56,8 @@ _PARTS_FOR_TABLES = (0.0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.35, 0.5, 0.7, 0.85)
 # Parts of a budget that are tried for one-way tables before anything else; what follows must
 # promise so much of what one-way tables alone do, for what those leave can be seen before anything else is spent.
 _PARTS_FOR_ONES, _WORTH = (0.02, 0.04, 0.08, 0.15, 0.3), 0.97
+# The same where values are counts or yes and no: one-way tables, multiplied, then say more than if they are added.
+WORTH_OF_COUNTS = 1.1
 _LEAST_LEFT = 0.05
 # They get at most this part. Their noise is clear below this share of the variance.
 _MOST_FOR_ONES, _NOISE_OF_ONE_WAY = 0.75, 0.03
@@ -99,6 +101,7 @@ class StagePlan:
     effects: Effects
     lifted: float  # how much more one-way effects explain because they multiply
     known: Array
+    worth: float = _WORTH  # what further stages must promise, over one-way tables alone
     shapes: list[Shape]  # of the residuals, as they were looked at
 
     @property
@@ -243,7 +246,7 @@ class StagePlan:
         if not later:
             return alone, False
         budget = self.left - 2 * shape_share - self.pairs_share - 2 * PRODUCT
-        best, first = _WORTH * self.improve(self.precisions(alone, reach), [belief]), alone
+        best, first = self.worth * self.improve(self.precisions(alone, reach), [belief]), alone
         clear = self.share_for_clear_ones(reach) / budget
         for part in sorted({*_PARTS_FOR_ONES, clear}):
             if part > _MOST_FOR_ONES:

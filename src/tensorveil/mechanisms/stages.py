@@ -40,16 +40,27 @@ from tensorveil.mechanisms.fitting import (
     weigh_solution,
 )
 from tensorveil.mechanisms.leverage import find_leverages, inflate_at
+from tensorveil.mechanisms.link_decoder import Seen, decode_constant, decode_on_link
 from tensorveil.mechanisms.mean import private_mean, run_mean
 from tensorveil.mechanisms.products import find_products, weigh_products
 from tensorveil.mechanisms.remainders import Remainder, find_remainder
 from tensorveil.mechanisms.shape import Interval, Shape, private_shape, shape_of_chances
 from tensorveil.mechanisms.spend import Spend
-from tensorveil.mechanisms.stage_plan import ONE_WAY, PRODUCT, SCALE, TWO_WAY, VALUES, StagePlan, list_tables
+from tensorveil.mechanisms.stage_plan import (
+    ONE_WAY,
+    PRODUCT,
+    SCALE,
+    TWO_WAY,
+    VALUES,
+    WORTH_OF_COUNTS,
+    StagePlan,
+    list_tables,
+)
 from tensorveil.mechanisms.tradeoffs import parameters
 from tensorveil.privacy import Part
 from tensorveil.privacy.gate import PrivateValues
 from tensorveil.solvers.bayes import Scatter
+from tensorveil.solvers.loss import GAUSSIAN
 from tensorveil.solvers.task import Solution
 
 EVERYTHING = (ONE_WAY, TWO_WAY, VALUES)
@@ -100,6 +111,8 @@ def run_stages(
     """
     if ONE_WAY in allowed and data.n_entries < _TOO_FEW * np.sqrt(spend.noise / 2.0):
         outcome = run_mean(data, form, spend)
+        if form.loss != GAUSSIAN.name:
+            outcome = replace(outcome, solution=decode_constant(outcome.solution, data.bounds, form.loss))
         return replace(outcome, notes=("spent all on the mean: entries are too few for more with this budget",))
     return _Run(data, form, spend, tuple(allowed), errors_share(spend, data.n_entries) * measure_errors).run()
 
@@ -133,6 +146,10 @@ class _Run(StagePlan):
         self.pure = spend.epsilon is not None
         self.parts: list[Part] = []
         self.notes: list[str] = []
+        # Margins say most of counts and of yes and no, so they are always measured first.
+        self.counted = form.loss != GAUSSIAN.name
+        if self.counted:
+            self.worth = WORTH_OF_COUNTS
         self.tables: dict[Modes, Table] = {}
         self.effects = Effects.constant(data.shape, data.middle)
         self.lifted = 1.0
@@ -164,8 +181,9 @@ class _Run(StagePlan):
         self.doubt = for_mean.noise * (self.data.width / self.n) ** 2  # the variance of its noise
         self.parts.append(for_mean.part("mean", "sum of the values"))
         self.effects = Effects.constant(self.shape, self.center)
-        components = None
+        components, before = None, self.center
         self.look(shape_share)
+        self.about = before + float(self.residuals.masses @ self.residuals.middles)  # the mean by the histogram
         self.middle = self.settled
         if ONE_WAY not in self.allowed:
             components = self.measure_values(self.believe_at_first())
@@ -175,15 +193,25 @@ class _Run(StagePlan):
             else:
                 self.know_effects()
             components = self.measure_further(shape_share)
-        solution = self.calibrate(join(self.shape, self.form, self.effects, components))
+        solution = linear = self.calibrate(join(self.shape, self.form, self.effects, components))
+        if self.counted:
+            solution = decode_on_link(self.gather_seen(), linear, self.form)
         errors = None
         if self.for_errors is not None:
-            inflation = self.inflate_errors(solution)
+            inflation = self.inflate_errors(linear)
             errors, measured = private_errors(
                 self.data, solution, self.form.threads, self.for_errors, inflation, self.unseen
             )
             self.parts += measured
         return Outcome(solution=solution, parts=tuple(self.parts), notes=tuple(self.notes), errors=errors)
+
+    def gather_seen(self) -> Seen:
+        """Return what has been released, for the decoder of counts and of yes and no."""
+        return Seen(
+            columns=self.columns, shape=self.shape, bounds=self.data.bounds, center=self.center, doubt=self.doubt,
+            about=self.about, square=self.shapes[0].variance + self.center**2, residual=self.residuals.variance,
+            tables=tuple(self.tables.values()), perturbed=self.perturbed,
+        )  # fmt: skip
 
     def calibrate(self, solution: Solution) -> Solution:
         """Stretch or shrink the model around the mean as the values suggest; then set its mean to the private one.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tensorveil.errors import InputError
+from tensorveil.models.link import IDENTITY, Link
 from tensorveil.solvers.loss import GAUSSIAN, Loss
 from tensorveil.tensor.entries import Entries, MemoryEntries, mean_square, mean_value
 
@@ -144,6 +145,8 @@ class Solution:
     noise_variance: float | None = None
     # What is added cell by cell, in the shape of the tensor; see solvers/priors/series.py.
     remainder: Array | None = None
+    # How predictions follow, where that is for the solution to say: in private fits of counts and of yes and no.
+    link: Link = IDENTITY
 
 
 @dataclass(frozen=True, kw_only=True)
