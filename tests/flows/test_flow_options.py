@@ -104,3 +104,22 @@ def test_the_folder_of_diagnostics_is_named(place: Path, tmp_path: Path, capsys:
     aside = ["--diagnostics", str(tmp_path / "none" / "aside")]
     assert run([*given, "--unit", "value", "-o", str(tmp_path / "out"), *aside]) == 2
     assert "--diagnostics: " in capsys.readouterr().err
+
+
+def test_whoever_says_indices_is_told_what_becomes_of_names(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [
+        "complete",
+        str(place / "out of bounds.csv"),
+        "--value",
+        "rating",
+        *PROMISE,
+        "--unit",
+        "entry",
+        "--rank",
+        "1",
+    ]
+    sizes = ["--indices", "--private-shape", "3,2", "--no-fill", "--no-report", "-o", str(tmp_path / "out")]
+    assert run([*given, *sizes]) == 0  # of no entry, which nobody may be told
+    assert "such as names, are left out" in capsys.readouterr().err

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from tensorveil.runs.complete import Completed, OpenRun
     from tensorveil.runs.private import PrivateRun, Released
 
+INDICES = (
+    "note: --indices: rows whose columns do not hold whole numbers from 0 within the declared sizes, such as names, "
+    "are left out, and nothing may tell how many. Look before anything is spent: tensorveil info FILE --indices"
+)
 NO_LEDGER = (
     "No --ledger: nothing keeps count of what was spent on these data, and every further release adds to it. "
     "Start one with: tensorveil budget create data.ledger --epsilon E --delta D --unit U --name NAME"
@@ -305,6 +309,8 @@ def _private_run(
         "restarts": fit.restarts,
         "threads": fit.threads,
     }
+    if reading.indices and private.unit_kind != "value":
+        click.echo(INDICES, err=True)  # whatever the data are, since nobody may be told how many rows it concerns
     kinds = USER_LEVEL if private.unit_kind == "slice" else PRIVATE
     records = private.unit_kind == "slice" and open_only.unlisted == "zero"
     kind = USER_LEVEL_COUNTS if records else kinds[fit.model]
