@@ -96,6 +96,9 @@ _LOOK_AGAIN = 0.85
 _SMALL_EFFECTS = 0.01
 # Intervals around the mean must keep this share of the signal.
 _HARDLY_CLIPPED = 0.97
+# Perturbed values tell of one-way effects too, and components are found sooner without these, where the noise of a
+# value is below this share of the residuals' variance.
+_CLEAR = 0.7
 # What components leave of the values is taken to be at least this share of what there was before.
 _LEAST_LEFT = 0.05
 
@@ -482,6 +485,8 @@ class _Run(StagePlan):
             )  # fmt: skip
         self.perturbed = values, noise
         perturbed = Perturbed(columns=self.columns, shape=self.shape, noise=noise, scatter=scatter)
+        if self.tables and noise < _CLEAR * before:
+            self.learn_from_values(values, noise)
         fitted = fit_values(perturbed, values - self.known, self.form, once=bool(self.tables))
         base = self.known
         # Components alone may describe everything better than what effects leave, if these are any.
@@ -508,6 +513,13 @@ class _Run(StagePlan):
             f"spent {share:.0%} on perturbed values: components explain about {min(explained, 1.0):.0%} of the rest"
         )
         return solution
+
+    def learn_from_values(self, values: Array, noise: float) -> None:
+        """Fit one-way effects to perturbed values too."""
+        ones = gather_values([self.cells[modes] for modes in self.ones], values, noise)
+        self.effects = self.fit_tables([*self.tables.values(), *ones], self.residuals.variance)
+        self.effects.offset += level(self.effects.at(self.columns), self.center, self.data.bounds)
+        self.know_effects()
 
     def tell(self, name: str, share: float, before: float) -> None:
         """Note what a stage was for."""
