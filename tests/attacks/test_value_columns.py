@@ -26,8 +26,10 @@ def test_the_value_column_must_be_named(tmp_path: Path, capsys: pytest.CaptureFi
 def test_in_python_too(tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text(TABLE)
     promise: dict[str, Any] = {"epsilon": 1.0, "delta": 0.0, "unit": "value", "bounds": (1, 5)}
+    with pytest.warns(tv.GuessWarning, match="was taken for the value"):
+        guessed = tv.read(tmp_path / "ratings.csv")
     with pytest.raises(tv.InputError, match="value must name the column"):
-        tv.PrivateCP(1, **promise).fit(tv.read(tmp_path / "ratings.csv"))
+        tv.PrivateCP(1, **promise).fit(guessed)
 
 
 def test_what_is_protected_and_what_is_public_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,6 +183,7 @@ PROVEN_BY = {
     "learning-in-rounds": "learning/",
     "shuffling": "local/400 shuffled",
     "noise": "noise/",
+    "keyed-noise": "noise/values by cell",
 }
 NO_MECHANISMS = {"the-gate", "the-bound", "post-processing", "composition", "what-leaks-all-the-same"}
 

@@ -68,7 +68,7 @@ def test_links_from_table_to_measures(folder: Path) -> None:
     assert "MRR" in told.output
 
 
-@pytest.mark.parametrize("option", [["--loss", "poisson"], ["--nonnegative"], ["--same", "a,b"]])
+@pytest.mark.parametrize("option", [["--nonnegative"], ["--same", "a,b"]])
 def test_private_runs_refuse_them(folder: Path, option: Any) -> None:
     done = run(
         "complete", folder / "train.csv", "--value", "known", "--epsilon", 1, "--unit", "value", "--bounds", 0, 1,

@@ -186,7 +186,7 @@ class SharedModel:
         >>> import tensorveil as tv
         >>> from tensorveil.rounds import Recipe, run_recipe
         >>> ratings = tv.synthetic_cp((30, 20), 2, random_state=0).train.with_modes(("user", "film"))
-        >>> public = {"shape": (30, 20), "modes": ("user", "film"), "protect": "user", "bounds": (0, 1)}
+        >>> public = {"shape": (30, 20), "modes": ("user", "film"), "protect": "user", "bounds": (-1, 2)}
         >>> recipe = Recipe(**public, epsilon=1.0, delta=1e-5)
         >>> model = recipe.finish(run_recipe(recipe, [ratings], None))
         >>> model.predict_for(ratings, [[0, 3], [29, 7]]).shape

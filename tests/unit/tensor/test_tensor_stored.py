@@ -257,7 +257,6 @@ def stored(tmp_path: Path) -> Any:
 def test_what_needs_entries_in_memory_says_so(stored: Any) -> None:
     uses: list[Any] = [
         lambda: tv.CP(2, solver="sgd").fit(stored),
-        lambda: tv.PrivateCP(2, epsilon=1, delta=0, unit="value", bounds=(1, 5)).fit(stored),
         lambda: tv.cell_split(stored, 0.1),
         lambda: tv.random_split(stored, 0.1),
         lambda: stored.take([0]),
