@@ -4,10 +4,10 @@ Each sweep: one warm step of CSVD-QR on the completed matrix X, X = L D R; colum
 d <- max(|d| - 1/mu, 0) / |d| d; X becomes L D R where nothing is observed and the observed values elsewhere;
 mu <- rho mu. The paper's eq. 20 leaves out the factor d on its right-hand side; without it the step is not a shrinkage.
 
-With ``multiplier`` the step is taken of X + Y/mu, as alternating directions have it, and Y <- Y + mu (X - L D R)
-(eq. 22), which is zero where nothing is observed. Both forms end at the same fit where mu grows fast enough, and the
-one with the multiplier is there sooner. Where mu grows slowly it follows the noise in the values, the more so the
-larger the noise: docs/published.md#matrix-perturbation has the figures. So it is not the default.
+With ``multiplier`` the step is taken of X + Y/mu, as alternating directions have it, and Y <- Y + mu (X - L D R) (eq.
+22), which is zero where nothing is observed. With some hundred rows both forms end at the same fit where mu grows fast
+enough, and the one with the multiplier is there sooner. Where mu grows slowly it follows the noise in the values, the
+more so the larger the noise: docs/published.md#matrix-perturbation has the figures. So it is not the default.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def tell_order_of_privacy(points: Sequence[Point]) -> str:
         return "No two of these methods with a finite true epsilon have scores that are clearly apart."
     start = (
         f"By true epsilon, where one is finite, {len(pairs) - len(against)} of {len(pairs)} pairs of two methods' "
-        f"scores that are more than {CLEARLY:g} apart stand in its order"
+        f"scores that are more than {CLEARLY:g} apart, the better one clearly above a guess, stand in its order"
     )
     if not against:
         return f"{start}: the order is one of privacy, not of methods."
